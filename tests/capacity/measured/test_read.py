@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,7 +109,8 @@ def test_files_of_many_forms(tmp_path: Path) -> None:
         ("events", "\n".join(json.dumps(e) for e in log), wanted),
     ):
         (tmp_path / name).write_text(text)
-        assert read_jobs(tmp_path / name) == jobs, name
+        cut = (f"the last line of {tmp_path / name} is cut off: left out",) if name == "cut.jsonl" else ()
+        assert read_jobs(tmp_path / name) == [replace(job, notes=(*job.notes, *cut)) for job in jobs], name
     (tmp_path / "log.json.gz").write_bytes(gzip.compress(json.dumps(BATCHES).encode()))
     assert read_jobs(tmp_path / "log.json.gz") == wanted
 
@@ -117,7 +119,7 @@ def test_files_of_many_forms(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ('{"temperature": 21, "city": "Rome"}', r"another kind \(an object with temperature, city\): expected the"),
-        ("[1]", r"another kind \(a int\)"),
+        ("[1]", r"another kind \(a number\)"),
         ("{}", r"another kind \(an empty object\)"),
         ('{"pellucid": 1, "verb": "check"}', r"another kind \(a report of pellucid check\)"),
         ("", "is empty: expected the progress"),
@@ -126,7 +128,7 @@ def test_files_of_many_forms(tmp_path: Path) -> None:
         ('{"Event": "SparkListenerJobStart"}', "has no progress of a streaming query in it"),
         ("[]", "has no progress"),
         (json.dumps({**BATCHES[0], "timestamp": "noon"}), "query late: timestamp is 'noon': expected a time such as"),
-        (json.dumps({**BATCHES[0], "durationMs": 5}), "query late: durationMs is 5: expected an object"),
+        (json.dumps({**BATCHES[0], "durationMs": 5}), "query late, batch 0: durationMs is 5: expected an object"),
         (json.dumps({**BATCHES[0], "numInputRows": "many"}), "numInputRows: expected a number, got 'many'"),
         ('{"vertices": []}', "the job job has no vertices"),
         ('{"vertices": [{"name": "map"}]}', "a vertex of the job job has no metrics"),

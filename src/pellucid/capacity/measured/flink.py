@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from pellucid.capacity.measured.job import Job, MeasuredStep, number, only
+from pellucid.capacity.measured.job import Job, MeasuredStep, number, objects, only
 from pellucid.errors import DataError
 
 _SKEWED = 1.05  # a busiest subtask with less than 5 % above its share is none
@@ -52,25 +52,33 @@ def of_flink(document: Mapping[str, Any], *, where: str = "the metrics") -> Job:
             )
         known = str(vertex.get("name") or vertex.get("id"))
         names[str(vertex.get("id") or known)] = f"{known} ({vertex.get('id')})" if known in names.values() else known
-    heard = _plan(document)
+    heard = _plan(document, where)
     steps = []
     for key, vertex in zip(names, vertices, strict=True):
-        inputs = [_input(given) for given in vertex.get("inputs") or heard.get(key, ())]
+        inputs = [_input(given) for given in _list(vertex.get("inputs")) or heard.get(key, [])]
         for one in inputs:
             if one not in names:
                 raise DataError(f"{where}: the vertex {names[key]} hears {one}, which is not among the vertices")
-        steps.append(_step(names[key], vertex, tuple(names[one] for one in inputs), f"{where}: vertex {names[key]}"))
+        try:
+            steps.append(_step(names[key], vertex, tuple(names[i] for i in inputs), f"vertex {names[key]}"))
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
     return Job(name, "flink", only(steps), seconds=number(document.get("seconds"), "seconds") or 0.0)
 
 
 def _input(given: Any) -> str:
-    return str(given["id"] if isinstance(given, Mapping) else given)
+    return str(given.get("id") if isinstance(given, Mapping) else given)
 
 
-def _plan(document: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _list(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else []
+
+
+def _plan(document: Mapping[str, Any], where: str) -> dict[str, list[Any]]:
+    """Who hears whom."""
     plan = document.get("plan")
-    nodes = plan.get("nodes", ()) if isinstance(plan, Mapping) else ()
-    return {str(node["id"]): list(node.get("inputs") or ()) for node in nodes}
+    nodes = objects(plan.get("nodes"), f"{where}: plan.nodes") if isinstance(plan, Mapping) else []
+    return {str(node.get("id")): _list(node.get("inputs")) for node in nodes}
 
 
 def _step(name: str, vertex: Mapping[str, Any], hears: tuple[str, ...], where: str) -> MeasuredStep:

@@ -228,6 +228,33 @@ def number(value: Any, what: str) -> float | None:
     return found if abs(found) < float("inf") else None
 
 
+def counted(value: Any, what: str) -> float:
+    """A number that has to be there: of events, or of seconds.
+
+    >>> counted(12, "numInputRows"), counted("0.5", "seconds")
+    (12.0, 0.5)
+    >>> counted(-3, "batch 7: numInputRows")
+    Traceback (most recent call last):
+    pellucid.errors.DataError: batch 7: numInputRows: expected a number that is not below 0, got -3
+    """
+    found = number(value, what)
+    if found is None or found < 0:
+        raise DataError(f"{what}: expected a number that is not below 0, got {value!r}")
+    return found
+
+
+def objects(value: Any, what: str) -> list[Mapping[str, Any]]:
+    """A list of objects of a JSON document.
+
+    >>> objects([{"a": 1}], "sources"), objects(None, "stateOperators")
+    ([{'a': 1}], [])
+    """
+    found = [] if value is None else value
+    if not isinstance(found, list | tuple) or not all(isinstance(one, Mapping) for one in found):
+        raise DataError(f"{what}: expected a list of objects, got {value!r}")
+    return list(found)
+
+
 def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
     """Steps by name; two of one name are told apart by a number."""
     out: dict[str, MeasuredStep] = {}

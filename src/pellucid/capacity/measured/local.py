@@ -8,10 +8,11 @@ pipeline: that is the one whose queue is the input.  Of files nobody knows at wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pellucid.capacity.measured.batches import batch_cost
-from pellucid.capacity.measured.job import Job, MeasuredStep, Sample, number, only
+from pellucid.capacity.measured.job import Job, MeasuredStep, Sample, counted, number, only
 from pellucid.errors import DataError
 
 KIND = "measured run"
@@ -37,13 +38,12 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
     """
     try:
         name = str(document["pipeline"])
-        seconds = number(document["seconds"], f"{where}: seconds") or 0.0
-        busy = number(document["busy"], f"{where}: busy") or 0.0
-        events = int(document["events"])
-        samples = tuple(
-            Sample(float(s["at"]), int(s["events"]), float(s["seconds"]), number(s.get("waiting"), "waiting"))
-            for s in document["samples"]
-        )
+        seconds = counted(document["seconds"], f"{where}: seconds")
+        busy = counted(document["busy"], f"{where}: busy")
+        events = int(counted(document["events"], f"{where}: events"))
+        samples = tuple(_sample(s, f"{where}: sample {i}") for i, s in enumerate(document["samples"]))
+        if any(after.at < before.at for before, after in pairwise(samples)):
+            raise DataError(f"{where}: the samples are not in the order of time")
         per = 1 / seconds if seconds else 0.0
         waiting = [s.waiting for s in samples if s.waiting is not None]
         piped = document.get("input") == "pipe"
@@ -58,21 +58,27 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
             lag=waiting[-1] if waiting else None,
             growth=(waiting[-1] - waiting[0]) / span if piped and len(waiting) > 1 and span else None,
         )
-        steps = [
-            MeasuredStep(
-                str(s["step"]),
-                rate=s["events_in"] * per if piped else None,
-                processed=s["events_in"] * per if piped else None,
-                busy=min(1.0, s["seconds"] * per),
-                able=s["events_in"] / s["seconds"] if s["seconds"] and s["events_in"] else None,
-                out=s["events_out"] * per if piped else None,
-            )
-            for s in document["steps"]
-            if s["step"]
-        ]
+        steps = [_step(s, f"{where}: step {s['step']}", per, piped=piped) for s in document["steps"] if s["step"]]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{where}: not whole: {error!r}; make it again with pellucid run --measure") from None
     notes = ["the steps of a local run share one worker: what waits, waits for the pipeline as a whole"]
     if not piped:
         notes.append("its input was there from the start: at which rate it comes is not known (--rate says it)")
     return Job(name, "local", only([whole, *steps]), seconds=seconds, samples=samples, notes=tuple(notes))
+
+
+def _sample(given: Mapping[str, Any], where: str) -> Sample:
+    at, events, seconds = (counted(given[name], f"{where}: {name}") for name in ("at", "events", "seconds"))
+    return Sample(at, int(events), seconds, number(given.get("waiting"), f"{where}: waiting"))
+
+
+def _step(given: Mapping[str, Any], where: str, per: float, *, piped: bool) -> MeasuredStep:
+    came, out, seconds = (counted(given[n], f"{where}: {n}") for n in ("events_in", "events_out", "seconds"))
+    return MeasuredStep(
+        str(given["step"]),
+        rate=came * per if piped else None,
+        processed=came * per if piped else None,
+        busy=min(1.0, seconds * per),
+        able=came / seconds if seconds and came else None,
+        out=out * per if piped else None,
+    )

@@ -167,8 +167,9 @@ def _plan(
 ) -> StepPlan:
     capacity, arrivals = step.usable, step.arrivals
     if step.capacity is None or capacity is None or arrivals is None:
-        missing = "how busy it is" if capacity is None else "at which rate events come"
-        return StepPlan(step, "unknown", f"{missing} was not measured", None, needed, None, limit)
+        missing = "how busy it is was" if capacity is None else "at which rate events come was"
+        why = "no events came while it was measured" if step.processed == 0 else f"{missing} not measured"
+        return StepPlan(step, "unknown", why, None, needed, None, limit)
     each = step.capacity / step.workers
     least = max(1, ceil(arrivals / each) + (arrivals % each == 0 and arrivals > 0))
     longest, for_limit = _longest(curve, batch, each, step.workers, limit)
@@ -213,6 +214,8 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
         if first.usable is not None:
             takes = f"{first.name} takes {first.usable:.4g} events a second: say at which rate they will come"
             return [takes, *(_where_time_goes(job) if job.kind == "local" else [])]
+        if first.processed == 0:
+            return ["no events came while it was measured: record it while they do"]
         return ["measure how busy the steps are: without that nothing can be planned"]
     out = []
     alone = [plan for plan in known if plan.step.name == _first(job)] if job.kind == "local" else []
@@ -238,6 +241,8 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
                 f"events a second (now {step.capacity:.4g}, so {step.arrivals - step.capacity:.4g} more wait every "
                 "second)"
             )
+    elif step.load == 0:
+        out.append(f"nothing comes now; {step.name} takes {step.usable:.4g} events a second")
     elif step.load is not None:
         out.append(
             f"{step.name} is the first to give way: it takes {step.usable:.4g} events a second, {1 / step.load:.3g} "

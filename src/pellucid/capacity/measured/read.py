@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,21 @@ KINDS = (
 
 def read_jobs(path: str | Path) -> list[Job]:
     """The jobs that a file tells of: one for each Spark query, Flink job or local run in it."""
-    return jobs_of(documents(path), where=str(path))
+    found, cut = _documents(path)
+    jobs = jobs_of(found, where=str(path))
+    return [
+        replace(job, notes=(*job.notes, f"the last line of {path} is cut off: left out")) if cut else job
+        for job in jobs
+    ]
 
 
 def documents(path: str | Path) -> list[Any]:
     """All JSON documents of a file: one, a list, or one on each line; .gz is unpacked."""
+    return _documents(path)[0]
+
+
+def _documents(path: str | Path) -> tuple[list[Any], bool]:
+    """And whether its last line is not whole, as of a log that is being written."""
     try:
         data = Path(path).read_bytes()
         if str(path).endswith(".gz"):
@@ -44,7 +55,11 @@ def documents(path: str | Path) -> list[Any]:
         raise DataError(f"{path}: is empty: expected {KINDS}")
     try:
         found = json.loads(text)
-        return found if isinstance(found, list) else [found]
+        return (found if isinstance(found, list) else [found]), False
+    except RecursionError:
+        raise DataError(
+            f"{path}: is JSON of another kind (lists in lists, too deep to read): expected {KINDS}"
+        ) from None
     except ValueError as error:
         whole = error
     out = []
@@ -53,13 +68,13 @@ def documents(path: str | Path) -> list[Any]:
             continue
         try:
             out.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if not out:
                 raise DataError(f"{path}: is no JSON: {whole}") from None
-            if i == len(text.splitlines()):  # a log that is being written
-                break
+            if i == len(text.splitlines()):
+                return out, True
             raise DataError(f"{path}: line {i}: is no JSON: {error}") from None
-    return out
+    return out, False
 
 
 def jobs_of(found: Iterable[Any], *, where: str = "the measurements") -> list[Job]:
@@ -110,4 +125,5 @@ def _words(document: Any) -> str:
         if document.get("pellucid") is not None and "verb" in document:
             return f"a report of pellucid {document['verb']}"
         return f"an object with {shown}" if names else "an empty object"
-    return f"a {type(document).__name__}"
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list in a list"}
+    return kinds.get(type(document), "null")

@@ -20,11 +20,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pellucid.capacity.measured.batches import batch_cost
-from pellucid.capacity.measured.job import Job, MeasuredStep, Sample, number
+from pellucid.capacity.measured.job import Job, MeasuredStep, Sample, counted, number, objects
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
+
+_FAR = 2**63  # no offset of Kafka is beyond it
 
 
 def is_progress(document: Any) -> bool:
@@ -72,8 +74,9 @@ def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
     name = str(documents[-1].get("name") or documents[-1].get("id") or "query")
     batches = _batches(documents, f"{where}: query {name}")
     began = [at for at, _ in batches]
-    took = [_took(batch, f"{where}: query {name}") for _, batch in batches]
-    rows = [int(number(batch.get("numInputRows"), "numInputRows") or 0) for _, batch in batches]
+    places = [f"{where}: query {name}, batch {batch.get('batchId')}" for _, batch in batches]
+    took = [_took(batch, place) for (_, batch), place in zip(batches, places, strict=True)]
+    rows = [_rows(batch, place) for (_, batch), place in zip(batches, places, strict=True)]
     left = [_left(batch) for _, batch in batches]
     end = max(at + seconds for at, seconds in zip(began, took, strict=True))
     seconds = round(end - began[0], 6)
@@ -84,20 +87,24 @@ def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
         for at, count, spent, lag, rest in zip(began, rows, took, waiting, left, strict=True)
     )
     known = [lag for lag in waiting if lag is not None]
-    state = [_state(operator) for operator in batches[-1][1].get("stateOperators") or ()]
+    last = batches[-1][1]
+    state = [
+        _state(operator, places[-1])
+        for operator in objects(last.get("stateOperators"), f"{places[-1]}: stateOperators")
+    ]
     shares, partitions = _partitions([batch for _, batch in batches])
     shuffled = [n for _, _, n in state if n]
     limited = any(left[i] for i in range(1, len(left)))
     cost = None if limited else batch_cost(samples)
     step = MeasuredStep(
         name,
-        rate=_arrived(began, rows, left, batches[-1][1]),
+        rate=_arrived(began, rows, left, last),
         processed=sum(rows) / seconds if seconds > 0 else None,
         busy=min(1.0, sum(took) / seconds) if seconds > 0 else None,
         able=cost.capacity if cost is not None and cost.row > 0 else None,
         lag=known[-1] if known else left[-1],
         growth=(known[-1] - known[0]) / (began[-1] - began[1]) if len(known) > 1 and began[-1] > began[1] else None,
-        out=_out([batch for _, batch in batches], seconds),
+        out=_out([batch for _, batch in batches], places, seconds),
         partitions=partitions or (min(shuffled) if shuffled else None),
         state=sum(n for n, _, _ in state) if state else None,
         state_bytes=sum(size for _, size, _ in state) if state else None,
@@ -136,7 +143,8 @@ def _batches(documents: Iterable[Mapping[str, Any]], where: str) -> list[tuple[f
             raise DataError(
                 f"{where}: timestamp is {text!r}: expected a time such as 2026-01-01T00:00:00.000Z"
             ) from None
-        found[str(document.get("runId")), at] = document
+        batch = f"{where}, batch {document.get('batchId')}: sources"
+        found[str(document.get("runId")), at] = {**document, "sources": objects(document["sources"], batch)}
     return sorted(((at, document) for (_, at), document in found.items()), key=lambda one: one[0])
 
 
@@ -144,10 +152,16 @@ def _took(batch: Mapping[str, Any], where: str) -> float:
     durations = batch["durationMs"]
     if not isinstance(durations, Mapping):
         raise DataError(f"{where}: durationMs is {durations!r}: expected an object with triggerExecution")
-    whole = number(durations.get("triggerExecution"), "durationMs.triggerExecution")
-    if whole is None:
-        whole = sum(number(value, f"durationMs.{name}") or 0.0 for name, value in durations.items())
-    return whole / 1000
+    if "triggerExecution" in durations:
+        return counted(durations["triggerExecution"], f"{where}: durationMs.triggerExecution") / 1000
+    return sum(counted(value, f"{where}: durationMs.{name}") for name, value in durations.items()) / 1000
+
+
+def _rows(batch: Mapping[str, Any], where: str) -> int:
+    """The rows of a batch; where somebody left the sum out, of its sources."""
+    if "numInputRows" in batch:
+        return int(counted(batch["numInputRows"], f"{where}: numInputRows"))
+    return sum(int(counted(s.get("numInputRows"), f"{where}: numInputRows of a source")) for s in batch["sources"])
 
 
 def _offset(offset: Any) -> float | dict[str, float] | None:
@@ -158,9 +172,10 @@ def _offset(offset: Any) -> float | dict[str, float] | None:
         except ValueError:
             return None
     if isinstance(offset, (int, float)) and not isinstance(offset, bool):
-        return float(offset)
+        return float(offset) if abs(offset) < _FAR else None
     if isinstance(offset, Mapping) and offset and all(isinstance(part, Mapping) for part in offset.values()):
-        return {f"{topic}-{p}": float(at) for topic, parts in offset.items() for p, at in parts.items()}
+        known = {f"{topic}-{p}": at for topic, parts in offset.items() for p, at in parts.items()}
+        return known if all(isinstance(at, int | float) and 0 <= at < _FAR for at in known.values()) else None
     return None
 
 
@@ -191,17 +206,23 @@ def _partitions(batches: Sequence[Mapping[str, Any]]) -> tuple[list[float], int 
     return ([n / total for n in counts.values()] if total else []), len(counts) or None
 
 
-def _state(operator: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    rows, size = operator.get("numRowsTotal") or 0, operator.get("memoryUsedBytes") or 0
-    return int(rows), int(size), operator.get("numShufflePartitions")
+def _state(operator: Mapping[str, Any], where: str) -> tuple[int, int, int | None]:
+    rows, size, parts = (
+        number(operator.get(name), f"{where}: stateOperators.{name}")
+        for name in ("numRowsTotal", "memoryUsedBytes", "numShufflePartitions")
+    )
+    return int(rows or 0), int(size or 0), int(parts) if parts else None
 
 
-def _out(batches: Sequence[Mapping[str, Any]], seconds: float) -> float | None:
+def _out(batches: Sequence[Mapping[str, Any]], places: Sequence[str], seconds: float) -> float | None:
     """Rows that the sink was given; -1 says that it does not count them."""
-    counts = [batch["sink"].get("numOutputRows", -1) for batch in batches if isinstance(batch.get("sink"), Mapping)]
-    if not counts or any(n is None or n < 0 for n in counts) or seconds <= 0:
-        return None
-    return float(sum(counts)) / seconds
+    counts = [
+        number(batch["sink"].get("numOutputRows"), f"{place}: sink.numOutputRows")
+        for batch, place in zip(batches, places, strict=True)
+        if isinstance(batch.get("sink"), Mapping)
+    ]
+    known = [n for n in counts if n is not None and n >= 0]
+    return sum(known) / seconds if counts and len(known) == len(counts) and seconds > 0 else None
 
 
 def arrivals_of(job: Job) -> list[tuple[float, float, int]]:
