@@ -64,10 +64,21 @@ def thresholds(system: System, roots: Sequence[Expr] = ()) -> list[Threshold]:
             continue
         used = {part.value: part.type for part in walk(e) if part.op == "var"}
         if len(used) == 1 and min(used) >= len(system.state) and set(used.values()) == {INT}:
-            change = _change(e)
-            if change is not None:
-                found.append(Threshold(show(e, names), e, *change))
+            change, limits, name = _change(e), _limits(system, min(used)), names[min(used)]
+            if change is None or (limits is not None and not all(limits[0] <= v <= limits[1] for v in change)):
+                continue
+            words = show(e, names)
+            if limits is not None:  # a time within its limits is the time itself
+                low, high = limits
+                words = words.replace(f"({low} if {name} < {low} else {high} if {name} > {high} else {name})", name)
+            found.append(Threshold(words, e, *change))
     return list(dict.fromkeys(found))
+
+
+def _limits(system: System, variable: int) -> tuple[int, int] | None:
+    """Between what an event's integer can be: a date ends with the year 9999, which is no threshold of a pipeline."""
+    leaf, types = system.inputs[variable - len(system.state)], dict(system.sources)
+    return types[leaf.of].limits()[leaf.at] if leaf.role == "leaf" and leaf.of in types else None
 
 
 def _change(test: Expr) -> tuple[int, int] | None:

@@ -261,10 +261,16 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
             else Answer("unknown", "none")
         )
         if decided.status == "unknown":
-            note = (
-                f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): "
-                f"{advice(system, roots)}"
-            )
+            if listable(small, observed):
+                note = (
+                    f"{formula} is no invariant, and engine='smt' did not decide it: its events can be listed, so "
+                    "leave engine= out, or use engine='explicit'"
+                )
+            else:
+                note = (
+                    f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): "
+                    f"{advice(system, roots)}"
+                )
             return dataclasses.replace(decided, notes=(note, *decided.notes))
         return decided
     started = time.perf_counter()

@@ -116,6 +116,8 @@ class Function:
                 raise Untraceable("keeps a state that is not made of scalars")
             traced = trace(f, known, task=task, truth=truth, many=many)
             _spot_check(f, traced, truth)
+            if traced.event == NOTHING:  # of what else an event may be only its declaration tells
+                to = _declared_beside_none(f, to, task)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
             return Function(f, known, _result_of(traced), traced.event, task, traced, None)
@@ -253,6 +255,35 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
+def _declared_beside_none(f: Callable[..., Any], to: Type | None, task: bool) -> Type:
+    """What is said of the events of a function that puts out None and nothing else: it is part of no event's type."""
+    annotation = _annotation(f) if to is None else None
+    if task and annotation is not None:
+        annotation = _events_of(annotation)
+    if to is None and annotation is None:
+        raise _only_none(f, task)
+    found = type_of(annotation) if to is None else to
+    if task or isinstance(found, ListType):
+        return found
+    raise _only_none(f, task)
+
+
+def _only_none(f: Callable[..., Any], task: bool) -> TypeMismatch:
+    how = "tuple[State, list[Event | None]]" if task else "list[Event | None]"
+    return TypeMismatch(
+        f"{name_of(f)} puts out None and nothing else, which is no event: say what else it may be, as in -> {how}, or "
+        "pass to=…"
+    )
+
+
+def _annotation(f: Callable[..., Any]) -> Any:
+    """What a function is said to return; None if it is not said, or cannot be read."""
+    try:
+        return typing.get_type_hints(f, include_extras=True).get("return") if hasattr(f, "__annotations__") else None
+    except Exception:
+        return None
+
+
 def _result_of(traced: Traced) -> Type:
     """The type of what the function returns; one that makes a list has slots for its elements."""
     return ListType(traced.event) if traced.many and traced.event is not None else traced.result
@@ -352,12 +383,7 @@ def _declared(
     if to is not None:
         return (state, to) if task else (to, None)
     name = name_of(f)
-    try:
-        annotation = (
-            typing.get_type_hints(f, include_extras=True).get("return") if hasattr(f, "__annotations__") else None
-        )
-    except Exception:
-        annotation = None
+    annotation = _annotation(f)
     if annotation is not None and not task:
         return type_of(annotation), None
     events = _events_of(annotation) if task else None
@@ -398,6 +424,8 @@ def _declared(
         raise PipelineError(
             f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"
         )
+    if (task or many) and found in (NOTHING, ListType(NOTHING)):
+        raise _only_none(f, task)
     return (state, found) if task else (found, None)
 
 

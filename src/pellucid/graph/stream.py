@@ -287,6 +287,8 @@ class Stream(Generic[T]):
         fn = _function("key_by", id, f, (self.type,), to=to)
         if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
             raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
+        if fn.result.width == 0:
+            raise PipelineError(f"{_title('key_by', id)}: every event has the same key, {fn.result}: leave key_by out")
         if list_in(fn.result) is not None:
             raise PipelineError(
                 f"{_title('key_by', id)}: a key must not contain a list, found {fn.result}: take an element of it, or "
@@ -517,6 +519,11 @@ def _make(kind: str, inputs: tuple[Any, ...], t: Type | None, **more: Any) -> St
     if id is not None and (not isinstance(id, str) or not id or not _good_id(id)):
         raise PipelineError(f"{kind} ({caller()}): an id is letters, digits, '-' and '_', found {id!r}")
     assert t is not None
+    if t.width == 0:
+        raise TypeMismatch(
+            f"{_title(kind, id)}: it puts out {t} and nothing else, which is no event: pass to=… with what else it may "
+            "be, as in to=int | None"
+        )
     names = scope.get()[1:]
     return Stream(Step(kind, inputs, t, id="/".join([*names, id]) if id else None, where=caller(), **more))
 

@@ -40,6 +40,7 @@ from pellucid.expr.types import (
     STR,
     DecimalType,
     EnumType,
+    OptionalType,
     RecordType,
     TimeType,
     TupleType,
@@ -223,10 +224,10 @@ class _Atoms:
         )
 
     def side(self, term: Term, other: Term) -> Typed:
-        """A side of a comparison: the member of an enum by its name, if the other side is of that enum."""
+        """A side of a comparison: the member of an enum by its name, if the other side is of that enum, or may be."""
         if isinstance(term, Ref) and isinstance(other, Ref):
             found = self.names.find(other, missing=True)
-            kind = self.typed(other, *found).type if found is not None else None
+            kind = _present(self.typed(other, *found).type) if found is not None else None
             if isinstance(kind, EnumType):
                 cls, words = kind.cls, (term.name, *term.path)
                 name = words[-1]
@@ -237,7 +238,7 @@ class _Atoms:
                     and not term.exact
                 )
                 also = self.names.find(term, missing=True)
-                if member and also is not None and self.typed(term, *also).type == kind:
+                if member and also is not None and _present(self.typed(term, *also).type) == kind:
                     raise UsageError(
                         f"{term} could be the member {name} of {cls.__name__} or the stream: write stream(…) for the "
                         "stream, or rename it"
@@ -373,3 +374,8 @@ def _nearest(name: str, options: Iterable[str]) -> str:
 def _a(t: Type) -> str:
     name = str(t)
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _present(t: Type) -> Type:
+    """Of what may be missing the type where it is not."""
+    return t.inner if isinstance(t, OptionalType) else t

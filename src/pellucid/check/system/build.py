@@ -288,7 +288,8 @@ def build_system(
     running = {side: n.eq(cell, n.const(0)) for side, cell in stopped.items()}
     fails, over, wide = {}, FALSE, FALSE
     for side, steps in apart.items():
-        here = [run.trouble[id] for id in steps if id in run.trouble]
+        # In the order of the graph: what a later step does after a failure of an earlier one may make no sense.
+        here = [pair for id, pair in run.trouble.items() if id in steps]
         fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
         # queues may be shared by both
         over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))

@@ -1,0 +1,8 @@
+"""``python -m tests.judge.rich --minutes 2 --seed 1``: see `tests.judge.rich.judge`."""
+
+import sys
+
+from .judge import main
+
+if __name__ == "__main__":
+    sys.exit(main())
