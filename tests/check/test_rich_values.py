@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.errors import UsageError
+from pellucid.errors import TypeMismatch, UsageError
 
 
 class Kind(enum.Enum):
@@ -91,3 +91,23 @@ def test_no_date_is_suggested_that_cannot_come() -> None:
     p = pipeline(lambda x: x.filter(lambda e: e > date(2013, 1, 1)), x=date)
     (note,) = check.holds(p, "G !out", ints=range(3)).notes
     assert "where x.value > 15706 is never so: with ints={0, 1, 2, 15705, 15706, 15707}" in note
+
+
+def first(e: Sale) -> int | None:
+    return e.price
+
+
+@pytest.mark.parametrize("how", ["step", "sequence", "paper"])
+def test_what_may_be_missing_is_compared_with_what_never_is(how: str) -> None:
+    maybe = pipeline(lambda x: x.map(first), x=Sale)
+    known = pipeline(lambda x: x.filter(lambda e: e.price is not None).map(first), x=Sale)
+    never = pipeline(lambda x: x.map(lambda e: e.price or 0), x=Sale)
+    asked = pipeline(lambda x: x.filter(lambda e: e.price is not None).map(lambda e: e.price or 0), x=Sale)
+    for a, b in ((maybe, never), (never, maybe)):
+        verdict = check.equivalent(a, b, how=how)
+        assert verdict.refuted and verdict.counterexample is not None
+        assert verdict.counterexample.inputs == [{"x": Sale(None, None)}] and verdict.counterexample.replay()
+    assert check.equivalent(known, asked, how=how).proved
+    assert check.equivalent(asked, known, how=how, ints=range(5, 8)).proved
+    with pytest.raises(TypeMismatch, match="they put out"):
+        check.equivalent(maybe, KINDS)

@@ -24,7 +24,7 @@ from pellucid.check.belief.violated import (
     step_violated,
 )
 from pellucid.check.belief.wide import BEYOND, are_events, decide_failing, in_64_bits, mentions_failed, wide_notes
-from pellucid.check.compare.fitted import fitted
+from pellucid.check.compare.fitted import fitted, with_missing
 from pellucid.check.compare.outputs import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.compare.sequence import by_keys, decide_sequence
@@ -285,6 +285,7 @@ def equivalent(
     manner = f"sequence equivalent as in {paper}" if how == "paper" else f"{how} equivalent"
     question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
     b = fitted(a, b)
+    a, b = with_missing(a, b), with_missing(b, a)
     if options.engine == "auto" and same_graph(a.graph, b.graph, domain):
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
         if domain.assume and ending(build_system(a.graph, domain, 1)) == "none":

@@ -135,8 +135,8 @@ class Draw:
         if kind.endswith("?") and self.r.random() < 0.4:
             return None
         kind = kind.rstrip("?")
-        if kind.startswith("tup:"):
-            return tuple(self.constant(k) for k in kind[4:].split(","))
+        if kind.startswith("tup("):
+            return tuple(self.constant(k) for k in kind[4:-1].split(","))
         if kind in FIELDS:
             return SPACE[kind](*(self.constant(k) for k in FIELDS[kind].values()))
         if kind in ("bool", "Kind"):
@@ -149,8 +149,8 @@ class Draw:
         for text, kind in env:
             if kind in FIELDS:
                 found += self.around([(f"{text}.{name}", k) for name, k in FIELDS[kind].items()])
-            elif kind.startswith("tup:"):
-                found += self.around([(f"{text}[{i}]", k) for i, k in enumerate(kind[4:].split(","))])
+            elif kind.startswith("tup("):
+                found += self.around([(f"{text}[{i}]", k) for i, k in enumerate(kind[4:-1].split(","))])
         return found
 
     def expr(self, kind: str, env: Env, depth: int) -> str:
@@ -208,7 +208,7 @@ class Draw:
                 named = kind in ("Pos", "Stamp")
                 return f"{text}._replace({name}={new})" if named else f"replace({text}, {name}={new})"
             case "compare":
-                k = r.choice([k for _, k in here if not k.startswith("tup:")])
+                k = r.choice([k for _, k in here if not k.startswith("tup(")])
                 if k in ORDERED and r.random() < 0.7:
                     return f"({sub(k)} {r.choice(['<', '<=', '>', '>='])} {sub(k)})"
                 return f"({sub(k)} {r.choice(['==', '!='])} {sub(k)})"
@@ -289,12 +289,12 @@ class Draw:
 
     def task(self, event: str, to: str) -> tuple[str, Text]:
         """A task: the type of its state, and its function."""
-        held = self.pick((3, "int"), (2, "tup:int?,bool"), (1, "Pos"), (1, "tup:int,Kind?"), (1, "bool"))
+        held = self.pick((3, "int"), (2, "tup(int?,bool)"), (1, "Pos"), (1, "tup(int,Kind?)"), (1, "bool"))
         args = (("s", held), ("e", event))
 
         def branch() -> str:
-            if held.startswith("tup:"):
-                new = f"({', '.join(self.closing(k, args, 1) for k in held[4:].split(','))})"
+            if held.startswith("tup("):
+                new = f"({', '.join(self.closing(k, args, 1) for k in held[4:-1].split(','))})"
             elif held == "Pos":
                 new = f"Pos({self.closing('int', args, 1)}, {self.expr('bool', args, 1)})"
             else:
@@ -400,8 +400,7 @@ class Draw:
                 case "lag":
                     to = self.result()
                     step = replace(step, type=to, k=self.pick((3, 1), (1, 2)))
-                    text = self.text((("e", f"tup:{kind},{kind}"),), to)
-                    text.args = (("e", f"tup:{kind},{kind}"),)
+                    text = self.text((("e", f"tup({kind},{kind})"),), to)
                 case "window":
                     sub = self.drawn((("w", kind),), inner=True)
                     drawn.subs[at] = sub
@@ -410,7 +409,7 @@ class Draw:
                     to = self.pick(
                         (2, "Kind"), (2, "bool"), (2, "int?"), (1, "Kind?"), (1, "Pos"), (1, "int"), (0.7, "Sale")
                     )
-                    here = [(t, k) for t, k in self.around(e) if k != "tup" and not k.startswith("tup:")]
+                    here = [(t, k) for t, k in self.around(e) if not k.startswith("tup(")]
                     use = r.choice(here)
                     text = Text(e, annotation(use[1]), (f"return {use[0]}",))
                     if r.random() < 0.5:

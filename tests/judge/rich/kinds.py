@@ -1,7 +1,7 @@
 """The types that the judge of rich verdicts asks about, as Python text and as lists of values.  Nothing of Pellucid but
 its ``Scale``, which is how a decimal is declared, is used here.
 
-A type has a name: ``int``, ``Kind``, ``Sale``; ``int?`` is ``int | None``; ``tup:int?,bool`` is a tuple, which only
+A type has a name: ``int``, ``Kind``, ``Sale``; ``int?`` is ``int | None``; ``tup(int?,bool)`` is a tuple, which only
 states of tasks are.  With few integers a time is so many microseconds after 1970, a date so many days, a decimal so
 many cents.
 """
@@ -83,8 +83,8 @@ TIMES = {"date", "datetime", "timedelta", "cents"}
 
 def annotation(kind: str) -> str:
     """A type as Python writes it."""
-    if kind.startswith("tup:"):
-        return f"tuple[{', '.join(annotation(k) for k in kind[4:].split(','))}]"
+    if kind.startswith("tup("):
+        return f"tuple[{', '.join(annotation(k) for k in kind[4:-1].split(','))}]"
     if kind.endswith("?"):
         return annotation(kind[:-1]) + " | None"
     return {"cents": "Cents"}.get(kind, kind)
@@ -112,8 +112,8 @@ def values(kind: str, ints: Sequence[int]) -> list[Any]:
         return [False, True]
     if kind == "Kind":
         return list(SPACE["Kind"])
-    if kind.startswith("tup:"):
-        return list(itertools.product(*(values(k, ints) for k in kind[4:].split(","))))
+    if kind.startswith("tup("):
+        return list(itertools.product(*(values(k, ints) for k in kind[4:-1].split(","))))
     if kind in FIELDS:
         return [SPACE[kind](*c) for c in itertools.product(*(values(k, ints) for k in FIELDS[kind].values()))]
     return [of_number(kind, n) for n in ints]

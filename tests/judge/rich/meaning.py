@@ -7,6 +7,7 @@ an entry for each step, which is a frozenset of (key, what is kept for it); so r
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,17 +52,22 @@ class Pipe:
         n = len(self.sources)
         return -1 if at < n else self.steps[at - n].key
 
+    @functools.cached_property
+    def used(self) -> set[int]:
+        """The streams that the output is made of: a step that it does not depend on is no part of the pipeline."""
+        used, todo = {self.out}, [self.out]
+        while todo:
+            at = todo.pop() - len(self.sources)
+            new = set(self.steps[at].inputs) - used if at >= 0 else set()
+            used |= new
+            todo += new
+        return used
+
     def names(self) -> dict[str, int]:
         """The streams by name: sources, the output, and the steps that it is made of."""
         n = len(self.sources)
         found = {name: i for i, (name, _) in enumerate(self.sources)}
-        used, todo = {self.out}, [self.out]
-        while todo:
-            at = todo.pop()
-            new = set(self.steps[at - n].inputs) - used if at >= n else set()
-            used |= new
-            todo += new
-        found.update((step.id, n + i) for i, step in enumerate(self.steps) if n + i in used)
+        found.update((step.id, n + i) for i, step in enumerate(self.steps) if n + i in self.used)
         return {**found, "out": self.out}
 
 
@@ -95,6 +101,10 @@ def _push(pipe: Pipe, state: State, events: Push) -> tuple[State, list[list[Item
     kept: list[dict[Any, Any]] = []
     for step, memory in zip(pipe.steps, state, strict=True):
         mine = dict(memory)
+        if len(streams) not in pipe.used:
+            streams.append([])
+            kept.append({})
+            continue
         streams.append(_step(step, mine, [streams[i] for i in step.inputs]))
         kept.append(mine)
     n = len(pipe.sources)

@@ -158,7 +158,7 @@ class Formulas:
     def __init__(self, pipe: Pipe, draw: Draw) -> None:
         self.pipe, self.draw, self.r = pipe, draw, draw.r
         names = pipe.names()
-        self.streams = [(name, at) for name, at in names.items() if not pipe.type_of(at).startswith("tup:")]
+        self.streams = [(name, at) for name, at in names.items() if not pipe.type_of(at).startswith("tup(")]
         self.known = [("out", pipe.out)] * 3 + self.streams
 
     def paths(self, kind: str) -> list[tuple[tuple[str, ...], str]]:

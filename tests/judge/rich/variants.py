@@ -19,7 +19,7 @@ def variant(draw: Draw, drawn: Drawn) -> Drawn:
         way = draw.pick((3, "words"), (3, "broken"), (1, "identity"), (1, "k"), (1, "start"), (1, "helper"))
         at = r.randrange(len(new.steps))
         step = new.steps[at]
-        if way == "identity" and not new.type_of(new.out).startswith("tup:"):
+        if way == "identity" and not new.type_of(new.out).startswith("tup("):
             kind = new.type_of(new.out)
             new.texts[len(new.steps)] = Text((("e", kind),), annotation(kind), ("return e",))
             new.steps.append(Step("map", (new.out,), kind, f"s{len(new.steps)}", new.key_of(new.out)))

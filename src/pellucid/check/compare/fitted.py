@@ -3,6 +3,7 @@
 Of two versions of a job, in two files, each has its own ``class Flight``: to Python two classes, to whoever compares
 the versions one.  Where they are alike (the same name, fields and types; of enums the same members), the second
 pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's again.
+Of two versions one may also put out None, and the other never does.
 """
 
 from __future__ import annotations
@@ -66,6 +67,23 @@ def fitted(a: Any, b: Any) -> Any:
         for (name, s), u, v in zip(made.items(), outs[0], outs[1], strict=True)
     }
     return Fitted(b.name, assemble(b.graph.name, sources, outputs))
+
+
+def with_missing(p: Any, other: Any) -> Any:
+    """A pipeline as one that may put out None, too, if the other may: so ``int`` is compared with ``int | None``.
+
+    >>> from pellucid import pipeline
+    >>> maybe = pipeline(lambda x: x.map(lambda v: v if v > 0 else None), x=int)
+    >>> never = with_missing(pipeline(lambda x: x.map(lambda v: v), x=int), maybe)
+    >>> never.graph.nodes[never.graph.outputs[0][1]].type
+    int | None
+    """
+    mine, theirs = ([q.graph.nodes[i].type for _, i in q.graph.outputs] for q in (p, other))
+    if len(mine) != 1 or len(theirs) != 1 or theirs[0] != OptionalType(mine[0]):
+        return p
+    sources = [source(p.graph.nodes[i].id, p.graph.nodes[i].type) for i in p.graph.sources]
+    ((name, out),) = instantiate(p.graph, sources).items()
+    return Fitted(p.name, assemble(p.graph.name, sources, {name: out.map(lambda event: event, to=theirs[0])}))
 
 
 def _other(a: Type, b: Type) -> Callable[[Any], Any]:
