@@ -15,6 +15,10 @@ def gaps(s: int, e: int) -> tuple[int, list[int | None]]:
     return 0, []
 
 
+def still(s: int | None, e: int) -> tuple[int | None, list[int]]:
+    return e, [s]  # type: ignore[list-item]
+
+
 def twice(e: int) -> list[int | None]:
     return [None, None]
 
@@ -30,6 +34,8 @@ DECLARED = {
     "map": lambda x: x.map(nothing),
     "cumulate": lambda x: x.cumulate(lambda s, e: None, start=None, to=int | None),
     "tuple": lambda x: x.map(lambda e: (None, None), to=tuple[int | None, int | None]),
+    "state": lambda x: x.task(lambda s, e: (e, [s]), initial=None),  # None at first
+    "annotated otherwise": lambda x: x.task(still, initial=None),
     "behind": lambda x: x.task(gaps, initial=0).trim(1).map(lambda e: (e, e is None)),
 }
 
@@ -49,7 +55,7 @@ def test_what_is_declared_is_its_type_and_no_event_is_lost(name: str) -> None:
         (lambda x: x.task(lambda s, e: (s, [None]), initial=0), "puts out None and nothing else, which is no event"),
         (
             lambda x: x.explode(lambda e: [None, None]),
-            r"say what else it may be, as in -> list\[Event \| None\], or pass to=",
+            r"say what else it may be, by an annotation of its function or as in to=int \| None",
         ),
         (lambda x: x.cumulate(lambda s, e: None, start=None), "puts out None and nothing else.*to=int | None"),
         (lambda x: x.map(lambda e: (None, None)), r"puts out \(None, None\) and nothing else"),

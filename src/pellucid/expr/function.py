@@ -116,8 +116,8 @@ class Function:
                 raise Untraceable("keeps a state that is not made of scalars")
             traced = trace(f, known, task=task, truth=truth, many=many)
             _spot_check(f, traced, truth)
-            if traced.event == NOTHING:  # of what else an event may be only its declaration tells
-                to = _declared_beside_none(f, to, task)
+            if traced.event == NOTHING and to is None:  # what else an event may be only its declaration tells
+                to = _said_of_events(f, task)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
             return Function(f, known, _result_of(traced), traced.event, task, traced, None)
@@ -255,25 +255,16 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
-def _declared_beside_none(f: Callable[..., Any], to: Type | None, task: bool) -> Type:
-    """What is said of the events of a function that puts out None and nothing else: it is part of no event's type."""
-    annotation = _annotation(f) if to is None else None
-    if task and annotation is not None:
+def _said_of_events(f: Callable[..., Any], task: bool) -> Type | None:
+    """What a task, or a function that makes a list, is said to put out, as ``to=`` would say it; None if it is not."""
+    annotation = _annotation(f)
+    if task:
         annotation = _events_of(annotation)
-    if to is None and annotation is None:
-        raise _only_none(f, task)
-    found = type_of(annotation) if to is None else to
-    if task or isinstance(found, ListType):
-        return found
-    raise _only_none(f, task)
-
-
-def _only_none(f: Callable[..., Any], task: bool) -> TypeMismatch:
-    how = "tuple[State, list[Event | None]]" if task else "list[Event | None]"
-    return TypeMismatch(
-        f"{name_of(f)} puts out None and nothing else, which is no event: say what else it may be, as in -> {how}, or "
-        "pass to=…"
-    )
+    if annotation is None or annotation is type(None):
+        return None
+    said = type_of(annotation)
+    item = said if task else said.item if isinstance(said, ListType) else None
+    return said if item is not None and join(NOTHING, item) == item else None
 
 
 def _annotation(f: Callable[..., Any]) -> Any:
@@ -424,8 +415,6 @@ def _declared(
         raise PipelineError(
             f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"
         )
-    if (task or many) and found in (NOTHING, ListType(NOTHING)):
-        raise _only_none(f, task)
     return (state, found) if task else (found, None)
 
 

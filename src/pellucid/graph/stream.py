@@ -521,8 +521,8 @@ def _make(kind: str, inputs: tuple[Any, ...], t: Type | None, **more: Any) -> St
     assert t is not None
     if t.width == 0:
         raise TypeMismatch(
-            f"{_title(kind, id)}: it puts out {t} and nothing else, which is no event: pass to=… with what else it may "
-            "be, as in to=int | None"
+            f"{_title(kind, id)}: it puts out {t} and nothing else, which is no event: say what else it may be, by an "
+            "annotation of its function or as in to=int | None"
         )
     names = scope.get()[1:]
     return Stream(Step(kind, inputs, t, id="/".join([*names, id]) if id else None, where=caller(), **more))
