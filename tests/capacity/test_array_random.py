@@ -49,7 +49,7 @@ def agree(seed: int) -> str:
     return verdict.status
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(20, 80, 20))
 def test_random_systems(first: int) -> None:
     statuses = [agree(seed) for seed in range(first, first + 20)]
     assert {"proved", "refuted"} <= set(statuses)
@@ -88,7 +88,7 @@ def _broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _choices = preimage.choices
-SEEDS = range(20, 60)
+SEEDS = range(20, 50)
 MISTAKES = ["covered too soon", "no start is seen", "no new processes", "no transition", "too general"]
 
 
