@@ -1,7 +1,7 @@
 """A run as a space-time picture: a lane for each place, a column for each step.
 
 An arrow is a message that leaves or enters a place; a filled dot is a message that is taken, with a dashed line from
-the last thing that its sender did; a ring is a commit, and members of one commit are joined; a cross is an abort.  What
+where it came from; a ring is a commit, and members of one commit are joined; a cross is an abort.  What
 aborted or depends on it is grey: that is what is undone.  No script, no font and no file from elsewhere.
 """
 
@@ -37,7 +37,8 @@ _MORE = """
 .plc .plc-gone{opacity:.35}
 .plc .plc-word{font-size:9.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px}
 """
-_MARGIN, _LANE, _COLUMN, _MOST = 16.0, 54.0, 92.0, 120
+_MARGIN, _LANE, _COLUMN, _MOST = 16.0, 58.0, 100.0, 120
+_ENDS = ("COMMIT", "ABORT", "CRASH", "CASCADE", "RECV TIMEOUT", "FORWARD TIMEOUT", "OPEN TIMEOUT")
 _LEGEND = (
     "→ a message enters or leaves a place · ● a message is taken, ┄ from whom · ◯ commit · ✕ abort · grey: undone "
     "(aborted, or dependent on an aborted one)"
@@ -82,12 +83,11 @@ def spacetime_svg(run: NetworkRun, *, title: str = "", most: int = _MOST) -> str
         marks = [_need(last[step.source], (x, y(places[0])))] if step.rule in TAKES and step.source in last else []
         marks += _mark(step, x, [y(place) for place in places])
         words = f"step {first + column}: {step}"
-        said = (
-            f'<text class="plc-word" x="{_n(x)}" y="{_n(y(places[-1]) - 11)}">{escape(shorten(str(step), 16))}</text>'
-        )
+        said = _said(step, x, y(places[-1]) - 11)
         out.append(f'<g class="{grey.strip()}"><title>{escape(words)}</title>{"".join(marks)}{said}</g>\n')
         for t in step.who:
-            last[t] = x, y(places[-1])
+            if step.rule not in _ENDS:  # what a message left from: the last hop, or what its sender did before
+                last[t] = x, y(places[-1])
     below = [*([run.why] if run.why else []), *([f"{first} steps before are not shown"] if first else []), _LEGEND]
     bottom = top + _LANE * len(lanes) + 12
     for k, words in enumerate(below):
@@ -112,6 +112,16 @@ def _places(machine: Atomic, after: object, step: Step) -> list[int]:
     if step.rule == "COMMIT":
         return sorted({machine.home(after, t) for t in step.who})  # type: ignore[arg-type]
     return [step.place]
+
+
+def _said(step: Step, x: float, y: float) -> str:
+    """The rule, and below it who took it."""
+    rest = str(step).removeprefix(step.rule).strip()
+    lines = [step.rule, *([shorten(rest, 17)] if rest else [])]
+    words = "".join(
+        f'<tspan x="{_n(x)}" dy="{_n(10 if k else 0)}">{escape(line)}</tspan>' for k, line in enumerate(lines)
+    )
+    return f'<text class="plc-word" x="{_n(x)}" y="{_n(y - 10 * (len(lines) - 1))}">{words}</text>'
 
 
 def _need(start: tuple[float, float], end: tuple[float, float]) -> str:
