@@ -20,18 +20,11 @@ COMPILED = Path("src/pellucid/capacity/zones/compiled")
 # the module, what stands there, what comes in its place
 MUTANTS = {
     "a spout emits at its gap": ("urgent", "spout + 1, -2 * numbers(c[y.GAP])[spout]", "spout + 1, -2 * numbers(c[y.GAP])[spout] + 1"),
-    "a spout does not begin again": ("urgent", "            reset(z, n, spout + 1)\n", ""),
-    "a spout emits though something ends": ("urgent", "0, 2 * end, c[y.INF]", "0, 2 * end + 1, c[y.INF]"),
-    "a worker takes two": ("urgent", "            t[at + y.BUSY] += taken\n", "            t[at + y.BUSY] += taken\n            t[at + y.LENGTH] = 0\n"),
     "takes are forgotten": ("urgent", "taken = min(length, workers[o] - busy)", "taken = min(length, 1)  * (busy == 0)"),
     "the rest of a ratio is lost": ("urgent", "t[at + y.DUE] = due %", "t[at + y.DUE] = 0 * due %"),
     "time passes beyond an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o] + 3"),
     "time stops before an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o]"),
     "a clock forgets too much": ("matrix", "m[i * n + j] > 2 * gap[s] + 1", "m[i * n + j] > 0"),
-    "lower bounds of all clocks go": ("matrix", "for s in range(spouts):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf", "for s in range(n - 1):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf"),
-    "a zone is not closed": ("matrix", "                    if c < m[i * n + j]:\n                        m[i * n + j] = c\n    for i", "                    if c < m[i * n + j] - 2:\n                        m[i * n + j] = c\n    for i"),
-    "literal: a spout does not wait for takes": ("literal", "if not flags & (y.TAKES_FIRST | y.EMITS_FIRST):", "if True:"),
-    "literal: others need the flag, too": ("literal", "(b != target or flags & y.TAKES_FIRST)", "flags & y.TAKES_FIRST"),
 }  # fmt: skip
 
 SCRIPT = """
