@@ -113,3 +113,24 @@ def test_questions_that_make_no_sense(limits: dict[str, int], words: str) -> Non
 def test_any_number_is_not_planned() -> None:
     with pytest.raises(UsageError, match="a plan needs numbers of workers, and B has ANY: ask"):
         plan(CHAIN.given(workers={"B": ANY}))
+
+
+def test_no_number_of_workers_is_enough_where_each_has_a_queue() -> None:
+    one = Bolt("3/2", "S", ratio=2, queue="per worker")
+    found = changes(plan(Topology({"S": Spout(1)}, {"A": one, "B": Bolt(1, "A", workers=2)})))
+    assert [change.words[:12] for change in found] == ["a gap of 1.5"]
+
+
+def test_a_backlog_of_an_unbounded_queue_is_done_if_nothing_else_comes() -> None:
+    lines = plan_text(plan(CHAIN, backlog={"A": 7})).splitlines()
+    assert lines[0].split()[-4:] == ["backlog", "done", "in", "meanwhile"] and lines[1].split()[-3:] == [
+        "7",
+        "7",
+        "never",
+    ]
+
+
+def test_a_backlog_where_each_worker_has_a_queue() -> None:
+    t = Topology({"S": Spout(2)}, {"A": Bolt(1, "S", workers=2, queue="per worker")})
+    found = plan(t, backlog={"A": 356}).document()["bolts"][0]  # 178 in each; all that comes may go to one of them
+    assert (found["drained_in"], found["drained_in_meanwhile"]) == ("178", "356")

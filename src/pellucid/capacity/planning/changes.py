@@ -86,8 +86,10 @@ def _workers(topology: Topology, bolt: BoltPlan) -> dict[str, Topology]:
     assert now is not ANY
     if bolt.workers is not None:
         many = bolt.workers.workers if bolt.workers.status == "at" else None
+    elif topology.bolts[bolt.bolt].queue == "per worker":
+        many = None  # all that comes may go to the queue of one worker, however many there are
     else:
-        each = bolt.flow.capacity / (now if topology.bolts[bolt.bolt].queue == "shared" else 1)
+        each = bolt.flow.capacity / now
         many = max(now + 1, floor(bolt.flow.inflow / each) + (bolt.flow.inflow % each > 0))
     if many is None or many <= now:
         return {}
@@ -109,9 +111,10 @@ def _together(topology: Topology, plan: Plan) -> dict[str, Topology]:
         least = bolt.workers.workers if bolt is not None and bolt.workers is not None and bolt.workers.workers else 1
         many = max(now, least if bolt is not None and bolt.status == "refuted" else now)
         while flows(given.given(workers={name: many}))[name].status == "unbounded" and many < now + 10_000:
+            if given.bolts[name].queue == "per worker":
+                return {}  # no number of workers is enough
             found = flows(given.given(workers={name: many}))[name]
-            each = found.capacity / (many if given.bolts[name].queue == "shared" else 1)
-            many = max(many + 1, -floor(-found.inflow / each))
+            many = max(many + 1, -floor(-found.inflow / (found.capacity / many)))
         if many > now:
             more[name] = many
             given = given.given(workers=more)

@@ -72,7 +72,8 @@ class BoltPlan:
         run (None: never)."""
         alone = ceil(Fraction(self.backlog, workers)) * time
         spare = self.flow.capacity - self.flow.inflow
-        return alone, Fraction(self.backlog) / spare if spare > 0 else None
+        queues = int(workers / time / self.flow.capacity)  # where each worker has one, what waits is spread evenly
+        return alone, Fraction(ceil(Fraction(self.backlog, queues))) / spare if spare > 0 else None
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,9 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
         "" if plan.gap is None else _least(plan.gap.status, plan.gap.gap),
         "" if plan.bounded_from is None else _least(plan.bounded_from.status, plan.bounded_from.gap),
         amount(plan.largest_rate, none=""),
-        str(plan.backlog) if plan.backlog and not plan.unbounded else "",
-        amount(alone) if plan.backlog and not plan.unbounded else "",
-        ("never" if meanwhile is None else amount(meanwhile)) if plan.backlog and not plan.unbounded else "",
+        str(plan.backlog) if plan.backlog else "",
+        amount(alone) if plan.backlog else "",
+        ("never" if meanwhile is None else amount(meanwhile)) if plan.backlog else "",
     ]
 
 

@@ -129,9 +129,9 @@ class Backward:
 
     def _once(self, guesses: Sequence[Node], made: list[Node]) -> Node | None:
         """One search; the node in which a run begins, or None at the fixpoint."""
-        visited = Visited(self.layout)
         nodes: dict[int, Node] = {}
         waiting: list[tuple[tuple[int, ...], Node]] = []
+        visited = Visited(self.layout, lambda: self.budget.look(self.count, len(waiting)))
         seen: dict[Cube, Node] = {}
         for node in [*guesses, *self.roots()]:
             heapq.heappush(waiting, (self._priority(node), node))

@@ -7,7 +7,7 @@ cell open, that cell has to have one of the other values (as a solver propagates
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from pellucid.capacity.arrays.search.cubes import Cube, Layout
@@ -17,10 +17,13 @@ N = TypeVar("N")
 
 
 class Visited:
-    """Cubes, by how many processes another cube has."""
+    """Cubes, by how many processes another cube has.
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    The names of many processes are very many: ``look`` is called every few hundred, and may raise.
+    """
+
+    def __init__(self, layout: Layout, look: Callable[[], None] = lambda: None) -> None:
+        self.layout, self.look = layout, look
         self.cubes: dict[int, Cube] = {}
         self._plain: dict[int, list[int]] = {}
         self._with_atoms: dict[int, list[tuple[int, Atoms]]] = {}
@@ -43,8 +46,7 @@ class Visited:
         if cube.width > count:
             return
         seen = set()
-        for to in self.layout.embeddings(cube.width, count):
-            named = self.layout.rename(cube, to, count)
+        for named in self._named(cube, count):
             if named in seen:
                 continue
             seen.add(named)
@@ -52,6 +54,13 @@ class Visited:
                 self._with_atoms[count].append((named.bits, named.atoms))
             else:
                 self._plain[count].append(named.bits)
+
+    def _named(self, cube: Cube, count: int) -> Iterator[Cube]:
+        """A cube under all its names."""
+        for i, to in enumerate(self.layout.embeddings(cube.width, count), 1):
+            if i % 256 == 0:
+                self.look()
+            yield self.layout.rename(cube, to, count)
 
     def _tables(self, count: int) -> tuple[list[int], list[tuple[int, Atoms]]]:
         if count not in self._plain:
@@ -118,7 +127,6 @@ class Visited:
             if old.width < cube.width:
                 continue
             if old.width not in named:
-                each = self.layout.embeddings(cube.width, old.width)
-                named[old.width] = [self.layout.rename(cube, to, old.width) for to in each]
+                named[old.width] = list(self._named(cube, old.width))
             if any(self.layout.covers(n, old) for n in named[old.width]):
                 yield number
