@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.errors import PellucidError, PipelineError, UsageError, nearest
+from pellucid.errors import DataError, PellucidError, PipelineError, UsageError, nearest
 from pellucid.expr.stable import loaded_from
 from pellucid.graph.build import Built
 
@@ -69,6 +69,11 @@ def _load(file: str) -> types.ModuleType:
             return _load_path(file) if is_path else _load_module(file)
         except PipelineError as error:
             raise type(error)(f"{file}{_user_line(error, file)}: {error}") from None
+        except (UsageError, DataError) as error:
+            line = _user_line(error, file)  # of the user's own call; none, if the file could not be loaded at all
+            if not line:
+                raise
+            raise type(error)(f"{file}{line}: {error}") from None
         except PellucidError:
             raise
         except SyntaxError as error:

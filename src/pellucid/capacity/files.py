@@ -40,7 +40,7 @@ def read_topology(path: str | Path) -> Topology:
     """A topology from a TOML file; see the module's docstring for what stands in it."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

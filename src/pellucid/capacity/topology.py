@@ -41,6 +41,7 @@ class AnyNumber(enum.Enum):
 
 
 ANY: Final = AnyNumber.ANY
+MOST_WORKERS = 32_768  # as many as Flink lets a step have
 Workers: TypeAlias = int | Literal[AnyNumber.ANY]
 
 
@@ -111,6 +112,8 @@ class Bolt:
         put(self, "hears", (hears,) if isinstance(hears, str) else tuple(hears))
         if workers is not ANY and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
             raise UsageError(f"the workers of a bolt: expected 1 or more, or ANY, got {workers!r}.")
+        if workers is not ANY and workers > MOST_WORKERS:
+            raise UsageError(f"the workers of a bolt: {workers:,} are too many: {MOST_WORKERS:,} are the most.")
         put(self, "workers", workers)
         put(self, "ratio", exact(ratio, "the ratio of a bolt", least=Fraction(0)))
         if queue not in get_args(Queue):
@@ -149,6 +152,9 @@ class Topology:
                 raise UsageError(f"{word}: expected {' or '.join(map(repr, known))}, got {value!r}.")
         if not self.spouts:
             raise UsageError("a topology needs a spout: nothing else brings tuples in.")
+        for name in (*self.spouts, *self.bolts):
+            if not isinstance(name, str) or not name.strip() or not name.isprintable():
+                raise UsageError(f"a spout or bolt is called {name!r}: expected a name that can be printed on a line.")
         for both in sorted(self.spouts.keys() & self.bolts.keys()):
             raise UsageError(f"{both} is a spout and a bolt: rename one of them.")
         names = [*self.spouts, *self.bolts]
@@ -178,7 +184,11 @@ class Topology:
         """A bolt by its name."""
         if name not in self.bolts:
             what = " (it is a spout, which has no queue)" if name in self.spouts else ""
-            raise UsageError(f"there is no bolt {name}{what}{nearest(name, list(self.bolts))}")
+            near = (
+                nearest(name, list(self.bolts))
+                or f": {', '.join(self.bolts)} {'is' if len(self.bolts) == 1 else 'are'}"
+            )
+            raise UsageError(f"there is no bolt {name}{what}{near}")
         return self.bolts[name]
 
     def given(

@@ -64,7 +64,8 @@ class _Verbs(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except MemoryError:
-            raise _Failure("not enough memory: try a smaller --chunk", 2) from None
+            advice = ": try a smaller --chunk" if ctx.invoked_subcommand in ("run", "crash") else ""
+            raise _Failure(f"not enough memory{advice}", 2) from None
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
                 click.echo(redact(traceback.format_exc()), err=True, nl=False)

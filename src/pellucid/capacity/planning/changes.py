@@ -68,12 +68,18 @@ def changes(plan: Plan, *, budget: Budget | None = None, tell: Tell = lambda wor
         proposals.update(_workers(plan.topology, bolt))
     proposals.update(_together(plan.topology, plan))
     proposals.update(_gap(plan.topology, wrong))
-    before = {name: _length(bolt.longest, bolt.unbounded) for name, bolt in plan.bolts.items()}
+    before = {name: _before(bolt) for name, bolt in plan.bolts.items()}
     out = []
     for words, topology in proposals.items():
         tell(f"what it brings: {words}")
         out.append(_tried(plan, words, topology, before, budget))
+    out = [change for change in out if change.solved]  # what solves nothing is no advice
     return sorted(out, key=lambda c: (len(c.broken) > 0, -len(c.solved), *_cost(plan.topology, c.topology), c.words))
+
+
+def _before(bolt: BoltPlan) -> int | str:
+    known = bolt.longest is not None or bolt.unbounded or bolt.at_most is None
+    return _length(bolt.longest, bolt.unbounded) if known else f"≤ {bolt.at_most}"
 
 
 def _length(most: int | None, unbounded: bool) -> int | str:
@@ -147,12 +153,14 @@ def _tried(plan: Plan, words: str, topology: Topology, before: Lengths, budget: 
     known = flows(topology) if topology.semantics == "urgent" else None
     for name, old in plan.bolts.items():
         after[name] = length = _after(topology, name, known, budget)
-        good = length == "bounded" if old.limit is None else False
-        if isinstance(length, int):
-            good = old.limit is None or length < old.limit
+        if old.limit is None:
+            good, bad = length not in ("unbounded", "unknown"), length == "unbounded"
+        else:  # "bounded" says nothing about a limit
+            good = isinstance(length, int) and length < old.limit
+            bad = length == "unbounded" or (isinstance(length, int) and not good)
         if good and old.status == "refuted":
             solved.append(name)
-        if not good and old.status == "proved" and length != "unknown":
+        if bad and old.status != "refuted":
             broken.append(name)
     return Change(words, topology, before, after, tuple(solved), tuple(broken))
 

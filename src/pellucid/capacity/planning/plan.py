@@ -162,6 +162,9 @@ def plan(
     for name, limit in limits.items():
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UsageError(f"the limit of {name}: expected a number of tuples from 1 on, got {limit!r}.")
+    for name, waiting in backlog.items():
+        if isinstance(waiting, bool) or not isinstance(waiting, int) or waiting < 0:
+            raise UsageError(f"the backlog of {name}: expected 0 or more tuples, got {waiting!r}.")
     unknown = [name for name, bolt in topology.bolts.items() if bolt.workers is ANY]
     if unknown:
         raise UsageError(

@@ -70,8 +70,8 @@ class Network:
         scale = lcm(*(n.denominator for n in numbers))
         if max(numbers) * scale >= _FAR:
             raise UsageError(
-                f"the times of {topology.name} have no common unit that is coarse enough: "
-                f"{max(numbers)} would be {max(numbers) * scale} units."
+                f"the times of {topology.name} have no common unit that is coarse enough: the longest would have "
+                f"{_size(max(numbers) * scale)}. Round them, or take a larger unit of time."
             )
         if topology.semantics == "literal" and any(topology.bolts[b].queue == "per worker" for b in bolts):
             raise UsageError('semantics="literal" has one queue for each bolt: queue="per worker" is for "urgent".')
@@ -153,3 +153,9 @@ class Network:
             y.OUTSIDE: outside,
         }
         return Tables(numbers, arrays, start)
+
+
+def _size(number: Fraction) -> str:
+    """A number that may have hundreds of digits."""
+    digits = len(str(int(number)))
+    return f"{int(number):,} units" if digits < 22 else f"a number of units with {digits:,} digits"

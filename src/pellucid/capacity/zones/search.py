@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Fewest: TypeAlias = Literal["emits", "steps"]
 NEVER = 2**40  # a limit that no queue reaches
 _TURNS = 2_000
+MOST_ROWS = 257
 MEMORY = 3 * 2**30  # bytes that a search may hold; what is more is cut short, as by any other budget
 
 
@@ -89,6 +90,9 @@ def search(
         raise UsageError(f"the limit of {network.bolt}: expected 1 or more, got {limit}.")
     budget = budget or Budget(None, None)
     observe = observe or network.topology.observe
+    if network.rows > MOST_ROWS:  # a matrix of that size for each state
+        why = f"{network.rows - 1:,} workers and spouts are more than the {MOST_ROWS - 1} for which runs are searched"
+        return Zones(network, observe, limit, caps or {}, None, dict.fromkeys(network.bolts, (0, 0)), 0, 0, 0, 0, why)
     tables = network.tables(limit=limit, observe=observe, caps=caps or {}, by_steps=fewest == "steps")
     running = _Running(network, tables)
     return running.result(observe, limit, caps or {}, *running.run(budget))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,12 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.option(
     "--limit", "limits", multiple=True, metavar="BOLT=N", help="Shall the queue of a bolt stay below so many tuples?"
 )
-@click.option("--workers", multiple=True, metavar="BOLT=N", help="Other workers than in the file; ANY for any number.")
+@click.option(
+    "--workers",
+    multiple=True,
+    metavar="BOLT=N",
+    help="Instead of those in the file; ANY for any number. Measured: how many it had.",
+)
 @click.option("--gap", "gaps", multiple=True, metavar="SPOUT=TIME", help="Another least time between two tuples.")
 @click.option("--semantics", type=click.Choice(["urgent", "literal"]), help="Instead of what the file says.")
 @click.option("--observe", type=click.Choice(["any", "settled"]), help="Instead of what the file says.")
@@ -76,6 +81,10 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
             raise UsageError(f"--paper takes no FILE: leave {target} out")
         _paper(as_json, options)
         return
+    if options["timeout"] != options["timeout"]:
+        raise UsageError("--timeout nan: expected a number of seconds above 0")
+    if options["out"] is not None and not options["out"].endswith(".svg"):
+        raise UsageError(f"--out {options['out']}: the picture is SVG: expected a name that ends in .svg")
     if target is None:
         raise UsageError("FILE is missing: a topology (.toml, .py), a .cub file or measurements (.json); or --paper")
     if options["rates"] and not target.endswith(_JSON):
@@ -84,11 +93,13 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
         _refuse(
             options, ("limits", "workers", "gaps", "backlog", "simulate", "semantics", "observe", "routing"), ".cub"
         )
+        _measured_only("a .cub file")
         _cubicle(target, as_json, options)
     elif target.endswith(_JSON):
         _refuse(options, _PLAN_ONLY, "measurements")
         _measured(target, as_json, options)
     else:
+        _measured_only("a topology")
         _topology(target, as_json, options)
 
 
@@ -101,6 +112,14 @@ def _refuse(options: Mapping[str, Any], names: tuple[str, ...], what: str) -> No
     for name in names:
         if options[name]:
             raise UsageError(f"{flags.get(name, '--' + name)} goes with a plan of a topology, not with {what}")
+
+
+def _measured_only(what: str) -> None:
+    """Options with defaults that say something about measurements, and about nothing else."""
+    context = click.get_current_context()
+    for name, flag in (("busy", "--target"), ("catch_up", "--catch-up"), ("restart", "--restart")):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"{flag} goes with measurements, not with {what}")
 
 
 def _pairs(given: tuple[str, ...], option: str, form: str, read: Callable[[str], Any]) -> dict[str, Any]:
@@ -135,10 +154,13 @@ def _load(target: str) -> Topology:
 
     if target.endswith(".toml"):
         return Topology.read(target)
-    if ".py" not in Path(target).name.partition(":")[0] and Path(target).suffix:
+    name = Path(target).name.partition(":")[0]
+    if ".py" not in name and (Path(name).suffix or Path(target).is_file()):
+        ending = f"the ending {Path(name).suffix} is not known here" if Path(name).suffix else "it has no ending"
+        if name.endswith((".toml", ".cub", *_JSON)):
+            raise UsageError(f"{target}: there is one in the file: leave the part after the colon out")
         raise UsageError(
-            f"{target}: the ending {Path(target).suffix} is not known here: expected .toml or .py for a topology, "
-            ".cub, or .json, .jsonl, .log for measurements"
+            f"{target}: {ending}: expected .toml or .py for a topology, .cub, or .json, .jsonl, .log for measurements"
         )
     from pellucid.load import _load as load
     from pellucid.load import _parts
@@ -146,6 +168,7 @@ def _load(target: str) -> Topology:
     file, name = _parts(target)
     module = load(file)
     found = {key: value for key, value in vars(module).items() if isinstance(value, Topology)}
+    found = {key: t.given(name=key) if t.name == "topology" else t for key, t in found.items()}
     if name and name in found:
         return found[name]
     if name and hasattr(module, name):
@@ -236,7 +259,7 @@ def _any_number(
     target: str, topology: Topology, limits: Mapping[str, int], as_json: bool, options: Mapping[str, Any]
 ) -> None:
     """Some bolts have any number of workers: a verdict for all numbers at once, and no plan."""
-    from pellucid.capacity import replay
+    from pellucid.capacity import ANY, replay
     from pellucid.capacity.picture import timeline, timeline_svg, timeline_text
     from pellucid.capacity.zones.question import capacity as ask
     from pellucid.cli.check import _Printer, _write
@@ -244,7 +267,8 @@ def _any_number(
     from pellucid.model.show.verdict import verdict_document
 
     if not limits:
-        raise UsageError("any number of workers is a question about a limit: give one, as in --limit B1=2")
+        free = next(name for name, bolt in topology.bolts.items() if bolt.workers is ANY)
+        raise UsageError(f"any number of workers is a question about a limit: give one, as in --limit {free}=2")
     _refuse(options, ("backlog", "simulate"), "ANY workers")
     status = _Status()
     try:
@@ -303,10 +327,29 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
         _print({"file": target, **found.document(), **more})
     else:
         click.echo(plan_text(replace(found, warning=""), advice))
+        for note in _notes(topology, found, advice):
+            click.echo(f"note: {note}")
         _timeline(found)
         if simulated:
             click.echo("\n" + simulated[0])
     _end(found.status)
+
+
+def _notes(topology: Topology, found: Any, advice: Sequence[Any]) -> list[str]:
+    """What somebody who did not write the file, or wrote it for the first time, may take for something else."""
+    out = []
+    shared = [(source, topology.listeners(source)) for source in (*topology.spouts, *topology.bolts)]
+    shared = [(source, listeners) for source, listeners in shared if len(listeners) > 1]
+    if topology.routing == "one" and shared:
+        source, listeners = shared[0]
+        others = f", and likewise for {', '.join(name for name, _ in shared[1:])}" if shared[1:] else ""
+        choice = f"{', '.join(listeners[:-1])} or {listeners[-1]}"
+        out.append(f"a tuple of {source} goes to {choice}, not to all{others}: --routing all gives a copy to each")
+    if found.status == "refuted" and not advice:
+        out.append("nothing that was tried mends this: neither more workers nor slower spouts")
+    if any(bolt.status == "unknown" and "time limit" in bolt.why for bolt in found.bolts.values()):
+        out.append("the time was shared by all queues: --timeout gives more")
+    return out
 
 
 def _line(found: Any) -> Any:
