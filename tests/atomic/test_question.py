@@ -8,10 +8,12 @@ import pytest
 
 from pellucid import check
 from pellucid.atomic import counterexample_to_lemma_1, explore, parse, run
+from pellucid.atomic import syntax as s
 from pellucid.atomic.machine import Atomic
 from pellucid.atomic.properties import Judge
 from pellucid.atomic.rules import EQUIVALENT, MUTANTS
 from pellucid.errors import DataError, UsageError
+from pellucid.model import Budget
 from tests.atomic.networks import network
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "atomic"
@@ -262,3 +264,17 @@ def test_random_networks_refute_the_mutants(rules: str) -> None:
         if check.atomic(network(seed), about=wanted, rules=rules, max_states=400, timeout=None).refuted:
             return
     raise AssertionError(f"{rules} was not refuted")
+
+
+@pytest.mark.parametrize("seed", [1, 4, 7, 24, 40, 43])
+def test_the_largest_committable_set_is_what_nothing_undecided_reaches(seed: int) -> None:
+    """Pending, minus all that is reachable by ⇝ from what is neither pending nor committed; it is unique."""
+    machine = Atomic(parse(network(seed)))
+    for at in explore(machine, (), Budget(None, 600)).search.parents:
+        view = machine.view(at)
+        inside = [machine.store.items[i] for soup in at.soups[1:] for i in soup]
+        pending = {item.trans for item in inside if isinstance(item.process, s.Commit)} - view.committed - view.aborted
+        everybody = {*machine.transactions, *machine.children(at)}
+        largest = pending - view.after(frozenset(everybody - pending - view.committed))
+        sets = [set(members) for members in machine.committable(at)]
+        assert set().union(*sets) == largest and (not largest or largest in sets)
