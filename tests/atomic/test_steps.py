@@ -234,3 +234,14 @@ def test_one_transaction_at_two_places_is_refused_and_messages_on_their_way_are_
 def test_a_log_with_something_else_in_it() -> None:
     with pytest.raises(DataError, match=r"a log has no entry t\{send"):
         machine("p[ t{send(in c, <>)}, 0 ]")
+
+
+def test_names_that_look_canonical_are_not_taken_for_others() -> None:
+    odd = "t{receive(out a, (x'1) receive(out c, (y) send(in x'1, y), 0), 0)}"
+    plain = "t{receive(out a, (z) receive(out c, (y) send(in z, y), 0), 0)}"
+    assert after(f"p[ {odd} ]") == after(f"p[ {plain} ]")
+    assert "(x'2: Chan[<>]) receive(out c, (x'1: <>) send(in x'2, x'1)" in after(f"p[ {odd} ]")
+    with pytest.raises(DataError, match="NET NEW: new x'1: expected a name without '"):
+        Atomic(parse("new x'1: Place. 0"))
+    shadows = "t{receive(out c, (y) receive(out a, (y) send(in y, <>), 0), 0)}"
+    assert "(x'2: <>) receive(out a, (x'1: Chan[<>]) send(in x'1, <>)" in after(f"p[ {shadows} ]")

@@ -107,7 +107,7 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
                 _network(layout, body, here, {**renamed, name: name})
                 return
             own, count = name, 1
-            while own in layout.gamma or own[1:2] == "'":
+            while own in layout.gamma:
                 count += 1
                 own = f"{name}_{count}"
             layout.gamma[own] = kind

@@ -194,13 +194,11 @@ def by_height(p: s.Process) -> s.Process:
     """
     match p:
         case s.Let(names, value, body):
-            inner, n = by_height(body), height(body) + 1
-            new = tuple(f"x'{n}'{i}" for i in range(len(names)))
-            swap = {old: s.Param(name) for old, name in zip(names, new, strict=True)}
-            return s.Let(new, value, put(inner, swap), p.at)
+            new = tuple(f"x'{height(body) + 1}'{i}" for i in range(len(names)))
+            return s.Let(new, value, _bound(body, names, new), p.at)
         case s.NewIn(name, kind, body):
-            inner, n = by_height(body), height(body) + 1
-            return s.NewIn(f"n'{n}", kind, put(inner, {name: s.Param(f"n'{n}")}), p.at)
+            new = (f"n'{height(body) + 1}",)
+            return s.NewIn(new[0], kind, _bound(body, (name,), new), p.at)
         case _:
             return rebuild(p, lambda v: v, cont_by_height, by_height)
 
@@ -208,4 +206,12 @@ def by_height(p: s.Process) -> s.Process:
 def cont_by_height(f: s.Cont) -> s.Cont:
     """A continuation with canonical names for what it binds."""
     name = f"x'{height(f.body) + 1}"
-    return s.Cont(name, f.type, put(by_height(f.body), {f.name: s.Param(name)}), f.at)
+    return s.Cont(name, f.type, _bound(f.body, (f.name,), (name,)), f.at)
+
+
+def _bound(body: s.Process, names: tuple[str, ...], new: tuple[str, ...]) -> s.Process:
+    """A body with canonical names, also for what is bound around it.  The names in the text may look like canonical
+    ones: they are replaced before those of the inside come, by names that no text can have."""
+    between = [f"\0{height(body)}.{i}" for i in range(len(names))]
+    apart = put(body, {old: s.Param(name) for old, name in zip(names, between, strict=True)})
+    return put(by_height(apart), {old: s.Param(name) for old, name in zip(between, new, strict=True)})

@@ -181,6 +181,8 @@ class Checker:
             self.no(rule, at, f"{name} is used as {words}", type_text(kind), type_text(gamma[name]))
 
     def _name_type(self, rule: str, name: str, kind: s.Type, at: s.At) -> None:
+        if rule == "NET NEW" and "'" in name:
+            self.no(rule, at, f"new {name}", "a name without '", f"{name}: such names are for variables in states")
         wrong = formed(kind, self.system)
         if wrong is not None:
             self.no(rule, at, f"new {name}", "a well-formed type", f"{type_text(kind)} ({wrong})")
