@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from pellucid.capacity import Bolt, Spout, Topology
+from pellucid.capacity import Bolt, Spout, Topology, check_flows, flows
+from pellucid.capacity.flow.linear import certified, maximum
+from pellucid.capacity.flow.network import ONE, Network
 from pellucid.capacity.planning import changes, plan
 from pellucid.capacity.zones.decide import decide
 from pellucid.cli.main import cli
@@ -113,3 +116,13 @@ def test_what_solves_nothing_is_no_advice(tmp_path: Path) -> None:
     code, out, said = _asked(str(file), "--timeout", "4")
     assert code == 1 and "first:" not in out and "every queue is unbounded" in said
     assert "note: nothing that was tried mends this: neither more workers nor slower spouts\n" in out
+
+
+def test_many_bolts_beside_each_other() -> None:
+    """What is not upstream of a queue is no part of its linear program."""
+    t = Topology({"S": Spout(1)}, {f"b{i}": Bolt("0.5", "S") for i in range(24)}, routing="all")
+    limits = Network(t).limits({"S": Fraction(1)}, ())
+    found = maximum(Network(t).goal("b7"), limits)
+    assert found is not None and found.value == 1 and certified(Network(t).goal("b7"), limits, ONE, found.prices)
+    known = flows(t)
+    assert {flow.status for flow in known.values()} == {"bounded"} and check_flows(known)

@@ -44,7 +44,14 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
     >>> maximum({"z": one}, limits) is None
     True
     """
-    names = list(dict.fromkeys([*goal, *(v for limit in limits for v in limit.terms)]))
+    needed = _needed(goal, limits)
+    everything, every = list(dict.fromkeys([*goal, *(v for limit in limits for v in limit.terms)])), limits
+    names = [v for v in everything if v in needed]
+    limits = [
+        Limit(limit.name, {v: c for v, c in limit.terms.items() if v in needed}, limit.most)
+        for limit in limits
+        if any(c > 0 and v in needed for v, c in limit.terms.items())
+    ]
     column = {v: i for i, v in enumerate(names)}
     n, m = len(names), len(limits)
     # Each row: coefficients of variables and slacks that are not 0, and what the row's own (basic) variable is.
@@ -54,7 +61,7 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
     if any(value < 0 for value in values):
         raise ValueError("a limit is below 0")
     basis = list(range(n, n + m))
-    costs = {column[v]: Fraction(c) for v, c in goal.items() if c}
+    costs = {column[v]: Fraction(c) for v, c in goal.items() if c and v in needed}
     value = Fraction(0)
     while True:
         entering = min((j for j, c in costs.items() if c > 0), default=None)
@@ -76,12 +83,31 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
         _subtract(costs, row, factor)
         value += factor * values[leaving]
         basis[leaving] = entering
-    solution = {v: Fraction(0) for v in names}
+    solution = {v: Fraction(0) for v in everything}
     for i, j in enumerate(basis):
         if j < n:
             solution[names[j]] = values[i]
-    prices = {limit.name: -costs.get(n + i, Fraction(0)) for i, limit in enumerate(limits)}
+    prices = dict.fromkeys((limit.name for limit in every), Fraction(0))
+    prices |= {limit.name: -costs.get(n + i, Fraction(0)) for i, limit in enumerate(limits)}
     return Optimum(value, solution, prices)
+
+
+def _needed(goal: Row, limits: Sequence[Limit]) -> set[Hashable]:
+    """The variables that can make the goal larger: those in it, and those that let one of these be larger.  All others
+    only take something away, and are 0; no price is needed for a limit on them alone."""
+    lets: dict[Hashable, list[Hashable]] = {}
+    for limit in limits:
+        by = [v for v, c in limit.terms.items() if c < 0]
+        for v, c in limit.terms.items():
+            if c > 0 and by:
+                lets.setdefault(v, []).extend(by)
+    found = {v for v, c in goal.items() if c > 0}
+    left = list(found)
+    while left:
+        new = set(lets.get(left.pop(), ())) - found
+        found |= new
+        left += new
+    return found
 
 
 def _subtract(row: dict[int, Fraction], other: Mapping[int, Fraction], factor: Fraction) -> None:

@@ -92,9 +92,18 @@ class Network:
             for p in places
         }
 
+    @cached_property
+    def _hear(self) -> dict[str, list[str]]:
+        """Who hears whom."""
+        found: dict[str, list[str]] = {}
+        for b, bolt in self.topology.bolts.items():
+            for heard in bolt.hears:
+                found.setdefault(heard, []).append(b)
+        return found
+
     def groups(self, source: str) -> list[list[Place]]:
         """The choices that each tuple of a source has: one queue of each group gets it."""
-        heard = [self.of[b] for b in self.topology.listeners(source)]
+        heard = [self.of[b] for b in self._hear.get(source, ())]
         if self.topology.routing == "one":
             return [list(chain.from_iterable(heard))] if heard else []
         return heard
@@ -124,8 +133,8 @@ class Network:
 
     def goal(self, place: Place) -> dict[Hashable, Fraction]:
         """What comes to a queue."""
-        sources = [*self.topology.spouts, *self.topology.bolts]
-        return {Pipe(s, place): ONE for s in sources if any(place in g for g in self.groups(s))}
+        heard = self.topology.bolts[place if isinstance(place, str) else place[0]].hears
+        return {Pipe(s, place): ONE for s in (*self.topology.spouts, *self.topology.bolts) if s in heard}
 
     def rates(self) -> dict[str, Fraction]:
         """1 ÷ gap, for each spout."""
