@@ -64,6 +64,14 @@ def test_more_workers_upstream_make_a_later_queue_longer():
     assert flow.unbounded(fast) == {"A"} and flow.unbounded(fast.workers(A=2)) == {"B"}
 
 
+def test_without_an_emit_the_least_time_is_attained():
+    two = Step(Fraction(1, 2), ("S",), 2, initial=2)
+    case = Case({"S": ONE}, {"A": two, "B": Step(ONE, ("A",))})
+    assert timed.judge(case, "B", 2, "any") == ("refuted/refuted", "")
+    (note,) = check.capacity(case.topology(), {"B": 2}).parts["B"].notes
+    assert note == "the queue of B reaches 2 after 0 emits of the spouts, in 1/2"
+
+
 def test_a_backlog_that_is_drained_at_the_wrong_moment():
     assert flow.unbounded(figure_1("0.8", (1, 3, 3))) == {"B1", "B3"}
     assert flow.unbounded(figure_1("0.8", (2, 3, 3))) == set()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
 
 from pellucid import check
 
@@ -31,9 +34,14 @@ def judge(case: Case, bolt: str, limit: int, observe: str, *, budget: int = 20_0
     run = found.counterexample
     assert run is not None
     try:
-        longest, emits, _ = lengths(case, bolt, run.steps)
+        longest, emits, took = lengths(case, bolt, run.steps)
     except Refused as no:
         return "refuted", f"the run is not one: {no}"
+    told = re.search(
+        r"in more than (\S+) and as near to it as one likes \(here in ([^)]+)\)", " ".join(found.parts[bolt].notes)
+    )
+    if told and not Fraction(told[1]) < Fraction(told[2]) == took < Fraction(told[1]) + Fraction(1, 100):
+        return "refuted", f"{told[0]}, but it took {took}"
     if longest[observe] < limit:
         return "refuted", f"the run reaches only {longest[observe]}"
     cost = len(run.steps) if case.literal else emits
@@ -46,10 +54,33 @@ def judge(case: Case, bolt: str, limit: int, observe: str, *, budget: int = 20_0
     return f"refuted/{said}", ""
 
 
+def literal_case(r: random.Random) -> Case:
+    """In the literal semantics, also with tuples that wait at the start and with ratios."""
+    case, ratios = draw(r, literal=True), ("1", "1", "1/2", "2")
+    return replace(
+        case,
+        bolts={
+            b: replace(s, initial=r.choice((0, 0, 0, 1, 2)), ratio=Fraction(r.choice(ratios)))
+            for b, s in case.bolts.items()
+        },
+    )
+
+
+def circle(r: random.Random) -> Case:
+    """With bolts that hear one another, or themselves."""
+    case = draw(r)
+    back, to = r.choice(list(case.bolts)), r.choice(list(case.bolts))
+    bolts = {}
+    for b, s in case.bolts.items():
+        hears = (*s.hears, back) if b == to and back not in s.hears else s.hears
+        bolts[b] = replace(s, hears=hears, initial=0, own=False, ratio=Fraction(r.choice(("1", "1/2", "1/2", "1/3"))))
+    return replace(case, bolts=bolts)
+
+
 def one(seed: int, told: Counter[str]) -> str:
     """One case."""
     r = random.Random(seed)
-    case = draw(r, literal=r.random() < 0.2)
+    case = (draw, literal_case, circle)[r.choice((0, 0, 0, 1, 2))](r)
     bolt = r.choice(list(case.bolts))
     limit = r.choice((1, 2, 2, 3, 3, 4))
     observe = "any" if case.literal else r.choice(("any", "settled"))

@@ -185,7 +185,9 @@ class _Asked:
 def _told(trace: Trace, why: str) -> str:
     """What is to be said about a run."""
     text = trace.why
-    if trace.infimum is not None and trace.infimum > 0:
+    if trace.infimum is not None and trace.infimum == trace.duration > 0:
+        text += f", in {trace.infimum}"  # nothing on the way needs more than something: no spout emits
+    elif trace.infimum is not None and trace.infimum > 0:
         text += f", in more than {trace.infimum} and as near to it as one likes (here in {trace.duration})"
     return f"{text}; {why}" if why else text
 
