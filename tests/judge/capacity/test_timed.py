@@ -78,13 +78,13 @@ def test_a_backlog_that_is_drained_at_the_wrong_moment():
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(30))
+@pytest.mark.parametrize("seed", seeds(18))
 def test_verdicts(seed):
     assert timed.one(seed, Counter()) == ""
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(24))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_flows(seed):
     assert flow.one(seed, Counter()) == ""
 
