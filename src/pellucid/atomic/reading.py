@@ -6,17 +6,17 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
 from pellucid.atomic import syntax as s
+from pellucid.base.languages import parsed
 from pellucid.errors import DataError
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
+    from lark import Token, Tree
 
 GRAMMAR = r"""
 start: network
@@ -88,27 +88,6 @@ _WORDS = {
 }  # fmt: skip
 
 
-def caret(text: str, line: int, column: int, message: str, name: str = "") -> DataError:
-    """A mistake in a text, with the line and a caret below the place.
-
-    >>> print(caret("p[ t{commit ]", 1, 13, "`]` is not expected here", "a.atf"))
-    a.atf, line 1, column 13: `]` is not expected here
-      p[ t{commit ]
-                  ^
-    """
-    lines = text.split("\n")
-    shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
-    where = f"{name}, line {line}" if name else f"line {line}"
-    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1)}^")
-
-
-@functools.cache
-def _parser() -> Lark:
-    from lark import Lark
-
-    return Lark(GRAMMAR, parser="lalr", maybe_placeholders=True, propagate_positions=True)
-
-
 def parse(text: str, name: str = "") -> s.Network:
     """A network from its text; ``name`` is the file's, for messages.
 
@@ -121,21 +100,11 @@ def parse(text: str, name: str = "") -> s.Network:
       new t: Trans. p[ t{commit) ]
                                ^
     """
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-
     if not isinstance(text, str):
         raise DataError(f"atomic.parse takes the text of a network, found a {type(text).__name__}")
     try:
-        return _network(_parser().parse(text).children[0])  # type: ignore[arg-type]
-    except UnexpectedToken as e:
-        ends = e.token.type == "$END"
-        lines = text.rstrip().split("\n")
-        line, column = (len(lines), len(lines[-1]) + 1) if ends else (e.line, e.column)
-        found = "the text ends here" if ends else f"`{e.token}` is not expected here"
-        words = sorted({_WORDS.get(t, t.lower()) for t in e.accepts or e.expected})
-        raise caret(text, line, column, f"{found}: {', '.join(words[:16])} would be", name) from None
-    except UnexpectedCharacters as e:
-        raise caret(text, e.line, e.column, f"`{e.char}` means nothing here", name) from None
+        tree = parsed(text, GRAMMAR, "a network", words=_WORDS, name=name, gaps=True)
+        return _network(tree.children[0])
     except RecursionError:
         raise DataError(f"{name or 'the network'} is nested too deeply to be read") from None
 

@@ -15,7 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.printing import type_text, value_text
-from pellucid.atomic.reading import caret
+from pellucid.base.languages import caret
 from pellucid.errors import DataError, UsageError, nearest
 
 System: TypeAlias = Literal["corrected", "printed"]

@@ -6,11 +6,11 @@ comparison has its types checked here, so that everything behind this module can
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pellucid.base.languages import caret, parsed
 from pellucid.capacity.arrays.language.grammar import GRAMMAR
 from pellucid.capacity.arrays.language.system import (
     NUMBERS,
@@ -37,28 +37,12 @@ from pellucid.capacity.arrays.language.system import (
     Update,
     Value,
 )  # fmt: skip
-from pellucid.errors import DataError, nearest
+from pellucid.errors import nearest
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
+    from lark import Token, Tree
 
 MOST_DIMENSIONS = 2
-
-
-def caret(text: str, line: int, column: int, message: str, name: str = "") -> DataError:
-    """A mistake in a text, with the line and a caret below the place.
-
-    >>> print(caret("var x : int", 1, 5, "a variable's name begins with a capital letter", "a.cub"))
-    a.cub, line 1, column 5: a variable's name begins with a capital letter
-      var x : int
-          ^
-    """
-    lines = text.split("\n")
-    shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
-    begin = max(0, column - 80) if len(shown) > 120 else 0  # of a long line, the part around the place
-    shown = ("…" if begin else "") + shown[begin + bool(begin) : begin + 120] + ("…" if shown[begin + 120 :] else "")
-    where = f"{name}, line {line}" if name else f"line {line}"
-    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
 
 
 DEEPEST, LARGEST = 100, 100_000  # of formulas: Python's own recursion ends at about a thousand calls
@@ -91,13 +75,6 @@ def without_comments(text: str, name: str = "") -> str:
     return "".join(out)
 
 
-@functools.cache
-def _parser() -> Lark:
-    from lark import Lark
-
-    return Lark(GRAMMAR, parser="lalr", maybe_placeholders=False, propagate_positions=True)
-
-
 _WORDS = {
     "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "SEMICOLON": ";", "COLON": ":",
     "EQUAL": "=", "COMMA": ",", "DOT": ".", "VBAR": "|", "PLUS": "+", "MINUS": "-", "STAR": "*", "QMARK": "?",
@@ -126,21 +103,8 @@ def read_text(text: str, name: str = "") -> System:
       array S[proc] : state
                       ^
     """
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-
     plain = without_comments(text, name)
-    try:
-        tree = _parser().parse(plain)
-    except UnexpectedToken as e:
-        known = {w for t in e.expected if (w := _WORDS.get(t, t.lower()))}
-        ends = e.token.type == "$END"
-        lines = plain.rstrip().split("\n")
-        line, column = (len(lines), len(lines[-1]) + 1) if ends else (e.line, e.column)
-        found = "the text ends here" if ends else f"`{e.token}` is not expected here"
-        hint = ", ".join(sorted(known)[:12])
-        raise caret(text, line, column, f"{found}: {hint} would be", name) from None
-    except UnexpectedCharacters as e:
-        raise caret(text, e.line, e.column, f"`{e.char}` means nothing here", name) from None
+    tree = parsed(plain, GRAMMAR, "a system in Cubicle's language", words=_WORDS, name=name, shown=text)
     return _Reader(text, name).system(tree)
 
 

@@ -1,0 +1,75 @@
+"""Texts of small languages: a parser by lark, which is loaded when it is used, and mistakes shown at their place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from lark import Lark, Tree
+
+
+def caret(text: str, line: int, column: int, message: str, name: str = "") -> DataError:
+    """A mistake in a text, with the line and a caret below the place; of a long line the part around it.
+
+    >>> print(caret("p[ t{commit ]", 1, 13, "`]` is not expected here", "a.atf"))
+    a.atf, line 1, column 13: `]` is not expected here
+      p[ t{commit ]
+                  ^
+    """
+    lines = text.split("\n")
+    shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
+    begin = max(0, column - 80) if len(shown) > 120 else 0
+    shown = ("…" if begin else "") + shown[begin + bool(begin) : begin + 120] + ("…" if shown[begin + 120 :] else "")
+    where = f"{name}, line {line}" if name else f"line {line}"
+    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
+
+
+@functools.cache
+def _parser(grammar: str, what: str, gaps: bool) -> Lark:
+    try:
+        from lark import Lark
+    except ImportError:
+        raise UsageError(f"{what} is read by the library lark: pip install 'pellucid[check]'") from None
+    return Lark(grammar, parser="lalr", maybe_placeholders=gaps, propagate_positions=True)
+
+
+def parsed(
+    text: str,
+    grammar: str,
+    what: str,
+    *,
+    words: Mapping[str, str],
+    name: str = "",
+    shown: str | None = None,
+    gaps: bool = False,
+) -> Tree[Any]:
+    """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
+    is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
+    part that is left out has its place in the tree.
+
+    >>> grammar = 'start: INT ("+" INT)*\\n%import common.INT\\n%ignore " "'
+    >>> parsed("1 + ", grammar, "a sum", words={"INT": "a number"})
+    Traceback (most recent call last):
+    pellucid.errors.DataError: line 1, column 4: the text ends here: a number would be
+      1 +
+         ^
+    """
+    parser = _parser(grammar, what, gaps)
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    whole = text if shown is None else shown
+    try:
+        return parser.parse(text)
+    except UnexpectedToken as e:
+        ends = e.token.type == "$END"
+        lines = text.rstrip().split("\n")
+        line, column = (len(lines), len(lines[-1]) + 1) if ends else (e.line, e.column)
+        found = "the text ends here" if ends else f"`{e.token}` is not expected here"
+        expected = sorted({w for t in e.accepts or e.expected if (w := words.get(t, t.lower()))})
+        raise caret(whole, line, column, f"{found}: {', '.join(expected[:16])} would be", name) from None
+    except UnexpectedCharacters as e:
+        raise caret(whole, e.line, e.column, f"`{e.char}` means nothing here", name) from None
