@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError, UsageError
@@ -28,13 +28,28 @@ def caret(text: str, line: int, column: int, message: str, name: str = "") -> Da
     return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
 
 
+class _Looking:
+    """Asks somebody at each word whether to go on: a long text takes long to read."""
+
+    always_accept = ()
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.look = look
+
+    def process(self, words: Iterator[Any]) -> Iterator[Any]:
+        for word in words:
+            self.look()
+            yield word
+
+
 @functools.cache
-def _parser(grammar: str, what: str, gaps: bool) -> Lark:
+def _parser(grammar: str, what: str, gaps: bool, look: Callable[[], None] | None) -> Lark:
     try:
         from lark import Lark
     except ImportError:
         raise UsageError(f"{what} is read by the library lark: pip install 'pellucid[check]'") from None
-    return Lark(grammar, parser="lalr", maybe_placeholders=gaps, propagate_positions=True)
+    looking: Any = None if look is None else _Looking(look)
+    return Lark(grammar, parser="lalr", maybe_placeholders=gaps, propagate_positions=True, postlex=looking)
 
 
 def parsed(
@@ -46,10 +61,11 @@ def parsed(
     name: str = "",
     shown: str | None = None,
     gaps: bool = False,
+    look: Callable[[], None] | None = None,
 ) -> Tree[Any]:
     """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
     is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
-    part that is left out has its place in the tree.
+    part that is left out has its place in the tree.  ``look`` is called at each word, and may stop it by an exception.
 
     >>> grammar = 'start: INT ("+" INT)*\\n%import common.INT\\n%ignore " "'
     >>> parsed("1 + ", grammar, "a sum", words={"INT": "a number"})
@@ -58,7 +74,7 @@ def parsed(
       1 +
          ^
     """
-    parser = _parser(grammar, what, gaps)
+    parser = _parser(grammar, what, gaps, look)
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     whole = text if shown is None else shown

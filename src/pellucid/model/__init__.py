@@ -6,7 +6,7 @@ goes through it breadth first within a `Budget`, so that the way to a state is a
 `Counterexample`, of any machine a `Run`, which has a table, a picture, a JSON document, a test and a replay.
 """
 
-from pellucid.model.budget import Budget, CutShort, now, patiently
+from pellucid.model.budget import Budget, CutShort, now, on_time, patiently
 from pellucid.model.components import components, shortest_cycle
 from pellucid.model.counterexample import Counterexample, Run, follow
 from pellucid.model.machine import Machine
@@ -15,5 +15,5 @@ from pellucid.model.verdict import Judgement, Status, Verdict
 
 __all__ = [
     "Budget", "Counterexample", "CutShort", "Judgement", "Machine", "Run", "Search", "Status", "Verdict", "components",
-    "follow", "now", "patiently", "shortest_cycle",
+    "follow", "now", "on_time", "patiently", "shortest_cycle",
 ]  # fmt: skip

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -86,6 +88,16 @@ class Budget:
         part.by = self.by
         return part
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """In this block whoever asks `on_time` is stopped when the time is up: for what knows nothing of budgets, such
+        as a linear program or a parser, and can last all the same."""
+        before = _KEPT.set((*_KEPT.get(), self))
+        try:
+            yield
+        finally:
+            _KEPT.reset(before)
+
     def look(self, states: int, waiting: int) -> None:
         """Tell how far it is; stop here if a bound is reached."""
         if self.progress is not None:
@@ -94,6 +106,23 @@ class Budget:
             raise CutShort(f"the limit of {self.max_states:,} states was reached")
         if self.over:
             raise CutShort(f"the time limit of {self.timeout:g} s was reached after {states:,} states")
+
+
+_KEPT: ContextVar[tuple[Budget, ...]] = ContextVar("kept budgets", default=())
+
+
+def on_time() -> None:
+    """Stop here if the time of a budget is up that somebody keeps (`Budget.kept`).
+
+    >>> on_time()
+    >>> with Budget(0).kept():
+    ...     on_time()
+    Traceback (most recent call last):
+    pellucid.model.budget.CutShort: the time limit of 0 s was reached
+    """
+    for budget in _KEPT.get():
+        if budget.over:
+            raise CutShort(f"the time limit of {budget.timeout:g} s was reached")
 
 
 def patiently(seconds: float, attempt: Callable[[float], T | None]) -> T | None:

@@ -26,7 +26,7 @@ from pellucid.capacity.arrays.search.compiled import Compiled
 from pellucid.capacity.arrays.search.oracle import Guesses, Oracle, countable
 from pellucid.capacity.arrays.search.told import impossible, states_of
 from pellucid.errors import DataError
-from pellucid.model.budget import Budget, CutShort, now
+from pellucid.model.budget import Budget, CutShort, now, on_time
 from pellucid.model.counterexample import Run
 from pellucid.model.verdict import Verdict
 
@@ -82,7 +82,8 @@ def decide(
     work = _Work(system, Budget(timeout, progress=progress, wall=wall), shortest)
     status, run, never = "unknown", None, None
     try:
-        found = work.decide()
+        with work.budget.kept():
+            found = work.decide()
         if isinstance(found, Run):
             status, run = "refuted", found
         elif found is not None:
@@ -129,6 +130,7 @@ class _Work:
                 found = self.try_(way, part)
                 if found is not None:
                     return found
+                on_time()
                 if not part.over and way in ways:
                     ways.remove(way)  # it ended, with nothing
                 self.budget.look(self.visited, len(ways))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from pellucid.capacity.flow.linear import Optimum
@@ -28,22 +29,23 @@ class Flow:
     """What flow says about the queue of one bolt (of one of its workers, if each has a queue).
 
     ``capacity`` is what is served per unit of time at full speed, ``load`` the most that comes in the long run,
-    ``inflow`` the most that comes for a long while, when the queues in ``stores`` were filled before.
+    ``inflow`` the most that comes for a long while, when the queues in ``stores`` were filled before; None if the time
+    was up before that was known.
     """
 
     bolt: str
     status: Bounded
     capacity: Fraction
-    load: Fraction
-    inflow: Fraction
+    load: Fraction | None
+    inflow: Fraction | None
     stores: tuple[str, ...] = ()
     why: str = ""
     by_run: bool = False  # in a circle that never ends, a run showed it, and what flow says of inflow may be too much
 
     @property
-    def utilisation(self) -> Fraction:
+    def utilisation(self) -> Fraction | None:
         """The load as a part of the capacity; below 1 does not mean bounded (`inflow` decides)."""
-        return self.load / self.capacity
+        return None if self.load is None else self.load / self.capacity
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def _words(found: Flow) -> str:
     if found.by_run:
         return f"{found.status}: {found.why}"
     though = ""
-    if found.status == "unbounded" and found.load <= found.capacity:
+    if found.status == "unbounded" and found.load is not None and found.load <= found.capacity:
         though = f", though its load in the long run is only {found.load}"
     first = f", once {' and '.join(found.stores)} {'was' if len(found.stores) == 1 else 'were'} filled"
     return (
@@ -117,6 +119,11 @@ def flows(topology: Topology) -> Flows:
     >>> [found.status for found in flows(t.given(workers={"A": 2})).values()]  # more workers, and B gets too much
     ['bounded', 'unbounded']
     """
+    return _flows(topology)
+
+
+@lru_cache(maxsize=64)  # each part of a question asks for the same
+def _flows(topology: Topology) -> Flows:
     network = Network(topology)
     rates = network.rates()
     stocked = unbounded(network)
@@ -140,6 +147,18 @@ def flows(topology: Topology) -> Flows:
         else:
             table[b] = Flow(b, "unknown", capacity, load, best.value, (), why_unknown(topology, b, bounded))
     return Flows(topology, table, proofs)
+
+
+def not_known(topology: Topology, why: str) -> Flows:
+    """Nothing is known of any bolt, for this reason.
+
+    >>> from pellucid.capacity import figure_1
+    >>> print(not_known(figure_1(gap=1), "the time was up")["B1"].status)
+    unknown
+    """
+    network = Network(topology)
+    speeds = {b: network.speed[network.of[b][0]] for b in topology.bolts}
+    return Flows(topology, {b: Flow(b, "unknown", speed, None, None, (), why) for b, speed in speeds.items()})
 
 
 def _stores(network: Network, best: Optimum, stocked: Collection[Place]) -> tuple[str, ...]:

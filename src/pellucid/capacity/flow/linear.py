@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from pellucid.model import on_time
+
 Row: TypeAlias = Mapping[Hashable, Fraction]
 
 
@@ -67,6 +69,7 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
         entering = min((j for j, c in costs.items() if c > 0), default=None)
         if entering is None:
             break
+        on_time()
         ratios = [(values[i] / row[entering], basis[i], i) for i, row in enumerate(rows) if row.get(entering, 0) > 0]
         if not ratios:
             return None

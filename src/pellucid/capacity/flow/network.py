@@ -101,6 +101,14 @@ class Network:
                 found.setdefault(heard, []).append(b)
         return found
 
+    def upstream(self, bolt: str) -> list[Place]:
+        """The queues from which tuples come to a bolt, directly or not, and its own: what else there is does not matter
+        to it."""
+        found = [bolt]
+        for b in found:  # it grows meanwhile
+            found += [h for h in self.topology.bolts[b].hears if h in self.topology.bolts and h not in found]
+        return [p for b in self.topology.bolts if b in set(found) for p in self.of[b]]
+
     def groups(self, source: str) -> list[list[Place]]:
         """The choices that each tuple of a source has: one queue of each group gets it."""
         heard = [self.of[b] for b in self._hear.get(source, ())]

@@ -68,12 +68,12 @@ def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None =
 def _change(network: Network, bolt: str, changing: Collection[str]) -> Threshold:
     """The gap below which flow says that a queue is unbounded."""
     rate = Fraction(0)
-    stocked = set(network.stocked(_at(network, changing, rate)))
-    goal = network.of[bolt][0]
+    goal, upstream = network.of[bolt][0], network.upstream(bolt)
+    stocked = set(network.stocked(_at(network, changing, rate), upstream))
     if goal in stocked:
         return Threshold(bolt, "never")
     while True:
-        next_rates = {p: r for p in network.places if p not in stocked
+        next_rates = {p: r for p in upstream if p not in stocked
                       if (r := _crossing(network, p, changing, rate, stocked)) is not None}  # fmt: skip
         if not next_rates:
             return Threshold(bolt, "always")

@@ -15,7 +15,7 @@ from pellucid.capacity.picture.timeline import number
 from pellucid.capacity.planning.plan import BoltPlan, Plan, Tell
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.capacity.zones.decide import longest
-from pellucid.model import Budget
+from pellucid.model import Budget, CutShort
 
 Lengths = Mapping[str, "int | str"]
 _SECONDS, _STATES = 2.0, 50_000  # for one queue of one proposal
@@ -63,18 +63,26 @@ def changes(plan: Plan, *, budget: Budget | None = None, tell: Tell = lambda wor
     wrong = [bolt for bolt in plan.bolts.values() if bolt.status == "refuted"]
     if not wrong:
         return []
-    proposals: dict[str, Topology] = {}
-    for bolt in wrong:
-        proposals.update(_workers(plan.topology, bolt))
-    proposals.update(_together(plan.topology, plan))
-    proposals.update(_gap(plan.topology, wrong))
-    before = {name: _before(bolt) for name, bolt in plan.bolts.items()}
-    out = []
-    for words, topology in proposals.items():
-        tell(f"what it brings: {words}")
-        out.append(_tried(plan, words, topology, before, budget))
+    out = list[Change]()
+    with budget.kept():
+        try:
+            for words, topology in _proposals(plan, wrong).items():
+                tell(f"what it brings: {words}")
+                out.append(_tried(plan, words, topology, budget))
+        except CutShort:  # what was tried is advice all the same
+            pass
     out = [change for change in out if change.solved]  # what solves nothing is no advice
     return sorted(out, key=lambda c: (len(c.broken) > 0, -len(c.solved), *_cost(plan.topology, c.topology), c.words))
+
+
+def _proposals(plan: Plan, wrong: list[BoltPlan]) -> dict[str, Topology]:
+    """What is worth trying."""
+    found: dict[str, Topology] = {}
+    for bolt in wrong:
+        found.update(_workers(plan.topology, bolt))
+    found.update(_together(plan.topology, plan))
+    found.update(_gap(plan.topology, wrong))
+    return found
 
 
 def _before(bolt: BoltPlan) -> int | str:
@@ -92,7 +100,7 @@ def _workers(topology: Topology, bolt: BoltPlan) -> dict[str, Topology]:
     assert now is not ANY
     if bolt.workers is not None:
         many = bolt.workers.workers if bolt.workers.status == "at" else None
-    elif topology.bolts[bolt.bolt].queue == "per worker":
+    elif topology.bolts[bolt.bolt].queue == "per worker" or bolt.flow.inflow is None:
         many = None  # all that comes may go to the queue of one worker, however many there are
     else:
         each = bolt.flow.capacity / now
@@ -120,6 +128,7 @@ def _together(topology: Topology, plan: Plan) -> dict[str, Topology]:
             if given.bolts[name].queue == "per worker":
                 return {}  # no number of workers is enough
             found = flows(given.given(workers={name: many}))[name]
+            assert found.inflow is not None
             many = max(many + 1, -floor(-found.inflow / (found.capacity / many)))
         if many > now:
             more[name] = many
@@ -147,7 +156,8 @@ def _gap(topology: Topology, wrong: list[BoltPlan]) -> dict[str, Topology]:
     return {words: topology.given(gap=wider)}
 
 
-def _tried(plan: Plan, words: str, topology: Topology, before: Lengths, budget: Budget) -> Change:
+def _tried(plan: Plan, words: str, topology: Topology, budget: Budget) -> Change:
+    before = {name: _before(bolt) for name, bolt in plan.bolts.items()}
     after: dict[str, int | str] = {}
     solved, broken = [], []
     known = flows(topology) if topology.semantics == "urgent" else None

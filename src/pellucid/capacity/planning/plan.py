@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from pellucid.capacity.flow import Flow, Threshold, flows, grow, literal_bound, threshold
+from pellucid.capacity.flow import Flow, Threshold, flows, grow, literal_bound, not_known, threshold
 from pellucid.capacity.planning.envelopes import Envelope, check_envelopes, envelopes
 from pellucid.capacity.steps import Replay, replay
 from pellucid.capacity.topology import ANY, Topology
@@ -23,7 +23,7 @@ from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.question import capacity
 from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
 from pellucid.errors import UsageError
-from pellucid.model import Budget, Status
+from pellucid.model import Budget, CutShort, Status
 
 SHOWN = 8  # how long an unbounded queue is made, where nobody gave a limit
 Tell = Callable[[str], None]
@@ -71,6 +71,8 @@ class BoltPlan:
         """How long until a backlog is done: if nothing else comes, exactly; and if as much comes as can in the long
         run (None: never)."""
         alone = ceil(Fraction(self.backlog, workers)) * time
+        if self.flow.inflow is None:
+            return alone, None
         spare = self.flow.capacity - self.flow.inflow
         queues = int(workers / time / self.flow.capacity)  # where each worker has one, what waits is spread evenly
         return alone, Fraction(ceil(Fraction(self.backlog, queues))) / spare if spare > 0 else None
@@ -117,8 +119,9 @@ def _document(topology: Topology, plan: BoltPlan) -> dict[str, Any]:
         "bolt": plan.bolt, "status": plan.status, "workers": bolt.workers, "time": str(bolt.time), "limit": plan.limit,
         "longest": "unbounded" if plan.unbounded else plan.longest, "at_most": plan.at_most,
         "longest_any": plan.found.any, "longest_settled": plan.found.settled,
-        "capacity": str(plan.flow.capacity), "load": str(plan.flow.load), "inflow": str(plan.flow.inflow),
-        "utilisation": str(plan.flow.utilisation), "bounded": plan.flow.status, "why": plan.why or None,
+        "capacity": str(plan.flow.capacity), "load": _exact(plan.flow.load),
+        "inflow": _exact(plan.flow.inflow), "utilisation": _exact(plan.flow.utilisation),
+        "bounded": plan.flow.status, "why": plan.why or None,
         "proof": plan.proof or None,
         "least_workers": None if plan.workers is None else _status(plan.workers.status, plan.workers.workers),
         "least_gap": None if plan.gap is None else _status(plan.gap.status, plan.gap.gap),
@@ -131,6 +134,10 @@ def _document(topology: Topology, plan: BoltPlan) -> dict[str, Any]:
             "steps": [str(step) for step in plan.run.steps], "time": str(plan.run.times[-1]), "emits": plan.run.emits,
         },
     }  # fmt: skip
+
+
+def _exact(number: Fraction | None) -> str | None:
+    return None if number is None else str(number)
 
 
 def _status(status: str, number: int | Fraction | None) -> dict[str, str | None]:
@@ -173,15 +180,21 @@ def plan(
         )
     budget = budget or Budget(60.0, 2_000_000)
     literal = topology.semantics == "literal"
-    known = flows(topology.given(semantics="urgent") if literal else topology)
+    asked = topology.given(semantics="urgent") if literal else topology
+    try:
+        with budget.kept():
+            known = flows(asked)
+    except CutShort as cut:
+        known = not_known(asked, str(cut))
     bolts: dict[str, BoltPlan] = {}
     names = only or tuple(topology.bolts)
     table = envelopes(topology)
     for i, name in enumerate(names):
         tell(f"{name}: how long its queue gets")
         share = budget.part(1 / (len(names) - i))
-        asked = (limits.get(name), backlog.get(name))
-        bolts[name] = _bolt(topology, name, *asked, known[name], table, share, tell)
+        numbers = (limits.get(name), backlog.get(name))
+        with share.kept():
+            bolts[name] = _bolt(topology, name, *numbers, known[name], table, share, tell)
     return Plan(topology, bolts, "" if literal else known.warning)
 
 
@@ -200,8 +213,12 @@ def _bolt(
     found = found or longest(topology, name, budget=budget)
     most = found.any if topology.observe == "any" else found.settled
     waiting = topology.bolts[name].initial if backlog is None else backlog
-    status, run, why = _shown(topology, name, limit, most, found, budget)
-    status, why, proof = _proved(topology, name, limit, most, (status, why), (flow, table), budget)
+    proof = ""
+    try:
+        status, run, why = _shown(topology, name, limit, most, found, budget)
+        status, why, proof = _proved(topology, name, limit, most, (status, why), (flow, table), budget)
+    except CutShort as cut:
+        status, run, why = "unknown", None, str(cut)
     at_most = table[name].at_most if table is not None else None
     workers = gap = None
     if limit is not None:
@@ -209,7 +226,10 @@ def _bolt(
         workers = None if literal else least_workers(topology, name, limit, budget=budget)
         tell(f"{name}: the least gap for its limit")
         gap = least_gap(topology, name, limit, budget=budget)
-    bounded_from = None if literal else threshold(topology, name)
+    try:
+        bounded_from = None if literal else threshold(topology, name)
+    except CutShort as cut:
+        bounded_from = Threshold(name, "unknown", None, str(cut))
     return BoltPlan(
         name, status, flow, found, most, limit, run, workers, gap, bounded_from, waiting, why, proof, at_most
     )

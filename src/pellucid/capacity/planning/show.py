@@ -41,12 +41,13 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
     bolt = topology.bolts[plan.bolt]
     assert bolt.workers is not ANY
     alone, meanwhile = plan.drain(bolt.workers, bolt.time)
+    urgent = topology.semantics == "urgent"
     return [
         plan.bolt,
         plan.status,
         str(bolt.workers),
         _longest(plan),
-        percent(plan.flow.utilisation) if topology.semantics == "urgent" else "",
+        percent(plan.flow.utilisation) if urgent and plan.flow.utilisation is not None else "",
         "" if plan.limit is None else str(plan.limit),
         "" if plan.workers is None else _least(plan.workers.status, plan.workers.workers),
         "" if plan.gap is None else _least(plan.gap.status, plan.gap.gap),
@@ -54,8 +55,14 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
         amount(plan.largest_rate, none=""),
         str(plan.backlog) if plan.backlog else "",
         amount(alone) if plan.backlog else "",
-        ("never" if meanwhile is None else amount(meanwhile)) if plan.backlog else "",
+        _meanwhile(plan, meanwhile) if plan.backlog else "",
     ]
+
+
+def _meanwhile(plan: BoltPlan, time: Fraction | None) -> str:
+    if plan.flow.inflow is None:
+        return "unknown"
+    return "never" if time is None else amount(time)
 
 
 def _longest(plan: BoltPlan) -> str:

@@ -16,10 +16,12 @@ from __future__ import annotations
 from numba import njit, types
 from numba.extending import intrinsic
 
-DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG = range(5)
+DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG, PAUSED = range(6)
 # registers
 NOW, EVENTS, FREE, FREES, RECORDS, LOGGED, TODO, TOUCHED, EMITTED, UNTIL, KEEPS_LOG, WIDEST, LAST = range(13)
-EVERYBODY, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, KEEPS_RECORDS, REGISTERS = range(13, 24)
+EVERYBODY, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, KEEPS_RECORDS, PAUSE, REGISTERS = range(
+    13, 25
+)
 # how one of several is chosen
 RANDOM, ROUND, GIVEN, LONGEST, SHORTEST = range(5)
 # what the log tells
@@ -257,6 +259,8 @@ def run(table):  # type: ignore[no-untyped-def]
             return MORE_RECORDS
         if reg[KEEPS_LOG] and reg[LOGGED] + most_out + 1 >= reg[LOG_ROOM]:
             return MORE_LOG
+        if reg[EVENTS] >= reg[PAUSE]:
+            return PAUSED
         now = reg[NOW]
 
         # A worker whose tuple ends emits.

@@ -15,10 +15,12 @@ from pellucid.capacity.steps.machine import initial_of, places_of, workers_of
 from pellucid.capacity.steps.step import Place, Step, Worker
 from pellucid.capacity.topology import ANY, Number, Observation, Topology, exact
 from pellucid.errors import UsageError, nearest
+from pellucid.model import on_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+PAUSE = 1_000_000  # events between two looks at the time
 CHOICES = ("random", "round robin", "given", "longest", "shortest")
 FINEST = 1000  # ticks in the shortest time that is named
 
@@ -293,9 +295,13 @@ class _Arrays:
         """The whole run; where the loop lacks room, it gets twice as much."""
         np, k, reg = self.np, self.k, self.reg
         while True:
+            reg[k.PAUSE] = reg[k.EVENTS] + PAUSE
             said = k.run(self._table())
             if said == k.DONE:
                 break
+            on_time()
+            if said == k.PAUSED:
+                continue
             if said == k.MORE_POOL:
                 old = len(self.pool)
                 self.pool = _twice(self.pool)

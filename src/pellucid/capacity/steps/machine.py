@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pellucid.capacity.steps.step import FLAGS, SYSTEM, Place, Step, Worker, named
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.errors import UsageError
+from pellucid.model import on_time
 
 Time: TypeAlias = "Fraction | int"
 
@@ -178,6 +179,7 @@ class Steps:
 
     def after(self, at: Situation, step: Step) -> Situation:
         """What comes after a step that is possible."""
+        on_time()
         lengths, status, left, owed = list(at.lengths), list(at.status), list(at.left), list(at.owed)
         for place in step.to:
             lengths[self.place[place]] += 1

@@ -17,7 +17,7 @@ from pellucid.capacity.zones.network import Network, Seen, cone
 from pellucid.capacity.zones.run import WITHIN, Trace, given_run, trace
 from pellucid.capacity.zones.search import Fewest, Zones, search
 from pellucid.errors import UsageError
-from pellucid.model import Budget, Status
+from pellucid.model import Budget, CutShort, Status
 
 
 def numbered(topology: Topology, bolt: str) -> Topology:
@@ -74,6 +74,17 @@ def decide(
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise UsageError(f"the limit of {bolt}: expected a number of tuples from 1 on, got {limit!r}.")
     fewest = fewest or ("steps" if topology.semantics == "literal" else "emits")
+    asked = _Asked(network, limit, observe, fewest, within, show)
+    try:
+        with budget.kept():
+            return _decide(asked, budget)
+    except CutShort as cut:
+        return asked._answer("unknown", None, None, str(cut))
+
+
+def _decide(asked: _Asked, budget: Budget) -> Decided:
+    network, limit, observe = asked.network, asked.limit, asked.observe
+    topology, bolt = network.topology, network.bolt
     stocks: tuple[str, ...] = ()
     unbounded, why = False, ""
     if topology.semantics == "urgent":
@@ -83,7 +94,6 @@ def decide(
         stocks = tuple(b for b in network.bolts if found[b].status == "unbounded" and b != bolt)
     elif observe != "blocked" and limit > 1:
         unbounded = literal_bound(topology, bolt).status == "unbounded"
-    asked = _Asked(network, limit, observe, fewest, within, show)
     if unbounded:
         return asked.reached(budget)
     if not stocks:
@@ -180,6 +190,15 @@ def longest(topology: Topology, bolt: str, *, budget: Budget | None = None) -> L
     topology.bolt(bolt)
     topology = numbered(topology, bolt)
     network = Network.of(topology, bolt)
+    try:
+        with budget.kept():
+            return _longest(topology, network, budget)
+    except CutShort as cut:
+        return Longest(bolt, None, None, "unknown", str(cut))
+
+
+def _longest(topology: Topology, network: Network, budget: Budget) -> Longest:
+    bolt = network.bolt
     if topology.semantics == "literal":
         return _literally_longest(topology, network, budget)
     found = flows(topology)

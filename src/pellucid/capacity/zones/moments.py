@@ -15,6 +15,7 @@ from math import lcm
 from typing import NamedTuple
 
 from pellucid.capacity.topology import Topology
+from pellucid.model import on_time
 
 
 class Apart(NamedTuple):
@@ -65,6 +66,7 @@ class Moments:
         ]
         found = [0] * self.count
         for _ in range(self.count + 1):
+            on_time()
             changed = False
             for i, j, by in edges:
                 if found[i] + by > found[j]:
@@ -134,6 +136,7 @@ def _too_long(count: int, edges: Sequence[tuple[int, int, Fraction]]) -> list[in
     time, came = [0] * count, [-1] * count
     at = -1
     for _ in range(count + 1):
+        on_time()
         at = -1
         for e, (i, j, by) in enumerate(whole):
             if time[i] + by > time[j]:

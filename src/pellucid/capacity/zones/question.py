@@ -22,7 +22,7 @@ from pellucid.capacity.zones.run import WITHIN, Trace
 from pellucid.capacity.zones.search import Fewest
 from pellucid.capacity.zones.workers import AnyDecided, decide_any
 from pellucid.errors import UsageError
-from pellucid.model import Budget, Status, Verdict, now
+from pellucid.model import Budget, CutShort, Status, Verdict, now
 
 CHECKED = 1_000  # zones of a certificate that is checked at once; a larger one is checked when that is asked for
 
@@ -93,8 +93,9 @@ def capacity(
     began = now()
     budget = Budget(timeout, max_states, progress, wall=timeout)
     asked = _Asked(topology, observe or topology.observe, fewest, exact(within, "within"), certify, budget)
-    parts = {bolt: asked.part(bolt, limit) for bolt, limit in limits.items()}
-    return _whole(asked.question(limits), parts, began, asked.warning())
+    with budget.kept():
+        parts = {bolt: asked.part(bolt, limit) for bolt, limit in limits.items()}
+        return _whole(asked.question(limits), parts, began, asked.warning())
 
 
 @dataclass
@@ -116,12 +117,23 @@ class _Asked:
         """What is worth saying first."""
         if any(b.workers is ANY for b in self.topology.bolts.values()) or self.topology.semantics == "literal":
             return ()
-        said = flows(self.topology).warning
+        try:
+            said = flows(self.topology).warning
+        except CutShort:
+            return ()
         return (said,) if said else ()
 
     def part(self, bolt: str, limit: int) -> CapacityPart:
         """The verdict on one queue."""
         before = now()
+        try:
+            return self._part(bolt, limit, before)
+        except CutShort as cut:
+            details = {"limit": limit, "observe": self.observe, "states": 0}
+            question = self.question({bolt: limit})
+            return CapacityPart("unknown", question, "zones", now() - before, None, (str(cut),), details)
+
+    def _part(self, bolt: str, limit: int, before: float) -> CapacityPart:
         _, upstream = cone(self.topology, bolt)
         if any(self.topology.bolts[b].workers is ANY for b in upstream):
             found: Decided | AnyDecided = decide_any(
@@ -178,7 +190,10 @@ class _Asked:
     def _check(self, proof: Certificate | AnyCertificate, size: int) -> tuple[Status, str]:
         if self.certify is False or (self.certify is None and size > CHECKED):
             return "proved", "not checked again: certificate.check() does"
-        wrong = proof.check()
+        try:
+            wrong = proof.check()
+        except CutShort as cut:
+            return "unknown", f"which was not checked: {cut}"
         return ("proved", "checked") if wrong is None else ("unknown", f"which the checker does not accept: {wrong}")
 
 

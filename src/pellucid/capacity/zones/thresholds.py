@@ -23,7 +23,7 @@ from pellucid.capacity.zones.network import Network, cone
 from pellucid.capacity.zones.run import Trace
 from pellucid.capacity.zones.search import search
 from pellucid.errors import UsageError
-from pellucid.model import Budget
+from pellucid.model import Budget, CutShort
 
 Found: TypeAlias = Literal["at", "never", "always", "unknown"]
 _TINY = 2**10
@@ -60,7 +60,8 @@ class GapThreshold:
             return f"{limit} at every gap" + (f" from {self.gap} on" if self.gap else "")
         if self.status == "never":
             return f"{limit} at no gap"
-        return f"not decided from which gap on {limit}: not below {self.gap}, {self.why}"
+        below = f"not below {self.gap}, " if self.gap is not None else ""
+        return f"not decided from which gap on {limit}: {below}{self.why}"
 
 
 def least_gap(
@@ -87,6 +88,16 @@ def least_gap(
         if s not in topology.spouts:
             raise UsageError(f"spouts: there is no spout {s}: {', '.join(topology.spouts)} are.")
     budget, observe = budget or Budget(60.0, 2_000_000), observe or topology.observe
+    try:
+        with budget.kept():
+            return _least_gap(topology, bolt, limit, names, observe, budget)
+    except CutShort as cut:
+        return GapThreshold(bolt, limit, "unknown", None, None, why=str(cut))
+
+
+def _least_gap(
+    topology: Topology, bolt: str, limit: int, names: tuple[str, ...], observe: Observation, budget: Budget
+) -> GapThreshold:
     flow = by_flow(topology, bolt, spouts=names) if topology.semantics == "urgent" else None
     if flow is not None and flow.status == "never":
         return GapThreshold(bolt, limit, "never", None, None, why=flow.why)
@@ -216,9 +227,17 @@ def least_workers(
     no number of workers of B3 is enough: with 2 nothing waits in a settled state, so more would change nothing
     """
     budget, observe = budget or Budget(60.0, 2_000_000), observe or topology.observe
+    try:
+        with budget.kept():
+            return _least_workers(topology, bolt, limit, observe, budget)
+    except CutShort as cut:
+        return WorkersThreshold(bolt, limit, "unknown", None, why=str(cut))
+
+
+def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observation, budget: Budget) -> WorkersThreshold:
     flow = flows(topology.given(workers={bolt: 1}))[bolt]
     many = 1
-    if topology.semantics == "urgent" and topology.bolts[bolt].queue == "shared":
+    if topology.semantics == "urgent" and topology.bolts[bolt].queue == "shared" and flow.inflow is not None:
         many = max(1, ceil(flow.inflow * topology.bolts[bolt].time))  # with fewer it is unbounded
     below: Trace | None = None
     if many > 1:

@@ -17,6 +17,7 @@ from pellucid.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from pellucid.capacity import Topology
+    from pellucid.model import Budget
 
 _JSON = (".json", ".jsonl", ".ndjson", ".log", ".json.gz", ".jsonl.gz", ".log.gz")
 _PLAN_ONLY = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
@@ -76,13 +77,28 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
     Exit codes: 0 proved (every queue is bounded, and below its limit), 1 refuted, 2 bad usage or bad input, 3 unknown,
     4 internal error.
     """
+    from pellucid.model import Budget, CutShort
+
+    if options["timeout"] != options["timeout"]:
+        raise UsageError("--timeout nan: expected a number of seconds above 0")
+    budget = Budget(options["timeout"], options["max_states"], wall=options["timeout"])
+    try:
+        with budget.kept():
+            _answer(target, paper, as_json, options, budget)
+    except CutShort as cut:  # before anything was known: while a large file was read
+        click.echo(f"unknown: {target or '--paper'}: {cut}; --timeout gives more", err=as_json)
+        if as_json:
+            _print({"file": target, "status": "unknown", "why": str(cut)})
+        _end("unknown")
+
+
+def _answer(target: str | None, paper: bool, as_json: bool, options: Mapping[str, Any], budget: Budget) -> None:
+    """By what is asked about."""
     if paper:
         if target is not None:
             raise UsageError(f"--paper takes no FILE: leave {target} out")
         _paper(as_json, options)
         return
-    if options["timeout"] != options["timeout"]:
-        raise UsageError("--timeout nan: expected a number of seconds above 0")
     if options["out"] is not None and not options["out"].endswith(".svg"):
         raise UsageError(f"--out {options['out']}: the picture is SVG: expected a name that ends in .svg")
     if target is None:
@@ -100,7 +116,7 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
         _measured(target, as_json, options)
     else:
         _measured_only("a topology")
-        _topology(target, as_json, options)
+        _topology(target, as_json, options, budget)
 
 
 # ---------------------------------------------------------------- what is given
@@ -298,10 +314,10 @@ def _any_number(
     _end(verdict.status)
 
 
-def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
+def _topology(target: str, as_json: bool, options: Mapping[str, Any], budget: Budget) -> None:
     from pellucid.capacity import ANY, flows
     from pellucid.capacity.planning import changes, plan, plan_text
-    from pellucid.model import Budget
+    from pellucid.model import CutShort
 
     with contextlib.redirect_stdout(sys.stderr):  # a user's file may print
         topology = _given(_load(target), options)
@@ -310,11 +326,13 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     if any(bolt.workers is ANY for bolt in topology.bolts.values()):
         _any_number(target, topology, limits, as_json, options)
         return
-    warning = flows(topology).warning if topology.semantics == "urgent" else ""
+    warning = ""
+    with contextlib.suppress(CutShort):  # the plan says so
+        warning = flows(topology).warning if topology.semantics == "urgent" else ""
     if warning:  # before anything is searched
         click.echo(warning, err=True)
     status = _Status()
-    budget = Budget(options["timeout"], options["max_states"], status.states, wall=options["timeout"])
+    budget.progress = status.states
     try:
         found = plan(topology, limits, backlog=backlog, budget=budget, tell=status)
         advice = changes(found, budget=budget, tell=status)
@@ -390,8 +408,12 @@ def _simulated(topology: Topology, tuples: int | None) -> tuple[str, dict[str, A
         return None
     from pellucid.capacity import simulate
     from pellucid.capacity.report import amount, table
+    from pellucid.model import CutShort
 
-    run = simulate(topology, tuples=tuples, choose="random")
+    try:
+        run = simulate(topology, tuples=tuples, choose="random")
+    except CutShort as cut:
+        return f"simulated: {cut} before the run was done", {"tuples": tuples, "why": str(cut)}
     rows, document = [], dict[str, Any]()
     for name in topology.bolts:
         lengths = {f"p{p}": run.length(name, p) for p in (50, 95, 99)}

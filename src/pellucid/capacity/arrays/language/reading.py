@@ -6,6 +6,7 @@ comparison has its types checked here, so that everything behind this module can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -38,6 +39,7 @@ from pellucid.capacity.arrays.language.system import (
     Value,
 )  # fmt: skip
 from pellucid.errors import nearest
+from pellucid.model import on_time
 
 if TYPE_CHECKING:
     from lark import Token, Tree
@@ -55,24 +57,22 @@ def without_comments(text: str, name: str = "") -> str:
     >>> without_comments("a (* b (* c *) *) d")
     'a                 d'
     """
-    out, depth, i, opened = [], 0, 0, 0
-    while i < len(text):
-        two = text[i : i + 2]
-        if two == "(*":
-            opened = i if depth == 0 else opened
-            depth += 1
-        if two == "(*" or (two == "*)" and depth):
-            depth -= two == "*)"
-            out.append("  ")
-            i += 2
-        else:
-            out.append(text[i] if not depth or text[i] == "\n" else " ")
-            i += 1
+    out, depth, at, opened = list[str](), 0, 0, 0
+    for mark in re.finditer(r"\(\*|\*\)", text):
+        on_time()
+        if mark[0] == "*)" and not depth:
+            continue
+        between = text[at : mark.start()]
+        out.append(between if not depth else re.sub(r"[^\n]", " ", between))
+        opened = mark.start() if depth == 0 else opened
+        depth += 1 if mark[0] == "(*" else -1
+        out.append("  ")
+        at = mark.end()
     if depth:
         line = text.count("\n", 0, opened) + 1
         column = opened - text.rfind("\n", 0, opened)
         raise caret(text, line, column, "this comment does not end: a `*)` is missing", name)
-    return "".join(out)
+    return "".join(out) + text[at:]
 
 
 _WORDS = {
@@ -104,7 +104,7 @@ def read_text(text: str, name: str = "") -> System:
                       ^
     """
     plain = without_comments(text, name)
-    tree = parsed(plain, GRAMMAR, "a system in Cubicle's language", words=_WORDS, name=name, shown=text)
+    tree = parsed(plain, GRAMMAR, "a system in Cubicle's language", words=_WORDS, name=name, shown=text, look=on_time)
     return _Reader(text, name).system(tree)
 
 
@@ -344,6 +344,7 @@ class _Reader:
         while f.data in ("and_", "or_") and len(f.children) == 1:  # parentheses
             f = f.children[0]
         self.made += 1
+        on_time()
         if self.deep == DEEPEST:
             self.no(f, f"formulas in formulas are read {DEEPEST} deep, and this is deeper")
         if self.made > LARGEST:

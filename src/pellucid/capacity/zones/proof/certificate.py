@@ -18,6 +18,7 @@ from pellucid.capacity.topology import Topology
 from pellucid.capacity.zones.compiled import layout as y
 from pellucid.capacity.zones.network import INF, Seen
 from pellucid.capacity.zones.search import Zones
+from pellucid.model import on_time
 
 Matrix = tuple[tuple[str | None, ...], ...]
 
@@ -107,6 +108,7 @@ def _places(found: Zones) -> Iterator[Place]:
     n = found.network
     literal = n.topology.semantics == "literal"
     for state, zone in found.kept():
+        on_time()
         if state[y.PENDING] or (state[y.PHASE] and not literal):
             continue
         bolts, at = [], y.HEAD

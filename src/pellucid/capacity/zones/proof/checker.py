@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from pellucid.capacity.zones.proof.certificate import Certificate
 from pellucid.capacity.zones.proof.zone import Zone
+from pellucid.model import on_time
 
 Busy: TypeAlias = tuple[int, int]  # a clock (−1: a tuple that is taken just now) and the number of the worker
 
@@ -162,6 +163,7 @@ class Checker:
         """Takes and emits in every order, until there are none; then time passes."""
         waiting, seen = [bolts], {bolts}
         while waiting:
+            on_time()
             here = waiting.pop()
             if self.proof.observe == "any" and self.length(here) >= self.proof.limit:
                 return f"the queue of {self.proof.bolt} is {self.length(here)}"

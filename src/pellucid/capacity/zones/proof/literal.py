@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from pellucid.capacity.zones.proof.certificate import Certificate
 from pellucid.capacity.zones.proof.checker import Checker
 from pellucid.capacity.zones.proof.zone import Zone
+from pellucid.model import on_time
 
 Flags: TypeAlias = tuple[bool, bool, bool, str]  # CanTimeElapse, DoTake, DoEmit, SetFlags
 
@@ -50,6 +51,7 @@ class LiteralChecker(Checker):
             return f"at the beginning, {said}"
         for number, place in enumerate(self.proof.places):
             assert place.flags is not None
+            on_time()
             for name, state, flags, zone in self._steps(
                 self._key(place.bolts), place.flags, Zone.read(place.zone, self.unit)
             ):
