@@ -97,6 +97,43 @@ def test_a_quantifier_reaches_to_the_right() -> None:
     assert instance.holds(guard, state, {"x": 1}, (1,))
 
 
+def test_let_in_a_formula() -> None:
+    whole = "unsafe (x y) { let v = X[x] in let w = X[y] in not v <> B && w = v }\n"
+    guard = "transition go (x) requires { F = True && let v = N + 1 in let p = x in v < 3 && X[p] = A } { }"
+    found = read_text(HEAD + "init (z) { X[z] = A }\n" + whole + guard)
+    plain = read_text(
+        HEAD + "init (z) { X[z] = A } unsafe (x y) { not X[x] <> B && X[y] = X[x] }"
+        "transition go (x) requires { F = True && (N + 1 < 3 && X[x] = A) } { }"
+    )
+    assert found.unsafe == plain.unsafe and found.transitions == plain.transitions
+    with pytest.raises(DataError, match="column 30: v is nothing here"):
+        read_text(HEAD + TAIL + "transition go (x) requires { v = A && let v = X[x] in v = A } { }")
+
+
+@pytest.mark.parametrize(
+    "formula", ["exists j. p(j)", "exists j. let u = X[j] in exists j. X[j] = B && u = A", "exists j. q(X[j])"]
+)
+def test_a_quantifier_takes_no_name_from_a_term_that_is_put_in(formula: str) -> None:
+    predicates = "predicate p (u) { exists j. X[j] = B && X[u] = A }\npredicate q (u) { exists j. X[j] = B && u = A }\n"
+    text = f"{HEAD}{predicates}init (z) {{ X[z] = A }} unsafe () {{ {formula} }} transition go (i) {{ X[i] := B }}"
+    found = decide(read_text(text))
+    assert found.refuted and found.counterexample is not None and len(found.counterexample.steps) == 1
+    other = f"{HEAD}init (z) {{ X[z] = A }} unsafe (x y) {{ X[x] = A && X[y] = B }} transition go (i) {{ X[i] := B }}"
+    assert [s.status for s in (found, decide(read_text(other)))] == ["refuted", "refuted"]
+
+
+def test_transitions_of_one_name_are_steps_of_their_own() -> None:
+    """Both can happen at the second step: only the run that takes the second one is a run."""
+    text = HEAD + "init (z) { N = 0 && X[z] = A } unsafe () { N = 2 }\n"
+    text += "transition go (i) requires { N <= 1 } { N := 1 }\ntransition go (i) requires { N = 1 } { N := 2 }\n"
+    system = read_text(text + "transition stay (i) { X[i] := B }")
+    assert system.labels == ("go.1", "go.2", "stay") and read_text(write_text(system)) == system
+    found = decide(system)
+    assert found.refuted and found.counterexample is not None and found.counterexample.replay()
+    assert [str(step)[:4] for step in found.counterexample.steps] == ["go.1", "go.2"]
+    assert decide(read_text(text.replace("N := 2", "N := 1"))).proved
+
+
 def test_parameters_are_distinct_and_init_is_for_all() -> None:
     text = (
         "array M[proc, proc] : bool\ninit (i j) { M[i,j] = False }\nunsafe (x) { M[x,x] = True }\n"

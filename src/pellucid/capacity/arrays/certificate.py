@@ -99,13 +99,13 @@ def check_certificate(system: System, never: Sequence[States], budget: Budget | 
         here = at(rigid + len(unsafe.names) + extra)
         if here.possible([here.encoding.met(unsafe, here.frame)]):
             return Fault("an unsafe state is not among them")
-    for t in system.transitions:
+    for t, label in zip(system.transitions, system.labels, strict=True):
         for width in sorted({len(s.names) for s in never}):
             group = [s for s in never if len(s.names) == width]
             for count, chosen in _choices(rigid + width, len(t.parameters)):
                 budget.look(count, 0)
                 if _leads(at(count), t, chosen, group, rigid + width):
-                    return Fault("a step leads into one of them from outside", None, t.name)
+                    return Fault("a step leads into one of them from outside", None, label)
     return None
 
 

@@ -116,7 +116,7 @@ def _run(
     for (t, _), (which, ways, values) in zip(steps, selected, strict=True):
         chosen = ways[model.eval(which, model_completion=True).as_long()]
         known = tuple((name, value(term, system.type_of(name))) for name, term in values.items())
-        taken.append(Step(system.transitions[t].name, chosen, known))
+        taken.append(Step(system.labels[t], chosen, known))
     return replayed(system, count, start, taken, unsafe, first)
 
 
@@ -124,17 +124,14 @@ def replayed(
     system: System, count: int, start: State, steps: Sequence[Step], unsafe: int, first: int = 1
 ) -> Run | None:
     """The run, if the interpreter makes every step of it and its last state is unsafe."""
-    by_name = {t.name: t for t in system.transitions}
+    called = dict(zip(system.labels, system.transitions, strict=True))
     numbers = sorted({v for s in steps for _, v in s.chosen if isinstance(v, Fraction)}) or [Fraction(0)]
     instance = Instance(system, count, start, tuple(numbers), first)
     if not instance.initial(start):
         return None
     state = start
     for step in steps:
-        t = next(
-            (t for t in system.transitions if t.name == step.transition and instance.enabled(t, step.processes, state)),
-            by_name[step.transition],
-        )
+        t = called[step.transition]
         if not instance.enabled(t, step.processes, state):
             return None
         state = instance.after(t, step.processes, state, dict(step.chosen))

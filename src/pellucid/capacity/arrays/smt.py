@@ -12,46 +12,23 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations, product
 from typing import Any, TypeAlias
 
-from pellucid.capacity.arrays.language.system import (
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    States,
-    Sum,
-    System,
-    Term,
-    Transition,
-    Truth,
-    Value,
-    formulas,
-    inside,
-)  # fmt: skip
+from pellucid.capacity.arrays.language import system as y
 
 Place: TypeAlias = tuple[Any, ...]
 Frame: TypeAlias = "dict[Place, Any]"  # a z3 term for each cell
 
 
-def ordered(system: System) -> bool:
+def ordered(system: y.System) -> bool:
     """Whether processes are compared by order or with numbers."""
-    for whole in formulas(system):
-        for part in inside(whole):
-            if isinstance(part, Compare):
+    for whole in y.formulas(system):
+        for part in y.inside(whole):
+            if isinstance(part, y.Compare):
                 sides = (part.left, part.right)
                 procs = [
-                    isinstance(t, Process) or (isinstance(t, Cell) and system.type_of(t.name) == "proc") for t in sides
+                    isinstance(t, y.Process) or (isinstance(t, y.Cell) and system.type_of(t.name) == "proc")
+                    for t in sides
                 ]
-                if any(procs) and (part.op not in ("=", "<>") or any(isinstance(t, Number) for t in sides)):
+                if any(procs) and (part.op not in ("=", "<>") or any(isinstance(t, y.Number) for t in sides)):
                     return True
     return False
 
@@ -59,7 +36,7 @@ def ordered(system: System) -> bool:
 class Encoding:
     """Frames, formulas and transitions over so many processes."""
 
-    def __init__(self, system: System, count: int, first: int = 1, *, open: bool = False) -> None:
+    def __init__(self, system: y.System, count: int, first: int = 1, *, open: bool = False) -> None:
         """``open``: there may be more processes.  A variable may point to one of those, and the order of these ones is
         any order."""
         import z3
@@ -116,34 +93,34 @@ class Encoding:
         """Which process a name is."""
         return int(name[1:]) if name.startswith("#") else bound[name]
 
-    def type_of(self, term: Term) -> str | None:
+    def type_of(self, term: y.Term) -> str | None:
         """The type of a term; None for a number that may be of several."""
         match term:
-            case Cell(name):
+            case y.Cell(name):
                 return self.system.type_of(name)
-            case Sum(parts):
+            case y.Sum(parts):
                 return self.system.type_of(parts[0][1].name)
-            case Process():
+            case y.Process():
                 return "proc"
-            case Value(name):
+            case y.Value(name):
                 return next(n for n, v in (("bool", ("False", "True")), *self.system.types) if name in v)
-            case Number(_, real):
+            case y.Number(_, real):
                 return "real" if real else None
 
-    def term(self, term: Term, frame: Frame, bound: Mapping[str, int], of: str) -> Any:
+    def term(self, term: y.Term, frame: Frame, bound: Mapping[str, int], of: str) -> Any:
         """A term in a frame."""
         z3 = self.z3
         match term:
-            case Number(value, _):
+            case y.Number(value, _):
                 return z3.RealVal(str(value)) if of == "real" else z3.IntVal(int(value))
-            case Value(name):
+            case y.Value(name):
                 index = self.system.values(of).index(name)
                 return z3.BoolVal(bool(index)) if of == "bool" else z3.BitVecVal(index, self.sort(of).size())
-            case Process(name):
+            case y.Process(name):
                 return self.process_value(self.process(name, bound))
-            case Cell(name, indices):
+            case y.Cell(name, indices):
                 return frame[(name, *(self.process(i, bound) for i in indices))]
-            case Sum(parts, constant):
+            case y.Sum(parts, constant):
                 number = z3.RealVal if of == "real" else z3.IntVal
                 total = number(str(constant))
                 for factor, cell in parts:
@@ -152,31 +129,31 @@ class Encoding:
 
     # formulas
 
-    def holds(self, formula: Formula, frame: Frame, bound: Mapping[str, int], others: Sequence[int] = ()) -> Any:
+    def holds(self, formula: y.Formula, frame: Frame, bound: Mapping[str, int], others: Sequence[int] = ()) -> Any:
         """A formula in a frame."""
         z3 = self.z3
         match formula:
-            case Truth(holds):
+            case y.Truth(holds):
                 return z3.BoolVal(holds)
-            case Compare(op, left, right):
+            case y.Compare(op, left, right):
                 of = self.type_of(left) or self.type_of(right) or "int"
                 a, b = self.term(left, frame, bound, of), self.term(right, frame, bound, of)
                 if op in ("=", "<>"):
                     return a == b if op == "=" else a != b
                 return a < b if op == "<" else a <= b if op == "<=" else a > b if op == ">" else a >= b
-            case Not(part):
+            case y.Not(part):
                 return z3.Not(self.holds(part, frame, bound, others))
-            case And(parts):
+            case y.And(parts):
                 return z3.And([self.holds(p, frame, bound, others) for p in parts])
-            case Or(parts):
+            case y.Or(parts):
                 return z3.Or([self.holds(p, frame, bound, others) for p in parts])
-            case Implies(left, right):
+            case y.Implies(left, right):
                 return z3.Implies(self.holds(left, frame, bound, others), self.holds(right, frame, bound, others))
-            case Iff(left, right):
+            case y.Iff(left, right):
                 return self.holds(left, frame, bound, others) == self.holds(right, frame, bound, others)
-            case If(condition, then, other):
+            case y.If(condition, then, other):
                 return z3.If(*(self.holds(p, frame, bound, others) for p in (condition, then, other)))
-            case Quantified(kind, other, names, part):
+            case y.Quantified(kind, other, names, part):
                 domain = [p for p in self.processes if not other or p not in others]
                 each = [
                     self.holds(part, frame, {**bound, **dict(zip(names, p, strict=True))}, others)
@@ -192,24 +169,24 @@ class Encoding:
             [self.holds(self.system.init.formula, frame, dict(zip(names, p, strict=True))) for p in chosen]
         )
 
-    def met(self, states: States, frame: Frame) -> Any:
+    def met(self, states: y.States, frame: Frame) -> Any:
         """The frame is one of these states, for some distinct processes."""
         chosen = permutations(self.processes, len(states.names))
         return self.z3.Or([self.holds(states.formula, frame, dict(zip(states.names, p, strict=True))) for p in chosen])
 
-    def guard(self, t: Transition, chosen: Sequence[int], frame: Frame) -> Any:
+    def guard(self, t: y.Transition, chosen: Sequence[int], frame: Frame) -> Any:
         """A transition may happen."""
         return self.holds(t.requires, frame, dict(zip(t.parameters, chosen, strict=True)), chosen)
 
     def after(
-        self, t: Transition, chosen: Sequence[int], frame: Frame, fresh: str
+        self, t: y.Transition, chosen: Sequence[int], frame: Frame, fresh: str
     ) -> tuple[Frame, list[Any], dict[str, Any]]:
         """The frame after a transition, as terms over the one before; what chosen values keep to, and those values."""
         z3, new, facts, open_ = self.z3, dict(frame), list[Any](), dict[str, Any]()
         bound = dict(zip(t.parameters, chosen, strict=True))
         for u in t.updates:
             of = self.system.type_of(u.name)
-            if isinstance(u.value, Cases):
+            if isinstance(u.value, y.Cases):
                 for p in product(self.processes, repeat=len(u.indices)):
                     inner = {**bound, **dict(zip(u.indices, p, strict=True))}
                     made = None
@@ -219,7 +196,7 @@ class Encoding:
                     new[(u.name, *p)] = made
                 continue
             place = (u.name, *(self.process(i, bound) for i in u.indices))
-            if isinstance(u.value, Anything):
+            if isinstance(u.value, y.Anything):
                 term = z3.Const(f"{fresh}.{u.name}", self.sort(of))
                 values = self.system.values(of)
                 if of == "proc":

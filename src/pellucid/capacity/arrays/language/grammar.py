@@ -1,7 +1,8 @@
 """The grammar of Cubicle's language, for lark; what a name means is found out in `reading`.
 
-A quantifier reaches as far to the right as it can (a shift wins over a reduce), ``not`` binds tightest, then ``&&``,
-``||``, then ``=>`` and ``<=>``, all to the right; the last branch of an ``if`` is as tight as an operand of ``not``.
+A quantifier or a ``let`` reaches as far to the right as it can (a shift wins over a reduce), ``not`` binds tightest,
+then ``&&``, ``||``, then ``=>`` and ``<=>``, all to the right; the last branch of an ``if`` is as tight as an operand
+of ``not``.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ case: "|" expr ":" term                                                        -
     | "exists" LIDENT ("<>" LIDENT)* "." expr                                  -> exists
     | "forall_other" LIDENT "." expr                                           -> forall_other
     | "exists_other" LIDENT "." expr                                           -> exists_other
+    | "let" LIDENT "=" term "in" expr                                          -> let
     | "(" expr ")"
     | "true"                                                                   -> true
     | "false"                                                                  -> false

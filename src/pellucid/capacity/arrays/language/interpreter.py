@@ -14,30 +14,7 @@ from fractions import Fraction
 from itertools import permutations, product
 from typing import Any, TypeAlias
 
-from pellucid.capacity.arrays.language.system import (
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    States,
-    Sum,
-    System,
-    Term,
-    Transition,
-    Truth,
-    Update,
-    Value,
-)  # fmt: skip
+from pellucid.capacity.arrays.language import system as y
 
 Datum: TypeAlias = "str | int | Fraction"
 Place: TypeAlias = tuple[Any, ...]  # the name of a symbol and processes
@@ -79,7 +56,7 @@ class Instance:
     ('go(#1) T:=#2', {'T': '#2', 'X[#1]': 'True', 'X[#2]': 'False'})
     """
 
-    system: System
+    system: y.System
     count: int
     begin: State | None = None
     numbers: tuple[Fraction, ...] = (Fraction(0), Fraction(1))
@@ -105,46 +82,46 @@ class Instance:
         """Which process a name is."""
         return int(name[1:]) if name.startswith("#") else bound[name]
 
-    def value(self, term: Term, state: State, bound: Mapping[str, int]) -> Datum:
+    def value(self, term: y.Term, state: State, bound: Mapping[str, int]) -> Datum:
         """What a term is in a state."""
         match term:
-            case Number(value, _):
+            case y.Number(value, _):
                 return value
-            case Value(name):
+            case y.Value(name):
                 return name
-            case Process(name):
+            case y.Process(name):
                 return self.process(name, bound)
-            case Cell(name, indices):
+            case y.Cell(name, indices):
                 return state[self.at[(name, *(self.process(i, bound) for i in indices))]]
-            case Sum(parts, constant):
+            case y.Sum(parts, constant):
                 return constant + sum(factor * Fraction(self.value(c, state, bound)) for factor, c in parts)
 
-    def holds(self, formula: Formula, state: State, bound: Mapping[str, int], others: Sequence[int] = ()) -> bool:
+    def holds(self, formula: y.Formula, state: State, bound: Mapping[str, int], others: Sequence[int] = ()) -> bool:
         """Whether a formula is true in a state; ``others`` are the parameters that an ``_other`` leaves out."""
         match formula:
-            case Truth(holds):
+            case y.Truth(holds):
                 return holds
-            case Compare(op, left, right):
+            case y.Compare(op, left, right):
                 a: Any = self.value(left, state, bound)
                 b: Any = self.value(right, state, bound)
                 return bool(
                     a == b if op == "=" else a != b if op == "<>" else a < b if op == "<"
                     else a <= b if op == "<=" else a > b if op == ">" else a >= b
                 )  # fmt: skip
-            case Not(part):
+            case y.Not(part):
                 return not self.holds(part, state, bound, others)
-            case And(parts):
+            case y.And(parts):
                 return all(self.holds(p, state, bound, others) for p in parts)
-            case Or(parts):
+            case y.Or(parts):
                 return any(self.holds(p, state, bound, others) for p in parts)
-            case Implies(left, right):
+            case y.Implies(left, right):
                 return not self.holds(left, state, bound, others) or self.holds(right, state, bound, others)
-            case Iff(left, right):
+            case y.Iff(left, right):
                 return self.holds(left, state, bound, others) == self.holds(right, state, bound, others)
-            case If(condition, then, other):
+            case y.If(condition, then, other):
                 chosen = then if self.holds(condition, state, bound, others) else other
                 return self.holds(chosen, state, bound, others)
-            case Quantified(kind, other, names, part):
+            case y.Quantified(kind, other, names, part):
                 domain = [p for p in self.processes if not other or p not in others]
                 each = (
                     self.holds(part, state, {**bound, **dict(zip(names, chosen, strict=True))}, others)
@@ -160,7 +137,7 @@ class Instance:
             for chosen in product(self.processes, repeat=len(names))
         )
 
-    def met(self, states: States, state: State) -> tuple[int, ...] | None:
+    def met(self, states: y.States, state: State) -> tuple[int, ...] | None:
         """Distinct processes for which a state is one of these."""
         for chosen in permutations(self.processes, len(states.names)):
             if self.holds(states.formula, state, dict(zip(states.names, chosen, strict=True))):
@@ -174,12 +151,12 @@ class Instance:
                 return i
         return None
 
-    def enabled(self, t: Transition, chosen: Sequence[int], state: State) -> bool:
+    def enabled(self, t: y.Transition, chosen: Sequence[int], state: State) -> bool:
         """Whether a transition may happen for these processes."""
         bound = dict(zip(t.parameters, chosen, strict=True))
         return len(set(chosen)) == len(chosen) and self.holds(t.requires, state, bound, chosen)
 
-    def after(self, t: Transition, chosen: Sequence[int], state: State, known: Mapping[str, Datum]) -> State:
+    def after(self, t: y.Transition, chosen: Sequence[int], state: State, known: Mapping[str, Datum]) -> State:
         """The state after a transition; ``known`` are the values that were chosen."""
         bound, new = dict(zip(t.parameters, chosen, strict=True)), list(state)
         for update in t.updates:
@@ -188,9 +165,9 @@ class Instance:
         return tuple(new)
 
     def _written(
-        self, update: Update, state: State, bound: Mapping[str, int], known: Mapping[str, Datum]
+        self, update: y.Update, state: State, bound: Mapping[str, int], known: Mapping[str, Datum]
     ) -> Iterator[tuple[Place, Datum]]:
-        if isinstance(update.value, Cases):
+        if isinstance(update.value, y.Cases):
             for chosen in product(self.processes, repeat=len(update.indices)):
                 inner = {**bound, **dict(zip(update.indices, chosen, strict=True))}
                 for condition, value in update.value.cases:
@@ -201,7 +178,7 @@ class Instance:
         place = (update.name, *(self.process(i, bound) for i in update.indices))
         yield (
             place,
-            known[update.name] if isinstance(update.value, Anything) else self.value(update.value, state, bound),
+            known[update.name] if isinstance(update.value, y.Anything) else self.value(update.value, state, bound),
         )
 
     # as a machine
@@ -219,13 +196,13 @@ class Instance:
 
     def steps(self, at: State, *, failures: bool = True) -> Iterator[tuple[Step, State]]:
         """All steps from a state."""
-        for t in self.system.transitions:
-            open_ = [u.name for u in t.updates if isinstance(u.value, Anything)]
+        for t, label in zip(self.system.transitions, self.system.labels, strict=True):
+            open_ = [u.name for u in t.updates if isinstance(u.value, y.Anything)]
             for chosen in permutations(self.processes, len(t.parameters)):
                 if self.enabled(t, chosen, at):
                     for values in product(*(self.domain(self.system.type_of(n)) for n in open_)):
                         known = dict(zip(open_, values, strict=True))
-                        yield Step(t.name, chosen, tuple(known.items())), self.after(t, chosen, at, known)
+                        yield Step(label, chosen, tuple(known.items())), self.after(t, chosen, at, known)
 
     def see(self, at: State) -> Any:
         """Every cell."""
@@ -248,7 +225,7 @@ class Instance:
             bound = dict(zip(names, chosen, strict=True))
             for part in _conjuncts(self.system.init.formula):
                 match part:
-                    case Compare("=", Cell(name, indices), (Number() | Value() | Process()) as known):
+                    case y.Compare("=", y.Cell(name, indices), (y.Number() | y.Value() | y.Process()) as known):
                         fixed[(name, *(self.process(i, bound) for i in indices))] = self.value(known, (), bound)
                     case _:
                         pass
@@ -256,8 +233,8 @@ class Instance:
         yield from (state for state in product(*choices) if self.initial(state))
 
 
-def _conjuncts(formula: Formula) -> Iterator[Formula]:
-    if isinstance(formula, And):
+def _conjuncts(formula: y.Formula) -> Iterator[y.Formula]:
+    if isinstance(formula, y.And):
         for part in formula.parts:
             yield from _conjuncts(part)
     else:

@@ -4,30 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from pellucid.capacity.arrays.language.system import (
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    States,
-    Sum,
-    System,
-    Term,
-    Transition,
-    Truth,
-    Update,
-    Value,
-)  # fmt: skip
+from pellucid.capacity.arrays.language import system as y
 from pellucid.errors import UsageError
 
 _TIGHT, _AND, _OR, _LOOSE = 3, 2, 1, 0
@@ -54,20 +31,20 @@ def number(value: Fraction, real: bool) -> str:
     return f"{sign}{text[: len(text) - digits]}.{text[len(text) - digits :] or '0'}"
 
 
-def term_text(term: Term, system: System | None = None) -> str:
+def term_text(term: y.Term, system: y.System | None = None) -> str:
     """A term.
 
     >>> term_text(Sum(((Fraction(1), Cell("X", ("i",))),), Fraction(-2)))
     'X[i] - 2'
     """
     match term:
-        case Number(value, real):
+        case y.Number(value, real):
             return number(value, real)
-        case Value(name) | Process(name):
+        case y.Value(name) | y.Process(name):
             return name
-        case Cell(name, indices):
+        case y.Cell(name, indices):
             return f"{name}[{','.join(indices)}]" if indices else name
-        case Sum(parts, constant):
+        case y.Sum(parts, constant):
             real = system is not None and system.type_of(parts[0][1].name) == "real"
             out = ""
             for factor, cell in parts:
@@ -79,50 +56,50 @@ def term_text(term: Term, system: System | None = None) -> str:
             return out
 
 
-def formula_text(formula: Formula, system: System | None = None, loose: int = _LOOSE) -> str:
+def formula_text(formula: y.Formula, system: y.System | None = None, loose: int = _LOOSE) -> str:
     """A formula, with parentheses where they are needed."""
     text, tight = _formula(formula, system)
     return text if tight >= loose else f"({text})"
 
 
-def _formula(formula: Formula, system: System | None) -> tuple[str, int]:
+def _formula(formula: y.Formula, system: y.System | None) -> tuple[str, int]:
     match formula:
-        case Truth(holds):
+        case y.Truth(holds):
             return "true" if holds else "false", _TIGHT
-        case Compare(op, left, right):
+        case y.Compare(op, left, right):
             return f"{term_text(left, system)} {op} {term_text(right, system)}", _TIGHT
-        case Not(part):
+        case y.Not(part):
             return f"not ({formula_text(part, system)})", _TIGHT
-        case And(parts):
+        case y.And(parts):
             return " && ".join(formula_text(p, system, _TIGHT) for p in parts) or "true", _AND
-        case Or(parts):
+        case y.Or(parts):
             return " || ".join(
-                formula_text(p, system, _AND if not isinstance(p, Or) else _TIGHT) for p in parts
+                formula_text(p, system, _AND if not isinstance(p, y.Or) else _TIGHT) for p in parts
             ) or "false", _OR
-        case Implies(left, right):
+        case y.Implies(left, right):
             return f"{formula_text(left, system, _OR)} => {formula_text(right, system, _OR)}", _LOOSE
-        case Iff(left, right):
+        case y.Iff(left, right):
             return f"{formula_text(left, system, _OR)} <=> {formula_text(right, system, _OR)}", _LOOSE
-        case If(condition, then, other):
+        case y.If(condition, then, other):
             words = (formula_text(p, system) for p in (condition, then))
             return f"if {' then '.join(words)} else ({formula_text(other, system)})", _LOOSE
-        case Quantified(kind, other, names, part):
+        case y.Quantified(kind, other, names, part):
             word = f"{kind}_other" if other else kind
             return f"{word} {' <> '.join(names)}. ({formula_text(part, system)})", _LOOSE
 
 
-def _states(word: str, states: States, system: System) -> str:
-    conjuncts = states.formula.parts if isinstance(states.formula, And) else (states.formula,)
+def _states(word: str, states: y.States, system: y.System) -> str:
+    conjuncts = states.formula.parts if isinstance(states.formula, y.And) else (states.formula,)
     body = " &&\n  ".join(formula_text(c, system, _TIGHT) for c in conjuncts)
     return f"{word} ({' '.join(states.names)}) {{\n  {body}\n}}"
 
 
-def _update(update: Update, system: System) -> str:
+def _update(update: y.Update, system: y.System) -> str:
     target = f"{update.name}[{','.join(update.indices)}]" if update.indices else update.name
     match update.value:
-        case Anything():
+        case y.Anything():
             return f"  {target} := .;"
-        case Cases(cases):
+        case y.Cases(cases):
             lines = [
                 f"    | {'_' if i == len(cases) - 1 else formula_text(c, system)} : {term_text(v, system)}"
                 for i, (c, v) in enumerate(cases)
@@ -132,17 +109,17 @@ def _update(update: Update, system: System) -> str:
             return f"  {target} := {term_text(term, system)};"
 
 
-def transition_text(t: Transition, system: System) -> str:
+def transition_text(t: y.Transition, system: y.System) -> str:
     """A transition."""
     guard = ""
-    if t.requires != Truth(True):
-        conjuncts = t.requires.parts if isinstance(t.requires, And) else (t.requires,)
+    if t.requires != y.Truth(True):
+        conjuncts = t.requires.parts if isinstance(t.requires, y.And) else (t.requires,)
         guard = "requires {\n  " + " &&\n  ".join(formula_text(c, system, _TIGHT) for c in conjuncts) + "\n}\n"
     body = "\n".join(_update(u, system) for u in t.updates)
     return f"transition {t.name} ({' '.join(t.parameters)})\n{guard}{{\n{body}\n}}"
 
 
-def write_text(system: System) -> str:
+def write_text(system: y.System) -> str:
     """A system as text that Cubicle reads.
 
     >>> from pellucid.capacity.arrays import read_text

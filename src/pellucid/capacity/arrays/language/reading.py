@@ -12,32 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pellucid.base.languages import caret, parsed
+from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.language.grammar import GRAMMAR
-from pellucid.capacity.arrays.language.system import (
-    NUMBERS,
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    States,
-    Sum,
-    System,
-    Term,
-    Transition,
-    Truth,
-    Update,
-    Value,
-)  # fmt: skip
 from pellucid.errors import nearest
 from pellucid.model import on_time
 
@@ -84,7 +60,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def read_text(text: str, name: str = "") -> System:
+def read_text(text: str, name: str = "") -> y.System:
     """A system from its text.
 
     >>> system = read_text('''
@@ -128,7 +104,7 @@ class _Reader:
 
     # declarations
 
-    def system(self, tree: Tree[Any]) -> System:
+    def system(self, tree: Tree[Any]) -> y.System:
         order: dict[str, list[Any]] = {"const": [], "var": [], "array": []}
         for d in tree.children:
             self.declare(d, order)
@@ -146,7 +122,7 @@ class _Reader:
             )
         if not found["unsafe"]:
             self.no(tree.children[-1], "an `unsafe` is needed: what must not be reached")
-        return System(
+        return y.System(
             tuple((n, c) for n, c in self.types.items() if n != "bool"),
             tuple(order["const"]), tuple(order["var"]), tuple(order["array"]),
             found["init"][0], tuple(found["unsafe"]), tuple(found["invariant"]), tuple(found["transition"]),
@@ -158,7 +134,7 @@ class _Reader:
         if d.data == "size":
             self.size = int(self.number(first))
         elif d.data in ("abstract", "enumeration"):
-            if str(first) in self.types or str(first) in (*NUMBERS, "proc"):
+            if str(first) in self.types or str(first) in (*y.NUMBERS, "proc"):
                 self.no(first, f"the type {first} is declared twice")
             for c in d.children[1:]:
                 if str(c) in self.constructors:
@@ -167,7 +143,7 @@ class _Reader:
             self.types[str(first)] = tuple(map(str, d.children[1:]))
         elif d.data in ("constant", "variable", "array"):
             of: Any = d.children[-1]
-            if str(of) not in self.types and str(of) not in (*NUMBERS, "proc"):
+            if str(of) not in self.types and str(of) not in (*y.NUMBERS, "proc"):
                 known = [*self.types, "int", "real", "proc"]
                 there = ", ".join(["bool", "int", "real", "proc", *(t for t in self.types if t != "bool")])
                 self.no(of, f"there is no type {of}{nearest(of, known).rstrip('.') or f': there are {there}'}")
@@ -195,18 +171,18 @@ class _Reader:
                 self.no(n, f"{n} stands there twice")
         return tuple(map(str, names))
 
-    def states(self, d: Tree[Any]) -> States:
+    def states(self, d: Tree[Any]) -> y.States:
         names = self.binders(d.children[0].children)
-        formula = self.formula(d.children[1], {n: (Process(n), "proc") for n in names})
+        formula = self.formula(d.children[1], {n: (y.Process(n), "proc") for n in names})
         kinds = "forall" if d.data == "init" else "exists"
         _refuse_quantifiers(self, formula, d, kinds)
-        return States(names, formula, d.meta.line)
+        return y.States(names, formula, d.meta.line)
 
-    def transition(self, d: Tree[Any]) -> Transition:
+    def transition(self, d: Tree[Any]) -> y.Transition:
         title, *names, requires, body = d.children
         parameters = self.binders(names)
-        scope: dict[str, tuple[Term, str]] = {n: (Process(n), "proc") for n in parameters}
-        guard = self.formula(requires.children[0], scope) if requires.children else Truth(True)
+        scope: dict[str, tuple[y.Term, str]] = {n: (y.Process(n), "proc") for n in parameters}
+        guard = self.formula(requires.children[0], scope) if requires.children else y.Truth(True)
         _refuse_quantifiers(self, guard, d, "a guard")
         while body.data == "local_name":
             local, term, body = body.children
@@ -216,9 +192,9 @@ class _Reader:
             updates.append(self.update(u, scope, parameters))
             if any(updates[-1].name == before.name for before in updates[:-1]):
                 self.no(u, f"{updates[-1].name} is assigned twice in one transition: use `case`")
-        return Transition(str(title), parameters, guard, tuple(updates), d.meta.line)
+        return y.Transition(str(title), parameters, guard, tuple(updates), d.meta.line)
 
-    def update(self, u: Tree[Any], scope: Mapping[str, tuple[Term, str]], parameters: tuple[str, ...]) -> Update:
+    def update(self, u: Tree[Any], scope: Mapping[str, tuple[y.Term, str]], parameters: tuple[str, ...]) -> y.Update:
         target = u.children[0]
         name: Any = target.children[0]
         places = target.children[1:]
@@ -234,29 +210,29 @@ class _Reader:
             for p, n in zip(places, fresh, strict=True):
                 if n.startswith("#") or n in parameters:
                     self.no(p, f"{n} is a process already: with `case` the index is a new name that stands for all")
-            inner = {**scope, **{n: (Process(n), "proc") for n in fresh}}
-            cases: list[tuple[Formula, Term]] = []
+            inner = {**scope, **{n: (y.Process(n), "proc") for n in fresh}}
+            cases: list[tuple[y.Formula, y.Term]] = []
             for i, c in enumerate(u.children[1:]):
                 if (c.data == "otherwise") != (i == len(u.children) - 2):
                     self.no(c, "the last case, and no other, is `| _ : …`")
-                condition = Truth(True) if c.data == "otherwise" else self.formula(c.children[0], inner)
+                condition = y.Truth(True) if c.data == "otherwise" else self.formula(c.children[0], inner)
                 _refuse_quantifiers(self, condition, c, "a case")
                 cases.append((condition, self.value(c.children[-1], inner, of)))
-            return Update(str(name), fresh, Cases(tuple(cases)), u.meta.line)
+            return y.Update(str(name), fresh, y.Cases(tuple(cases)), u.meta.line)
         indices = tuple(self.process(p, scope) for p in places)
-        value = Anything() if u.data == "anything" else self.value(u.children[1], scope, of)
-        return Update(str(name), indices, value, u.meta.line)
+        value = y.Anything() if u.data == "anything" else self.value(u.children[1], scope, of)
+        return y.Update(str(name), indices, value, u.meta.line)
 
     # terms
 
-    def process(self, p: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> str:
+    def process(self, p: Tree[Any], scope: Mapping[str, tuple[y.Term, str]]) -> str:
         name: Any = p.children[0]
         if str(name).startswith("#"):
             return self.certain(name)
         found = scope.get(str(name))
         if found is None:
             self.no(name, f"{name} is no process here{nearest(name, list(scope)).rstrip('.')}")
-        if not isinstance(found[0], Process):
+        if not isinstance(found[0], y.Process):
             self.no(name, f"an index is a process, and {name} is another term here: this is not supported")
         return found[0].name
 
@@ -265,14 +241,14 @@ class _Reader:
             self.no(token, f"certain processes are #1 to #{CERTAIN}, not {token}")
         return str(token)
 
-    def value(self, t: Tree[Any], scope: Mapping[str, tuple[Term, str]], of: str) -> Term:
+    def value(self, t: Tree[Any], scope: Mapping[str, tuple[y.Term, str]], of: str) -> y.Term:
         term, kind = self.term(t, scope)
-        if kind != of and not (kind == "int" and isinstance(term, Number) and of == "real"):
+        if kind != of and not (kind == "int" and isinstance(term, y.Number) and of == "real"):
             self.no(t, f"a value of type {of} is needed, and this is of type {kind}")
-        return Number(term.value, True) if isinstance(term, Number) and of == "real" else term
+        return y.Number(term.value, True) if isinstance(term, y.Number) and of == "real" else term
 
-    def term(self, t: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> tuple[Term, str]:
-        sign, parts = Fraction(1), list[tuple[Fraction, Term, str, Any]]()
+    def term(self, t: Tree[Any], scope: Mapping[str, tuple[y.Term, str]]) -> tuple[y.Term, str]:
+        sign, parts = Fraction(1), list[tuple[Fraction, y.Term, str, Any]]()
         for child in t.children:
             if child.data in ("plus", "minus"):
                 sign = Fraction(-1 if child.data == "minus" else 1)
@@ -282,17 +258,17 @@ class _Reader:
                 sign = Fraction(1)
         if len(parts) == 1 and parts[0][0] == 1:
             return parts[0][1], parts[0][2]
-        total, cells, kinds = Fraction(0), dict[Cell, Fraction](), set[str]()
+        total, cells, kinds = Fraction(0), dict[y.Cell, Fraction](), set[str]()
         for factor, term, kind, child in parts:
-            if kind not in NUMBERS:
+            if kind not in y.NUMBERS:
                 self.no(child, f"only numbers are added, and this is of type {kind}")
             kinds.add(kind)
             for f, c in (
-                term.parts if isinstance(term, Sum) else [(Fraction(1), term)] if isinstance(term, Cell) else []
+                term.parts if isinstance(term, y.Sum) else [(Fraction(1), term)] if isinstance(term, y.Cell) else []
             ):
                 cells[c] = cells.get(c, Fraction(0)) + factor * f
             total += factor * (
-                term.value if isinstance(term, Number) else term.constant if isinstance(term, Sum) else 0
+                term.value if isinstance(term, y.Number) else term.constant if isinstance(term, y.Sum) else 0
             )
         real = "real" in kinds
         named = {self.symbols[c.name][1] for c in cells}
@@ -301,27 +277,27 @@ class _Reader:
         kept = tuple((f, c) for c, f in cells.items() if f)
         of = "real" if real else "int"
         if not kept:
-            return Number(total, real), of
-        return (kept[0][1] if kept[0][0] == 1 and len(kept) == 1 and not total else Sum(kept, total)), of
+            return y.Number(total, real), of
+        return (kept[0][1] if kept[0][0] == 1 and len(kept) == 1 and not total else y.Sum(kept, total)), of
 
-    def product(self, p: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> tuple[Fraction, Term, str]:
+    def product(self, p: Tree[Any], scope: Mapping[str, tuple[y.Term, str]]) -> tuple[Fraction, y.Term, str]:
         one = Fraction(1)
         first: Any = p.children[0]
         if p.data == "just":
             real = first.children[0].type == "REAL"
-            return one, Number(self.number(first.children[0]), real), "real" if real else "int"
+            return one, y.Number(self.number(first.children[0]), real), "real" if real else "int"
         if p.data == "times":
             other: Any = p.children[1]
             number, name = (first, other) if hasattr(first, "children") else (other, first)
             return self.number(number.children[0]), *self.symbol(name, ())
         if p.data == "certain":
-            return one, Process(self.certain(first)), "proc"
+            return one, y.Process(self.certain(first)), "proc"
         if p.data == "local":
             if str(first) not in scope:
                 self.no(first, f"{first} is nothing here{nearest(first, list(scope)).rstrip('.')}")
             return one, *scope[str(first)]
         if p.data == "name" and str(first) in self.constructors:
-            return one, Value(str(first)), self.constructors[str(first)]
+            return one, y.Value(str(first)), self.constructors[str(first)]
         return one, *self.symbol(first, tuple(self.process(c, scope) for c in p.children[1:]))
 
     def number(self, token: Any) -> Fraction:
@@ -329,18 +305,18 @@ class _Reader:
             self.no(token, f"a number of {len(token):,} digits: {DIGITS} are the most")
         return Fraction(str(token).rstrip("."))
 
-    def symbol(self, name: Any, indices: tuple[str, ...]) -> tuple[Term, str]:
+    def symbol(self, name: Any, indices: tuple[str, ...]) -> tuple[y.Term, str]:
         if str(name) not in self.symbols:
             known = [*self.symbols, *self.constructors]
             self.no(name, f"there is nothing called {name}{nearest(name, known).rstrip('.')}")
         arity, of = self.symbols[str(name)]
         if arity != len(indices):
             self.no(name, f"{name} has {arity} indices, not {len(indices)}")
-        return Cell(str(name), indices), of
+        return y.Cell(str(name), indices), of
 
     # formulas
 
-    def formula(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+    def formula(self, f: Any, scope: Mapping[str, tuple[y.Term, str]]) -> y.Formula:
         while f.data in ("and_", "or_") and len(f.children) == 1:  # parentheses
             f = f.children[0]
         self.made += 1
@@ -354,36 +330,39 @@ class _Reader:
         self.deep -= 1
         return found
 
-    def _formula(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+    def _formula(self, f: Any, scope: Mapping[str, tuple[y.Term, str]]) -> y.Formula:
         kind, parts = str(f.data), f.children
         match kind:
             case "true" | "false":
-                return Truth(kind == "true")
+                return y.Truth(kind == "true")
             case "compare" | "equal":
                 return self.compare(f, scope)
             case "not_":
-                return Not(self.formula(parts[0], scope))
+                return y.Not(self.formula(parts[0], scope))
             case "and_":
-                return And(tuple(self.formula(p, scope) for p in parts))
+                return y.And(tuple(self.formula(p, scope) for p in parts))
             case "or_":
-                return Or(tuple(self.formula(p, scope) for p in parts))
+                return y.Or(tuple(self.formula(p, scope) for p in parts))
             case "implies":
-                return Implies(self.formula(parts[0], scope), self.formula(parts[1], scope))
+                return y.Implies(self.formula(parts[0], scope), self.formula(parts[1], scope))
             case "iff":
-                return Iff(self.formula(parts[0], scope), self.formula(parts[1], scope))
+                return y.Iff(self.formula(parts[0], scope), self.formula(parts[1], scope))
             case "ite":
-                return If(*(self.formula(p, scope) for p in parts))
+                return y.If(*(self.formula(p, scope) for p in parts))
             case "forall" | "exists" | "forall_other" | "exists_other":
-                names = self.binders(parts[:-1])
-                inner = {**scope, **{n: (Process(n), "proc") for n in names}}
+                names = tuple(_fresh(n, scope) for n in self.binders(parts[:-1]))
+                bound = {str(n): (y.Process(new), "proc") for n, new in zip(parts, names, strict=False)}
+                inner = {**scope, **bound}
                 word: Any = kind.removesuffix("_other")
-                return Quantified(word, kind.endswith("_other"), names, self.formula(parts[-1], inner))
+                return y.Quantified(word, kind.endswith("_other"), names, self.formula(parts[-1], inner))
+            case "let":
+                return self.formula(parts[2], {**scope, str(parts[0]): self.term(parts[1], scope)})
             case "call":
                 return self.call(f, scope)
             case _:
                 self.no(f, "a formula is needed here, and this is a term")
 
-    def call(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+    def call(self, f: Any, scope: Mapping[str, tuple[y.Term, str]]) -> y.Formula:
         name, *given = f.children
         if str(name) not in self.predicates:
             self.no(name, f"there is no predicate {name}{nearest(name, list(self.predicates)).rstrip('.')}")
@@ -400,43 +379,54 @@ class _Reader:
         self.inside.pop()
         return found
 
-    def compare(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+    def compare(self, f: Any, scope: Mapping[str, tuple[y.Term, str]]) -> y.Formula:
         left, right = f.children[0], f.children[-1]
         op: Any = "=" if f.data == "equal" else str(f.children[1])
         (a, of_a), (b, of_b) = self.term(left, scope), self.term(right, scope)
         if of_a != of_b:
-            if isinstance(b, Number) and of_a in ("real", "proc") and of_b == "int":
-                b = Number(b.value, of_a == "real")
-            elif isinstance(a, Number) and of_b in ("real", "proc") and of_a == "int":
-                a = Number(a.value, of_b == "real")
+            if isinstance(b, y.Number) and of_a in ("real", "proc") and of_b == "int":
+                b = y.Number(b.value, of_a == "real")
+            elif isinstance(a, y.Number) and of_b in ("real", "proc") and of_a == "int":
+                a = y.Number(a.value, of_b == "real")
             else:
                 self.no(f, f"{of_a} is compared with {of_b}")
-        if op not in ("=", "<>") and of_a not in (*NUMBERS, "proc"):
+        if op not in ("=", "<>") and of_a not in (*y.NUMBERS, "proc"):
             self.no(f, f"values of type {of_a} have no order")
-        return Compare(op, a, b)
+        return y.Compare(op, a, b)
 
 
-def _refuse_quantifiers(reader: _Reader, formula: Formula, at: Any, where: str, negative: bool = False) -> None:
+def _fresh(name: str, scope: Mapping[str, tuple[y.Term, str]]) -> str:
+    """A name for a new process: the one in the text, unless a term that stands for another name speaks of a process of
+    that name already."""
+    used = {p for known, (term, _) in scope.items() if known != name for p in y.processes_of(term)}
+    found, count = name, 1
+    while found in used:
+        count += 1
+        found = f"{name}_{count}"
+    return found
+
+
+def _refuse_quantifiers(reader: _Reader, formula: y.Formula, at: Any, where: str, negative: bool = False) -> None:
     """Which quantifiers a place may have: an ``init`` for all, an ``unsafe`` for some, a guard for all others."""
     match formula:
-        case Not(part):
+        case y.Not(part):
             _refuse_quantifiers(reader, part, at, where, not negative)
-        case And(parts) | Or(parts):
+        case y.And(parts) | y.Or(parts):
             for part in parts:
                 _refuse_quantifiers(reader, part, at, where, negative)
-        case Implies(a, b):
+        case y.Implies(a, b):
             _refuse_quantifiers(reader, a, at, where, not negative)
             _refuse_quantifiers(reader, b, at, where, negative)
-        case Iff(a, b):
+        case y.Iff(a, b):
             for part in (a, b):
                 for sign in (False, True):
                     _refuse_quantifiers(reader, part, at, where, sign)
-        case If(a, b, c):
+        case y.If(a, b, c):
             for sign in (False, True):
                 _refuse_quantifiers(reader, a, at, where, sign)
             _refuse_quantifiers(reader, b, at, where, negative)
             _refuse_quantifiers(reader, c, at, where, negative)
-        case Quantified(kind, other, _, part):
+        case y.Quantified(kind, other, _, part):
             means = kind if not negative else {"forall": "exists", "exists": "forall"}[kind]
             if where == "a guard" and means == "forall" and len(formula.names) == 1:
                 _refuse_quantifiers(reader, part, at, "a quantifier", negative)

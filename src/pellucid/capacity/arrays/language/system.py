@@ -242,6 +242,22 @@ class System:
                     pass
         return False
 
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each transition is called in a run: its name; where several have one name, as they may, with their
+        number behind it.
+
+        >>> from pellucid.capacity.arrays import read_text
+        >>> text = "var X : int init () { X = 0 } unsafe () { X = 2 } "
+        >>> steps = "transition go () { X := 1 } transition go () { X := 2 } transition stay () { X := 0 }"
+        >>> read_text(text + steps).labels
+        ('go.1', 'go.2', 'stay')
+        """
+        names = [t.name for t in self.transitions]
+        return tuple(
+            name if names.count(name) == 1 else f"{name}.{names[: i + 1].count(name)}" for i, name in enumerate(names)
+        )
+
     def constant(self, name: str) -> bool:
         """Whether a symbol never changes."""
         return any(name == known for known, _ in self.constants)
@@ -295,15 +311,20 @@ def terms(system: System) -> Iterator[Term]:
                     yield Cell(update.name, update.indices)
 
 
+def processes_of(term: Term) -> Iterator[str]:
+    """The names of processes in a term."""
+    match term:
+        case Process(name):
+            yield name
+        case Cell(_, indices):
+            yield from indices
+        case Sum(parts):
+            for _, cell in parts:
+                yield from cell.indices
+        case _:
+            pass
+
+
 def _processes(system: System) -> Iterator[str]:
     for term in terms(system):
-        match term:
-            case Process(name):
-                yield name
-            case Cell(_, indices):
-                yield from indices
-            case Sum(parts):
-                for _, cell in parts:
-                    yield from cell.indices
-            case _:
-                pass
+        yield from processes_of(term)

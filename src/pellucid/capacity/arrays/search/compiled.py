@@ -13,31 +13,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from pellucid.capacity.arrays.language.system import (
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    States,
-    Sum,
-    System,
-    Term,
-    Transition,
-    Truth,
-    Update,
-    Value,
-    inside,
-)  # fmt: skip
+from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.search.cubes import NOTHING, Cube, Layout, Place
 from pellucid.capacity.arrays.search.linear import EQ, LE, LT, NE, Combination, Variable, atom, substitute
 
@@ -63,7 +39,7 @@ class Known(NamedTuple):
 Alternatives: TypeAlias = "list[tuple[list[Cube], Known]]"
 
 
-def possible_values(system: System) -> dict[str, tuple[str, ...]]:
+def possible_values(system: y.System) -> dict[str, tuple[str, ...]]:
     """The constructors that each symbol can ever have: those it starts with, and those that are put there.
 
     >>> from pellucid.capacity.arrays import read_text
@@ -75,10 +51,10 @@ def possible_values(system: System) -> dict[str, tuple[str, ...]]:
     for name, (_, of) in system.symbols.items():
         if system.values(of):
             found[name] = set()
-    parts = system.init.formula.parts if isinstance(system.init.formula, And) else (system.init.formula,)
+    parts = system.init.formula.parts if isinstance(system.init.formula, y.And) else (system.init.formula,)
     for part in parts:
         match part:
-            case Compare("=", Cell(name), Value(value)) | Compare("=", Value(value), Cell(name)):
+            case y.Compare("=", y.Cell(name), y.Value(value)) | y.Compare("=", y.Value(value), y.Cell(name)):
                 found[name].add(value)
             case _:
                 pass
@@ -93,16 +69,20 @@ def possible_values(system: System) -> dict[str, tuple[str, ...]]:
                     continue
                 given: set[str] = set()
                 match u.value:
-                    case Anything():
+                    case y.Anything():
                         given = set(system.values(system.type_of(u.name)))
-                    case Cases(cases):
+                    case y.Cases(cases):
                         for _, v in cases:
                             given |= (
-                                {v.name} if isinstance(v, Value) else found[v.name] if isinstance(v, Cell) else set()
+                                {v.name}
+                                if isinstance(v, y.Value)
+                                else found[v.name]
+                                if isinstance(v, y.Cell)
+                                else set()
                             )
-                    case Value(name):
+                    case y.Value(name):
                         given = {name}
-                    case Cell(name):
+                    case y.Cell(name):
                         given = found[name]
                     case _:
                         pass
@@ -115,7 +95,7 @@ def possible_values(system: System) -> dict[str, tuple[str, ...]]:
 class Compiled:
     """A system, ready for the search."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: y.System) -> None:
         self.system = system
         self.layout = Layout(system)
         self.layout.values |= possible_values(system)
@@ -132,22 +112,22 @@ class Compiled:
         """Which process a name is."""
         return int(name[1:]) if name.startswith("#") else bound[name]
 
-    def place(self, cell: Cell, bound: Bound) -> Place:
+    def place(self, cell: y.Cell, bound: Bound) -> Place:
         """Which cell."""
         return (cell.name, *(self.process(i, bound) for i in cell.indices))
 
-    def known(self, term: Term, bound: Bound) -> Known:
+    def known(self, term: y.Term, bound: Bound) -> Known:
         """A term as a value."""
         match term:
-            case Value(name):
+            case y.Value(name):
                 return Known(constructor=name)
-            case Process(name):
+            case y.Process(name):
                 return Known(process=self.process(name, bound))
-            case Number(value, _):
+            case y.Number(value, _):
                 return Known(sum=(value, {}))
-            case Cell(_, _):
+            case y.Cell(_, _):
                 return Known(place=self.place(term, bound))
-            case Sum(parts, constant):
+            case y.Sum(parts, constant):
                 total: dict[Variable, Fraction] = {}
                 for factor, cell in parts:
                     at = self.place(cell, bound)
@@ -211,32 +191,32 @@ class Compiled:
         return out
 
     def cubes(
-        self, formula: Formula, bound: Bound, count: int, chosen: Sequence[int] = (), no: bool = False
+        self, formula: y.Formula, bound: Bound, count: int, chosen: Sequence[int] = (), no: bool = False
     ) -> list[Cube]:
         """A formula, or its negation, as cubes; quantifiers go over the processes up to ``count``."""
         match formula:
-            case Truth(holds):
+            case y.Truth(holds):
                 return [TRUE] if holds != no else []
-            case Compare(op, left, right):
+            case y.Compare(op, left, right):
                 return self.compare(_SWAPPED[op] if no else op, self.known(left, bound), self.known(right, bound))
-            case Not(part):
+            case y.Not(part):
                 return self.cubes(part, bound, count, chosen, not no)
-            case And(parts) | Or(parts):
+            case y.And(parts) | y.Or(parts):
                 each = [self.cubes(p, bound, count, chosen, no) for p in parts]
-                return self._all(each) if isinstance(formula, And) != no else self._any(each)
-            case Implies(left, right):
+                return self._all(each) if isinstance(formula, y.And) != no else self._any(each)
+            case y.Implies(left, right):
                 each = [self.cubes(left, bound, count, chosen, not no), self.cubes(right, bound, count, chosen, no)]
                 return self._all(each) if no else self._any(each)
-            case Iff(left, right):
+            case y.Iff(left, right):
                 return self.cubes(
-                    And((Or((Not(left), right)), Or((left, Not(right))))) if not no
-                    else Or((And((left, Not(right))), And((Not(left), right)))), bound, count, chosen,
+                    y.And((y.Or((y.Not(left), right)), y.Or((left, y.Not(right))))) if not no
+                    else y.Or((y.And((left, y.Not(right))), y.And((y.Not(left), right)))), bound, count, chosen,
                 )  # fmt: skip
-            case If(condition, then, other):
-                yes, not_so = (Not(then), Not(other)) if no else (then, other)
-                either = Or((And((condition, yes)), And((Not(condition), not_so))))
+            case y.If(condition, then, other):
+                yes, not_so = (y.Not(then), y.Not(other)) if no else (then, other)
+                either = y.Or((y.And((condition, yes)), y.And((y.Not(condition), not_so))))
                 return self.cubes(either, bound, count, chosen)
-            case Quantified(kind, other, names, part):
+            case y.Quantified(kind, other, names, part):
                 domain = [p for p in range(1, count + 1) if not other or p not in chosen]
                 each = [
                     self.cubes(part, {**bound, **dict(zip(names, p, strict=True))}, count, chosen, no)
@@ -281,8 +261,8 @@ class Compiled:
             self._guards[key] = found
         return self._guards[key]
 
-    def _clauses(self, part: Formula, bound: Bound, count: int, chosen: tuple[int, ...]) -> list[list[Cube]]:
-        if isinstance(part, Quantified) and part.kind == "forall" and len(part.names) == 1:
+    def _clauses(self, part: y.Formula, bound: Bound, count: int, chosen: tuple[int, ...]) -> list[list[Cube]]:
+        if isinstance(part, y.Quantified) and part.kind == "forall" and len(part.names) == 1:
             domain = [p for p in range(1, count + 1) if not part.other or p not in chosen]
             return [
                 self.cubes(inner, {**bound, part.names[0]: p}, count, chosen)
@@ -298,14 +278,16 @@ class Compiled:
             known[place] = self._effect(self.system.transitions[t], self.updated[t].get(place[0]), chosen, place)
         return known[place]
 
-    def _effect(self, t: Transition, u: Update | None, chosen: tuple[int, ...], place: Place) -> Alternatives | None:
+    def _effect(
+        self, t: y.Transition, u: y.Update | None, chosen: tuple[int, ...], place: Place
+    ) -> Alternatives | None:
         if u is None:
             return None
         bound = dict(zip(t.parameters, chosen, strict=True))
-        if not isinstance(u.value, Cases):
+        if not isinstance(u.value, y.Cases):
             if tuple(self.process(i, bound) for i in u.indices) != place[1:]:
                 return None
-            if isinstance(u.value, Anything):
+            if isinstance(u.value, y.Anything):
                 return [([TRUE], Known())]
             value = self.known(u.value, bound)
             return None if value.place == place else [([TRUE], value)]
@@ -323,7 +305,7 @@ class Compiled:
 
     # states
 
-    def states(self, states: States) -> list[Cube]:
+    def states(self, states: y.States) -> list[Cube]:
         """Unsafe states as cubes, each with as few processes as it needs."""
         count = self.layout.rigid + len(states.names)
         out: dict[Cube, None] = {}
@@ -334,10 +316,10 @@ class Compiled:
                 out[self.layout.tidy(cube._replace(width=max(count, cube.width)))[0]] = None
         return list(out)
 
-    def _exists(self, formula: Formula, bound: Bound, count: int, no: bool = False) -> list[Cube]:
+    def _exists(self, formula: y.Formula, bound: Bound, count: int, no: bool = False) -> list[Cube]:
         """As cubes (``no``: of its negation), where ``exists`` may name more processes, the same ones or others."""
         match formula:
-            case Quantified(kind, _, names, part):
+            case y.Quantified(kind, _, names, part):
                 assert (kind == "exists") != no, "reading refuses other quantifiers here"
                 found = []
                 extra = count + len(names)
@@ -346,17 +328,17 @@ class Compiled:
                         inner = {**bound, **dict(zip(names, p, strict=True))}
                         found += [c._replace(width=max(extra, c.width)) for c in self._exists(part, inner, extra, no)]
                 return found
-            case Not(part):
+            case y.Not(part):
                 return self._exists(part, bound, count, not no)
-            case Implies(left, right):
-                return self._exists(Or((Not(left), right)), bound, count, no)
-            case Iff(left, right):
-                return self._exists(And((Or((Not(left), right)), Or((left, Not(right))))), bound, count, no)
-            case If(condition, then, other):
-                return self._exists(And((Or((Not(condition), then)), Or((condition, other)))), bound, count, no)
-            case And(parts) | Or(parts):
+            case y.Implies(left, right):
+                return self._exists(y.Or((y.Not(left), right)), bound, count, no)
+            case y.Iff(left, right):
+                return self._exists(y.And((y.Or((y.Not(left), right)), y.Or((left, y.Not(right))))), bound, count, no)
+            case y.If(condition, then, other):
+                return self._exists(y.And((y.Or((y.Not(condition), then)), y.Or((condition, other)))), bound, count, no)
+            case y.And(parts) | y.Or(parts):
                 each = [self._exists(p, bound, count, no) for p in parts]
-                if isinstance(formula, And) == no:
+                if isinstance(formula, y.And) == no:
                     return [c for cubes in each for c in cubes]
                 out = [TRUE]
                 for cubes in each:
@@ -381,7 +363,7 @@ class Compiled:
         return self._init[count]
 
     @cached_property
-    def lasting(self) -> list[Formula]:
+    def lasting(self) -> list[y.Formula]:
         """What ``init`` says of symbols that no transition changes: it is so for ever."""
         changed = {u.name for t in self.system.transitions for u in t.updates}
         return [part for part in _conjuncts(self.system.init.formula) if not named(part) & changed and named(part)]
@@ -480,30 +462,30 @@ def merged(layout: Layout, cubes: Sequence[Cube]) -> list[Cube]:
     return out
 
 
-def _conjuncts(formula: Formula) -> list[Formula]:
-    if isinstance(formula, And):
+def _conjuncts(formula: y.Formula) -> list[y.Formula]:
+    if isinstance(formula, y.And):
         return [c for p in formula.parts for c in _conjuncts(p)]
     return [formula]
 
 
-def named(formula: Formula) -> set[str]:
+def named(formula: y.Formula) -> set[str]:
     """The symbols of a formula."""
     return {c.name for c in _cells(formula)}
 
 
-def _cells(formula: Formula) -> Iterator[Cell]:
-    for part in inside(formula):
-        if isinstance(part, Compare):
+def _cells(formula: y.Formula) -> Iterator[y.Cell]:
+    for part in y.inside(formula):
+        if isinstance(part, y.Compare):
             for term in (part.left, part.right):
-                if isinstance(term, Cell):
+                if isinstance(term, y.Cell):
                     yield term
-                elif isinstance(term, Sum):
+                elif isinstance(term, y.Sum):
                     yield from (c for _, c in term.parts)
 
 
-def _mentions(formula: Formula, names: set[str]) -> bool:
+def _mentions(formula: y.Formula, names: set[str]) -> bool:
     """Whether a formula speaks of one of these processes."""
     if any(names & set(c.indices) for c in _cells(formula)):
         return True
-    parts = [p for p in inside(formula) if isinstance(p, Compare)]
-    return any(isinstance(t, Process) and t.name in names for p in parts for t in (p.left, p.right))
+    parts = [p for p in y.inside(formula) if isinstance(p, y.Compare)]
+    return any(isinstance(t, y.Process) and t.name in names for p in parts for t in (p.left, p.right))

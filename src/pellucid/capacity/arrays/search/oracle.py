@@ -15,30 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pellucid.capacity.arrays.language.system import (
-    NUMBERS,
-    And,
-    Anything,
-    Cases,
-    Cell,
-    Compare,
-    Formula,
-    If,
-    Iff,
-    Implies,
-    Not,
-    Number,
-    Or,
-    Process,
-    Quantified,
-    Sum,
-    System,
-    Term,
-    Truth,
-    Value,
-    inside,
-    terms,
-)  # fmt: skip
+from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.search.compiled import possible_values
 from pellucid.capacity.arrays.search.cubes import Cube, Layout, Place
 from pellucid.model.budget import Budget
@@ -51,9 +28,11 @@ _INTEGERS = range(-1, 3)  # tried where nothing is said of a number at the start
 _MOST_STARTS = 60_000
 
 
-def countable(system: System) -> bool:
+def countable(system: y.System) -> bool:
     """Whether all numbers of a text are whole: then a few processes are tried with whole numbers, also for reals."""
-    whole = [t.value if isinstance(t, Number) else t.constant for t in terms(system) if isinstance(t, (Number, Sum))]
+    whole = [
+        t.value if isinstance(t, y.Number) else t.constant for t in y.terms(system) if isinstance(t, (y.Number, y.Sum))
+    ]
     return all(value.denominator == 1 for value in whole)
 
 
@@ -73,7 +52,7 @@ class Oracle:
     (3, False, 1)
     """
 
-    def __init__(self, system: System, processes: int) -> None:
+    def __init__(self, system: y.System, processes: int) -> None:
         self.system, self.processes = system, processes
         self.values = possible_values(system)
         self.counts = countable(system)
@@ -105,60 +84,60 @@ class Oracle:
     def _process(self, name: str, bound: Mapping[str, int]) -> int:
         return int(name[1:]) if name.startswith("#") else bound[name]
 
-    def _cell(self, cell: Cell, columns: Columns, bound: Mapping[str, int]) -> NDArray[Any]:
+    def _cell(self, cell: y.Cell, columns: Columns, bound: Mapping[str, int]) -> NDArray[Any]:
         found = columns.get((cell.name, *(self._process(i, bound) for i in cell.indices)))
         if found is None:
             raise Unknown
         return found
 
-    def _value(self, term: Term, columns: Columns, bound: Mapping[str, int], of: str) -> Any:
+    def _value(self, term: y.Term, columns: Columns, bound: Mapping[str, int], of: str) -> Any:
         match term:
-            case Number(value, _):
+            case y.Number(value, _):
                 if value.denominator != 1:
                     raise Unknown
                 return int(value)
-            case Value(name):
+            case y.Value(name):
                 return self.system.values(of).index(name)
-            case Process(name):
+            case y.Process(name):
                 return self._process(name, bound)
-            case Cell(_, _):
+            case y.Cell(_, _):
                 return self._cell(term, columns, bound)
-            case Sum(parts, constant):
+            case y.Sum(parts, constant):
                 if constant.denominator != 1 or any(f.denominator != 1 for f, _ in parts):
                     raise Unknown
                 return sum(
                     (int(f) * self._cell(c, columns, bound).astype(np.int64) for f, c in parts), np.int64(int(constant))
                 )
 
-    def _type(self, *terms: Term) -> str:
+    def _type(self, *terms: y.Term) -> str:
         for term in terms:
             match term:
-                case Cell(name):
+                case y.Cell(name):
                     return self.system.type_of(name)
-                case Sum(((_, Cell(name)), *_)):
+                case y.Sum(((_, y.Cell(name)), *_)):
                     return self.system.type_of(name)
-                case Process():
+                case y.Process():
                     return "proc"
                 case _:
                     pass
         for term in terms:
-            if isinstance(term, Value):
+            if isinstance(term, y.Value):
                 return next(n for n, values in (("bool", ("False", "True")), *self.system.types) if term.name in values)
         return "int"
 
     def _holds(
-        self, formula: Formula, columns: Columns, bound: Mapping[str, int], chosen: Sequence[int], size: int
+        self, formula: y.Formula, columns: Columns, bound: Mapping[str, int], chosen: Sequence[int], size: int
     ) -> Any:
         """A column of truths, or one truth for all; what is left out counts as true, whether it is negated or not."""
         return self._truth(formula, columns, bound, chosen, False)
 
     def _truth(
-        self, formula: Formula, columns: Columns, bound: Mapping[str, int], chosen: Sequence[int], no: bool
+        self, formula: y.Formula, columns: Columns, bound: Mapping[str, int], chosen: Sequence[int], no: bool
     ) -> Any:
         match formula:
-            case Truth(holds):
+            case y.Truth(holds):
                 return holds != no
-            case Compare(op, left, right):
+            case y.Compare(op, left, right):
                 of = self._type(left, right)
                 try:
                     a, b = self._value(left, columns, bound, of), self._value(right, columns, bound, of)
@@ -169,19 +148,21 @@ class Oracle:
                     else a <= b if op == "<=" else a > b if op == ">" else a >= b
                 )  # fmt: skip
                 return (not found if isinstance(found, bool) else ~found) if no else found
-            case Not(part):
+            case y.Not(part):
                 return self._truth(part, columns, bound, chosen, not no)
-            case And(parts) | Or(parts):
+            case y.And(parts) | y.Or(parts):
                 return self._join(
-                    isinstance(formula, And) != no, (self._truth(p, columns, bound, chosen, no) for p in parts)
+                    isinstance(formula, y.And) != no, (self._truth(p, columns, bound, chosen, no) for p in parts)
                 )
-            case Implies(left, right):
-                return self._truth(Or((Not(left), right)), columns, bound, chosen, no)
-            case Iff(left, right):
-                return self._truth(And((Or((Not(left), right)), Or((left, Not(right))))), columns, bound, chosen, no)
-            case If(c, then, other):
-                return self._truth(And((Or((Not(c), then)), Or((c, other)))), columns, bound, chosen, no)
-            case Quantified(kind, other, names, part):
+            case y.Implies(left, right):
+                return self._truth(y.Or((y.Not(left), right)), columns, bound, chosen, no)
+            case y.Iff(left, right):
+                return self._truth(
+                    y.And((y.Or((y.Not(left), right)), y.Or((left, y.Not(right))))), columns, bound, chosen, no
+                )
+            case y.If(c, then, other):
+                return self._truth(y.And((y.Or((y.Not(c), then)), y.Or((c, other)))), columns, bound, chosen, no)
+            case y.Quantified(kind, other, names, part):
                 domain = [p for p in range(1, self.processes + 1) if not other or p not in chosen]
                 each = (
                     self._truth(part, columns, {**bound, **dict(zip(names, p, strict=True))}, chosen, no)
@@ -214,7 +195,7 @@ class Oracle:
             bound = dict(zip(names, p, strict=True))
             for part in conjuncts:
                 match part:
-                    case Compare("=", Cell(name, indices), (Number() | Value() | Process()) as term):
+                    case y.Compare("=", y.Cell(name, indices), (y.Number() | y.Value() | y.Process()) as term):
                         if not self._left_out(name):
                             at = (name, *(self._process(i, bound) for i in indices))
                             try:
@@ -233,7 +214,7 @@ class Oracle:
             elif of == "proc":
                 options = [*([0] if self.system.outsiders else []), *everybody]
             elif not self.system.values(of):
-                options = list(_INTEGERS) if of in NUMBERS else [0, 1]
+                options = list(_INTEGERS) if of in y.NUMBERS else [0, 1]
                 self.exact = False
             else:
                 known = self.system.values(of)
@@ -254,7 +235,7 @@ class Oracle:
         return {p: c[keep] for p, c in columns.items()}
 
     def _dtype(self, name: str) -> Any:
-        return np.int64 if self.system.type_of(name) in NUMBERS else np.int8
+        return np.int64 if self.system.type_of(name) in y.NUMBERS else np.int8
 
     def _key(self, columns: Columns) -> NDArray[np.uint64]:
         """A number for each state (by hashing: two states with one number would only make the oracle know less)."""
@@ -332,12 +313,12 @@ class Oracle:
                     return True
         return False
 
-    def _about_reals(self, formula: Formula) -> bool:
-        cells = [t for part in inside(formula) if isinstance(part, Compare) for t in (part.left, part.right)]
+    def _about_reals(self, formula: y.Formula) -> bool:
+        cells = [t for part in y.inside(formula) if isinstance(part, y.Compare) for t in (part.left, part.right)]
         named = [
             c.name
             for t in cells
-            for c in ([t] if isinstance(t, Cell) else [p for _, p in t.parts] if isinstance(t, Sum) else [])
+            for c in ([t] if isinstance(t, y.Cell) else [p for _, p in t.parts] if isinstance(t, y.Sum) else [])
         ]
         return any(self._left_out(n) for n in named)
 
@@ -388,13 +369,13 @@ class Oracle:
             if self._left_out(u.name):
                 continue
             of, kind = self.system.type_of(u.name), self._dtype(u.name)
-            if isinstance(u.value, Cases):
+            if isinstance(u.value, y.Cases):
                 for p in product(range(1, self.processes + 1), repeat=len(u.indices)):
                     place, inner = (u.name, *p), {**bound, **dict(zip(u.indices, p, strict=True))}
                     new[place] = self._cases(u.value, sub, inner, of, kind, size)
             else:
                 place = (u.name, *(self._process(i, bound) for i in u.indices))
-                if isinstance(u.value, Anything):
+                if isinstance(u.value, y.Anything):
                     known = self.system.values(of)
                     self.exact = self.exact and (of == "proc" or bool(known))
                     every = (
@@ -421,7 +402,7 @@ class Oracle:
             for values in product(*(o for _, o in options))
         ]
 
-    def _cases(self, cases: Cases, sub: Columns, inner: Mapping[str, int], of: str, kind: Any, size: int) -> Any:
+    def _cases(self, cases: y.Cases, sub: Columns, inner: Mapping[str, int], of: str, kind: Any, size: int) -> Any:
         out: Any = None
         for condition, term in reversed(cases.cases):
             holds = self._holds(condition, sub, inner, (), size)
@@ -496,8 +477,8 @@ def _isin(keys: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.boo
     return np.asarray(known[at] == keys) if len(known) else np.zeros(len(keys), bool)
 
 
-def _conjuncts(formula: Formula) -> list[Formula]:
-    if isinstance(formula, And):
+def _conjuncts(formula: y.Formula) -> list[y.Formula]:
+    if isinstance(formula, y.And):
         return [c for p in formula.parts for c in _conjuncts(p)]
     return [formula]
 
