@@ -19,6 +19,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -174,11 +175,23 @@ class Topology:
             raise UsageError(f"no spout feeds {', '.join(alone)}: they hear only each other.")
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((tuple(self.spouts.items()), tuple(self.bolts.items()), self.routing, self.semantics, self.observe))
 
     def listeners(self, name: str) -> tuple[str, ...]:
         """The bolts that hear a spout or a bolt, in the order in which they are written."""
-        return tuple(b for b, bolt in self.bolts.items() if name in bolt.hears)
+        return self._listeners.get(name, ())
+
+    @cached_property
+    def _listeners(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for b, bolt in self.bolts.items():
+            for heard in dict.fromkeys(bolt.hears):
+                found.setdefault(heard, []).append(b)
+        return {name: tuple(bolts) for name, bolts in found.items()}
 
     def bolt(self, name: str) -> Bolt:
         """A bolt by its name."""

@@ -1,6 +1,7 @@
 """Mutants of the compiled transitions: one line of them is changed, and the judges must find it out.
 
-Each is compiled anew, which takes a while: they are among the long tests.
+Each is compiled anew, which takes a while: they are among the long tests.  Where chance finds a mutant late, there is a
+case whose answer is known and which the mutant gets wrong, or of which it says what the checker does not accept.
 """
 
 # ruff: noqa: E501 - a line of the source and what comes in its place stand beside each other
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from pellucid import check
+from pellucid.capacity import Bolt, Spout, Topology, figure_1
+
 ROOT = Path(__file__).resolve().parents[3]
 COMPILED = Path("src/pellucid/capacity/zones/compiled")
 
@@ -25,22 +29,54 @@ MUTANTS = {
     "time passes beyond an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o] + 3"),
     "time stops before an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o]"),
     "a clock forgets too much": ("matrix", "m[i * n + j] > 2 * gap[s] + 1", "m[i * n + j] > 0"),
+    "a spout does not begin again": ("urgent", "            reset(z, n, spout + 1)\n", ""),
+    "a worker takes two": ("urgent", "            t[at + y.BUSY] += taken\n", "            t[at + y.BUSY] += taken\n            t[at + y.LENGTH] = 0\n"),
+    "lower bounds of all clocks go": ("matrix", "for s in range(spouts):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf", "for s in range(n - 1):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf"),
+    "a zone is not closed": ("matrix", "                    if c < m[i * n + j]:\n                        m[i * n + j] = c\n    for i", "                    if c < m[i * n + j] - 2:\n                        m[i * n + j] = c\n    for i"),
+    "literal: a spout does not wait for takes": ("literal", "if not flags & (y.TAKES_FIRST | y.EMITS_FIRST):", "if True:"),
+    "literal: others need the flag, too": ("literal", "(b != target or flags & y.TAKES_FIRST)", "flags & y.TAKES_FIRST"),
 }  # fmt: skip
 
+CHAIN = Topology({"S": Spout(1)}, {"A": Bolt(1, "S"), "B": Bolt(1, "A")})
+
+# what is asked, and the answer
+CASES = {
+    "a spout does not begin again": (figure_1(gap=1), "B1", 2, "proved"),
+    "a worker takes two": (figure_1(gap="0.8"), "B1", 2, "refuted"),
+    "lower bounds of all clocks go": (figure_1(gap=1), "B1", 2, "proved"),
+    "a zone is not closed": (figure_1(gap=2), "B3", 3, "proved"),
+    "literal: a spout does not wait for takes": (figure_1(gap="1.2").given(semantics="literal"), "B1", 2, "proved"),
+    "literal: others need the flag, too": (CHAIN.given(semantics="literal"), "B", 1, "refuted"),
+}
+
 SCRIPT = """
+import sys
 from tests.capacity.zones.judges import Tally, judge, small
-tally, caught = Tally(), ""
+from tests.capacity.zones.test_source_mutants import said_of_case
+tally, caught = Tally(), said_of_case(sys.argv[1])
 for number in range(200):
+    if caught:
+        break
     for semantics in ("urgent", "literal"):
         try:
             judge(*small(number, semantics=semantics), tally)
         except Exception as wrong:
             caught = f"{number}: {type(wrong).__name__}: {wrong}"
         caught = caught or (tally.wrong[0] if tally.wrong else "")
-    if caught:
-        break
 print(caught or "not caught")
 """
+
+
+def said_of_case(mutant: str) -> str:
+    """What is wrong with the answer to the mutant's case; nothing, if it has none."""
+    if mutant not in CASES:
+        return ""
+    topology, bolt, limit, status = CASES[mutant]
+    try:
+        found = check.capacity(topology, {bolt: limit}, certify=True)
+    except Exception as wrong:
+        return f"its case: {type(wrong).__name__}: {wrong}"
+    return "" if found.status == status else f"its case: {found}"
 
 
 def said_of(mutant: str, folder: Path) -> str:
@@ -52,7 +88,7 @@ def said_of(mutant: str, folder: Path) -> str:
     file.write_text(text.replace(old, new), encoding="utf-8")
     given = {**os.environ, "PYTHONPATH": f"{folder / 'src'}:{ROOT}", "NUMBA_CACHE_DIR": str(folder / "cache")}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=given, cwd=folder, check=False
+        [sys.executable, "-c", SCRIPT, mutant], capture_output=True, text=True, env=given, cwd=folder, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -61,6 +97,11 @@ def said_of(mutant: str, folder: Path) -> str:
 def test_the_lines_are_there() -> None:
     for mutant, (module, old, _) in MUTANTS.items():
         assert (ROOT / COMPILED / f"{module}.py").read_text(encoding="utf-8").count(old) == 1, mutant
+
+
+@pytest.mark.parametrize("mutant", CASES)
+def test_the_answer_to_a_case_is_right(mutant: str) -> None:
+    assert said_of_case(mutant) == ""
 
 
 @pytest.mark.long

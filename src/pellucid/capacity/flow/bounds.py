@@ -20,6 +20,7 @@ from pellucid.capacity.flow.proof import Proof, check_proofs, proved, why_unknow
 from pellucid.capacity.flow.runs import unbounded
 from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
+from pellucid.model import on_time
 
 Bounded: TypeAlias = Literal["bounded", "unbounded", "unknown"]
 
@@ -124,6 +125,7 @@ def flows(topology: Topology) -> Flows:
 
 @lru_cache(maxsize=64)  # each part of a question asks for the same
 def _flows(topology: Topology) -> Flows:
+    on_time()
     network = Network(topology)
     rates = network.rates()
     stocked = unbounded(network)

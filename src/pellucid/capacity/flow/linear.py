@@ -1,8 +1,9 @@
 """Linear programs, solved exactly: the most of a sum under limits that are all 0 or more.
 
 Floating point would not do: whether a queue is bounded turns on equality.  The programs here are small (a variable for
-each subscription), so the simplex method over fractions is enough; by Bland's rule it ends.  An optimum comes with its
-*prices* (the dual solution), from which anybody can check that no more is possible: `certified` does.
+each subscription), and get smaller before they are solved (`smaller`), so the simplex method over fractions is enough;
+by Bland's rule it ends.  An optimum comes with its *prices* (the dual solution), from which anybody can check that no
+more is possible: `certified` does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from pellucid.capacity.flow.smaller import Smaller
 from pellucid.model import on_time
 
 Row: TypeAlias = Mapping[Hashable, Fraction]
@@ -54,17 +56,23 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
         for limit in limits
         if any(c > 0 and v in needed for v, c in limit.terms.items())
     ]
+    given = {limit.name: {v: c for v, c in limit.terms.items() if c} for limit in limits}
+    if any(limit.most < 0 for limit in limits):
+        raise ValueError("a limit is below 0")
+    known = {limit.name: Fraction(limit.most) for limit in limits}
+    less = Smaller({v: Fraction(c) for v, c in goal.items() if c and v in needed}, given, known)
+    gone = {v for v, *_ in less.out}
+    names = [v for v in names if v not in gone]
     column = {v: i for i, v in enumerate(names)}
+    limits = [Limit(name, row, less.most[name]) for name, row in less.rows.items()]
     n, m = len(names), len(limits)
     # Each row: coefficients of variables and slacks that are not 0, and what the row's own (basic) variable is.
-    rows = [{column[v]: Fraction(c) for v, c in limit.terms.items() if c} | {n + i: Fraction(1)}
+    rows = [{column[v]: c for v, c in limit.terms.items() if c} | {n + i: Fraction(1)}
             for i, limit in enumerate(limits)]  # fmt: skip
-    values = [Fraction(limit.most) for limit in limits]
-    if any(value < 0 for value in values):
-        raise ValueError("a limit is below 0")
+    values = [limit.most for limit in limits]
     basis = list(range(n, n + m))
-    costs = {column[v]: Fraction(c) for v, c in goal.items() if c and v in needed}
-    value = Fraction(0)
+    costs = {column[v]: c for v, c in less.goal.items() if c}
+    value = less.value
     while True:
         entering = min((j for j, c in costs.items() if c > 0), default=None)
         if entering is None:
@@ -92,6 +100,7 @@ def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
             solution[names[j]] = values[i]
     prices = dict.fromkeys((limit.name for limit in every), Fraction(0))
     prices |= {limit.name: -costs.get(n + i, Fraction(0)) for i, limit in enumerate(limits)}
+    less.give_back(solution, prices)
     return Optimum(value, solution, prices)
 
 

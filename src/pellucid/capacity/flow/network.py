@@ -21,6 +21,7 @@ from pellucid.capacity.steps.machine import places_of, workers_of
 from pellucid.capacity.steps.step import Place, named
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.errors import UsageError
+from pellucid.model import on_time
 
 ONE = Fraction(1)
 
@@ -93,50 +94,59 @@ class Network:
         }
 
     @cached_property
-    def _hear(self) -> dict[str, list[str]]:
-        """Who hears whom."""
-        found: dict[str, list[str]] = {}
-        for b, bolt in self.topology.bolts.items():
-            for heard in bolt.hears:
-                found.setdefault(heard, []).append(b)
-        return found
+    def _upstream(self) -> dict[str, dict[str, None]]:
+        return {}
 
-    def upstream(self, bolt: str) -> list[Place]:
-        """The queues from which tuples come to a bolt, directly or not, and its own: what else there is does not matter
+    def upstream(self, bolt: str) -> dict[str, None]:
+        """The bolts from which tuples come to a bolt, directly or not, and itself: what else there is does not matter
         to it."""
-        found = [bolt]
-        for b in found:  # it grows meanwhile
-            found += [h for h in self.topology.bolts[b].hears if h in self.topology.bolts and h not in found]
-        return [p for b in self.topology.bolts if b in set(found) for p in self.of[b]]
+        if bolt not in self._upstream:
+            found, waiting, bolts = {bolt}, [bolt], self.topology.bolts
+            while waiting:
+                new = [h for h in bolts[waiting.pop()].hears if h in bolts and h not in found]
+                found.update(new)
+                waiting += new
+            self._upstream[bolt] = {b: None for b in bolts if b in found}
+        return self._upstream[bolt]
 
     def groups(self, source: str) -> list[list[Place]]:
         """The choices that each tuple of a source has: one queue of each group gets it."""
-        heard = [self.of[b] for b in self._hear.get(source, ())]
+        heard = [self.of[b] for b in self.topology.listeners(source)]
         if self.topology.routing == "one":
             return [list(chain.from_iterable(heard))] if heard else []
         return heard
 
-    def limits(self, rates: Mapping[str, Fraction], stocked: Collection[Place]) -> list[Limit]:
-        """What holds for every flow that lasts; ``rates`` are the spouts' (1 ÷ gap)."""
-        found = []
+    def limits(
+        self, rates: Mapping[str, Fraction], stocked: Collection[Place], within: Collection[str] | None = None
+    ) -> list[Limit]:
+        """What holds for every flow that lasts, ``within`` some bolts and what they hear; ``rates`` are the spouts'
+        (1 ÷ gap)."""
+        on_time()
+        found, bolts = [], {b: bolt for b, bolt in self.topology.bolts.items() if within is None or b in within}
+        known = {p for b in bolts for p in self.of[b]}
+        pipes: dict[str, list[list[Place]]] = {}
+        for name in (*self.topology.spouts, *bolts):
+            pipes[name] = [[p for p in group if p in known] for group in self.groups(name)]
         for s in self.topology.spouts:
-            for g, group in enumerate(self.groups(s)):
-                found.append(Limit(Emits(s, g), {Pipe(s, p): ONE for p in group}, rates[s]))
-        coming: dict[Place, list[Pipe]] = {p: [] for p in self.places}
-        for name in [*self.topology.spouts, *self.topology.bolts]:
-            for p in chain.from_iterable(self.groups(name)):
+            for g, group in enumerate(pipes[s]):
+                if group:
+                    found.append(Limit(Emits(s, g), {Pipe(s, p): ONE for p in group}, rates[s]))
+        coming: dict[Place, list[Pipe]] = {p: [] for p in known}
+        for name, groups in pipes.items():
+            for p in chain.from_iterable(groups):
                 coming[p].append(Pipe(name, p))
-        for b, bolt in self.topology.bolts.items():
+        for b, bolt in bolts.items():
             for p in self.of[b]:
                 found.append(Limit(Speed(p), {Served(p): ONE}, self.speed[p]))
                 if p not in stocked:
                     terms: dict[Hashable, Fraction] = {Served(p): ONE}
                     terms.update((pipe, -ONE) for pipe in coming[p])
                     found.append(Limit(("comes", p), terms, Fraction(0)))
-            for g, group in enumerate(self.groups(b)):
-                terms = {Pipe(b, p): ONE for p in group}
-                terms.update((Served(p), -bolt.ratio) for p in self.of[b])
-                found.append(Limit(("puts out", b, g), terms, Fraction(0)))
+            for g, group in enumerate(pipes[b]):
+                if group:
+                    terms = {Pipe(b, p): ONE for p in group}
+                    terms.update((Served(p), -bolt.ratio) for p in self.of[b])
+                    found.append(Limit(("puts out", b, g), terms, Fraction(0)))
         return found
 
     def goal(self, place: Place) -> dict[Hashable, Fraction]:
@@ -150,7 +160,8 @@ class Network:
 
     def inflow(self, place: Place, rates: Mapping[str, Fraction], stocked: Collection[Place] = ()) -> Optimum:
         """The most that can come to a queue for a long while."""
-        found = maximum(self.goal(place), self.limits(rates, stocked))
+        bolt = place if isinstance(place, str) else place[0]
+        found = maximum(self.goal(place), self.limits(rates, stocked, self.upstream(bolt)))
         assert found is not None  # whatever comes is emitted or served, and both have limits
         return found
 

@@ -18,6 +18,7 @@ from pellucid.capacity.flow.proof import behind, undecided
 from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
 from pellucid.errors import UsageError
+from pellucid.model import on_time
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None =
     >>> print(threshold(figure_1(gap=1, workers={"B1": 1, "B2": 1, "B3": 2}), "B3"))
     the queue of B3 is bounded at every gap
     """
+    on_time()
     topology.bolt(bolt)
     changing = list(topology.spouts if spouts is None else spouts)
     for s in changing:
@@ -68,7 +70,7 @@ def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None =
 def _change(network: Network, bolt: str, changing: Collection[str]) -> Threshold:
     """The gap below which flow says that a queue is unbounded."""
     rate = Fraction(0)
-    goal, upstream = network.of[bolt][0], network.upstream(bolt)
+    goal, upstream = network.of[bolt][0], [p for b in network.upstream(bolt) for p in network.of[b]]
     stocked = set(network.stocked(_at(network, changing, rate), upstream))
     if goal in stocked:
         return Threshold(bolt, "never")

@@ -115,14 +115,16 @@ class _Cases:
                 answer.why = f"each worker of {b} has a queue, and something may wait in it whatever their number"
                 return False
             if self.budget.over or many > MOST:
-                answer.status, answer.numbers, answer.why = "unknown", now, f"something waits with {many - 1} of {b}"
+                waits = f"something waits with {many - 1} of {b}" if many > 1 else ""
+                over = f"the time limit of {self.budget.timeout:g} s was reached" if self.budget.over else ""
+                answer.status, answer.numbers, answer.why = "unknown", now, ", and ".join(filter(None, (waits, over)))
                 return False
-            waits = self._waits(now, b)
-            if waits.status == "unknown":
-                answer.status, answer.numbers, answer.why = "unknown", now, waits.why
+            found = self._waits(now, b)
+            if found.status == "unknown":
+                answer.status, answer.numbers, answer.why = "unknown", now, found.why
                 return False
-            enough = waits.status == "proved"
-            if not self.go(now, (*more, b) if enough else more, (*proofs, (b, waits)) if enough else proofs):
+            enough = found.status == "proved"
+            if not self.go(now, (*more, b) if enough else more, (*proofs, (b, found)) if enough else proofs):
                 return False
             if enough:
                 return True

@@ -41,7 +41,7 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.option("--routing", type=click.Choice(["one", "all"]), help="Instead of what the file says.")
 @click.option("--backlog", multiple=True, metavar="BOLT=N", help="So many tuples wait: how long until they are done?")
 @click.option(
-    "--simulate", type=click.IntRange(min=1), metavar="N", help="Percentiles for N tuples of each spout, too."
+    "--simulate", type=click.IntRange(1, 10_000_000), metavar="N", help="Percentiles for N tuples of each spout, too."
 )
 @click.option(
     "--target", "busy", type=float, default=0.7, show_default=True, help="Measured: how busy a worker may be, up to 1."
