@@ -56,9 +56,7 @@ class Smaller:
         known from those before it, so that no two limits are left out because of each other."""
         most: dict[Hashable, Fraction] = {}
         positive = {v: self._positive(v) for v in self.within}
-        waits = {
-            v: {u for name in names for u, c in self.rows[name].items() if c < 0} for v, names in positive.items()
-        }
+        waits = {v: {u for name in names for u, c in self.rows[name].items() if c < 0} for v, names in positive.items()}
         behind: dict[Hashable, list[Hashable]] = {}
         for v, before in waits.items():
             for u in before:
