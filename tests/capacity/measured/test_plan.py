@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from dataclasses import replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,22 @@ def test_a_recorded_run_of_the_local_engine() -> None:
     assert "lookup takes" in plan_text(plan_job(found))
 
 
+def _faster(document: dict[str, Any], by: float) -> dict[str, Any]:
+    """As if the step had been so much faster, and nothing else had changed."""
+    samples = [{**sample, "seconds": sample["seconds"] / by} for sample in document["samples"]]
+    steps = [{**step, "seconds": step["seconds"] / by} for step in document["steps"]]
+    return {**document, "busy": document["busy"] / by, "samples": samples, "steps": steps}
+
+
+@pytest.mark.parametrize("by", [1 / 1.6, 1.6])
+def test_a_wrong_prediction_for_the_local_engine_is_found_out(by: float) -> None:
+    calm, burst = (json.loads((RECORDED / f"local_{name}.json").read_text()) for name in ("calm", "burst"))
+    with pytest.raises(AssertionError):
+        compare(_faster(calm, by), burst)
+    with pytest.raises(AssertionError):  # as much as was predicted, but it was not there
+        compare(calm, {**burst, "sent": [[at, 1 + (count - 1) // 2] for at, count in burst["sent"]]})
+
+
 @pytest.mark.long
 def test_a_run_of_the_local_engine_recorded_now() -> None:
     compare(local_run(CALM), local_run(BURST))
@@ -187,6 +204,20 @@ def test_recorded_queries_of_spark() -> None:
     plan = plan_job(job).steps["faster"]
     assert plan.longest is not None and plan.longest >= max(s.waiting or 0 for s in job.samples)
     assert plan.status == "proved" and "batches settle at" in " ".join(plan_job(job).advice)
+
+
+@pytest.mark.parametrize("name", ["slow and steady", "faster", "too_fast"])
+def test_a_wrong_prediction_for_spark_is_found_out(name: str) -> None:
+    logs = {name: list(read_jobs(RECORDED / f"spark_{name}.jsonl")[0].samples) for name in RATES}
+    if name == "slow and steady":  # rows that cost half as much
+        for calm in ("slow", "steady"):
+            logs[calm] = [replace(s, seconds=s.seconds / 2, at=s.at / 2) for s in logs[calm]]
+    elif name == "faster":  # twice as many that waited
+        logs[name] = [replace(s, waiting=None if s.waiting is None else 2 * s.waiting) for s in logs[name]]
+    else:  # nothing grew
+        logs[name] = [replace(s, events=RATES[name]) for s in logs[name]]
+    with pytest.raises(AssertionError):
+        compare_batches(logs, RATES)
 
 
 @pytest.mark.long
