@@ -1,8 +1,9 @@
 """The cubes that were visited, and whether they cover another one.
 
-Each cube is kept under all names that its processes can have among so many, so that one operation on two numbers says
-whether it covers another cube.  Where no single one does, several may do so together: if a visited cube leaves only one
-cell open, that cell has to have one of the other values (as a solver propagates a clause), and so on.
+Where there are few processes, each cube is kept under all names that they can have among so many, so that one operation
+on two numbers says whether it covers another cube; where there are more, names are looked for (`matching`).  Where no
+single cube does, several may do so together: if a visited cube leaves only one cell open, that cell has to have one of
+the other values (as a solver propagates a clause), and so on.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import TypeVar
 
 from pellucid.capacity.arrays.search.cubes import Cube, Layout
 from pellucid.capacity.arrays.search.linear import Atoms, negations
+from pellucid.capacity.arrays.search.matching import Signs
 
 N = TypeVar("N")
+FEW = 4  # processes of a cube for which all names are kept
 
 
 class Visited:
@@ -25,6 +28,7 @@ class Visited:
     def __init__(self, layout: Layout, look: Callable[[], None] = lambda: None) -> None:
         self.layout, self.look = layout, look
         self.cubes: dict[int, Cube] = {}
+        self.signs: dict[int, Signs] = {}
         self._plain: dict[int, list[int]] = {}
         self._with_atoms: dict[int, list[tuple[int, Atoms]]] = {}
         self._next = 0
@@ -33,7 +37,7 @@ class Visited:
         """Keep a cube; its number."""
         number = self._next
         self._next += 1
-        self.cubes[number] = cube
+        self.cubes[number], self.signs[number] = cube, Signs(self.layout, cube)
         for count in set(self._plain) | set(self._with_atoms):
             self._enter(cube, count)
         return number
@@ -41,6 +45,7 @@ class Visited:
     def remove(self, number: int) -> None:
         """Forget a cube that another one covers; the tables are made anew when there are many such."""
         self.cubes.pop(number, None)
+        self.signs.pop(number, None)
 
     def _enter(self, cube: Cube, count: int) -> None:
         if cube.width > count:
@@ -76,6 +81,10 @@ class Visited:
 
     def covers(self, cube: Cube) -> bool:
         """Whether one cube covers this one."""
+        if cube.width > FEW:
+            mine = Signs(self.layout, cube)
+            self.look()
+            return any(signs.covers(mine) for signs in self.signs.values())
         plain, with_atoms = self._tables(cube.width)
         bits = cube.bits
         for general in plain:
@@ -86,6 +95,8 @@ class Visited:
 
     def cover_together(self, cube: Cube, rounds: int = 6) -> bool:
         """Whether the cubes cover this one together, as far as it is seen without trying cases."""
+        if cube.width > FEW:
+            return False
         plain, with_atoms = self._tables(cube.width)
         by_bit, layout = self.layout.by_bit, self.layout
         bits, atoms = cube.bits, cube.atoms
@@ -122,11 +133,7 @@ class Visited:
 
     def covered_by(self, cube: Cube) -> Iterator[int]:
         """The numbers of those that this cube covers."""
-        named: dict[int, list[Cube]] = {}
-        for number, old in self.cubes.items():
-            if old.width < cube.width:
-                continue
-            if old.width not in named:
-                named[old.width] = list(self._named(cube, old.width))
-            if any(self.layout.covers(n, old) for n in named[old.width]):
+        mine = Signs(self.layout, cube)
+        for number, old in self.signs.items():
+            if mine.covers(old):
                 yield number
