@@ -118,10 +118,12 @@ def test_lemma_1_as_printed() -> None:
          "t2", "t2 is ready, and in a cycle with t1, which never commits"),
         ("p[ t2{receive(out c, (x) commit, 0)} ]", "t2",
          "a time-out of t2 ends in 0: nothing is left of it that would commit or abort"),
+        ("p[ t2{receive(out c, (x) commit, send(in d, <>))} ]", "t2",
+         "nothing is left of t2 that would commit or abort"),
         ("t2{commit}", "t2", "t2 runs outside every place, where there is no log: nothing is decided there"),
         ("p[ t2{send(in c, <>)} ]", "t2", "nothing is left of t2 that would commit or abort"),
         ("p[ t2{receive(in c, (x) commit, abort)} ]", "t2",
-         "t2 has receive(in c, (x'1: <>) commit, abort) left, and nothing more can happen to it"),
+         "t2 has receive(in c, (x: <>) commit, abort) left, and nothing more can happen to it"),
         ("p[ t1{child(commit) | abort} ]", "children",
          "~0 is a child of t1, which aborted: it can never commit, and does not abort"),
     ],
@@ -224,9 +226,9 @@ def test_the_relay_needs_no_key_and_the_opened_process_runs_in_the_openers_trans
     for at in explore(machine, ()).search.parents:
         for soup in at.soups:
             for i in soup:
-                item = machine.store.items[i]
+                item = machine.store.said(at, machine.store.items[i])
                 assert item.trans in ("sender", "opener")
-                if str(item) == "opener{send(in ~0, <>)}":
+                if str(item) == "opener{send(in private, <>)}":
                     return
     raise AssertionError("it was never opened")
 

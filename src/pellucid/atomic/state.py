@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Entry, Item, Layout
-from pellucid.atomic.names import free, put
+from pellucid.atomic.names import free, put, spoken
+from pellucid.atomic.printing import process_text
 from pellucid.model import CutShort
 
 ALIKE = 5040  # orders of private names that look alike which are tried
@@ -106,7 +107,8 @@ class Store:
 
     def _look(self, item: Item, name: str) -> str:
         swap = {other: "§" if other == name else "°" for other in _fresh(item)}
-        return str(_renamed(item, swap))
+        item = _renamed(item, swap)
+        return f"{item.trans} {process_text(item.process)}"  # by canonical names: not as it was written
 
     def _item_with(self, i: int, swap: Mapping[str, str]) -> int:
         key = ("item", i, tuple((name, swap[name]) for name in self.item_fresh[i] if swap[name] != name))
@@ -137,16 +139,36 @@ class Store:
         logs = [[self.entry(entry) for entry in log] for log in self.layout.logs]
         return self.state(soups, logs, self.layout.fresh, left)
 
+    def called(self, at: State) -> dict[str, str]:
+        """What the text calls private names, where that is one of them only."""
+        words = [getattr(kind, "said", "") for kind in at.fresh]
+        return {
+            f"~{i}": word
+            for i, word in enumerate(words)
+            if word and words.count(word) == 1 and word not in self.layout.gamma and not {"~", "'"} & {*word}
+        }
+
+    def said(self, at: State, item: Item) -> Item:
+        """An item of a state with the names of the text."""
+        swap = {own: s.Param(name) for own, name in self.called(at).items()}
+        return Item(item.trans, spoken(put(item.process, swap)))
+
+    def record(self, at: State, e: int) -> s.Network:
+        """A record of a state with the names of the text."""
+        kind, subject, process, message = self.entries[e]
+        own = self.said(at, Item(subject, process))
+        return Entry(kind, subject, own.process, None if message is None else self.said(at, message)).network()
+
     def network(self, at: State) -> s.Network:
-        """A state as a network."""
+        """A state as a network, with the names of the text."""
         layout = self.layout
-        bodies: list[list[s.Network]] = [[s.Running(*self.items[i]) for i in soup] for soup in at.soups]
+        bodies: list[list[s.Network]] = [[s.Running(*self.said(at, self.items[i])) for i in soup] for soup in at.soups]
         for place in range(len(layout.names) - 1, 0, -1):
-            log = tuple(self.entries[e].network() for e in at.logs[place])
+            log = tuple(self.record(at, e) for e in at.logs[place])
             bodies[layout.parents[place]].insert(0, s.Place(layout.names[place], log, _wire(bodies[place])))
         whole = _wire(bodies[0])
         for i in range(len(at.fresh) - 1, -1, -1):
-            whole = s.New(f"~{i}", at.fresh[i], whole)
+            whole = s.New(self.called(at).get(f"~{i}", f"~{i}"), at.fresh[i], whole)
         for name, kind in reversed(layout.gamma.items()):
             whole = s.New(name, kind, whole)
         return whole

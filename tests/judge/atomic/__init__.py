@@ -2,5 +2,6 @@
 
 `terms` are networks as plain tuples with a normal form by brute force, `text` reads and writes them, `meaning` has the
 rules of reduction, `claims` the properties by their definitions over all states, `types` both systems of types, `draw`
-draws networks, and `held` holds the product to all of it.  ``python -m tests.judge.atomic --minutes 5 --seed 1`` goes on.
+draws networks, `spoil` spoils them, and `held` holds the product to all of it.  For more say
+``python -m tests.judge.atomic --minutes 5 --seed 1``.
 """

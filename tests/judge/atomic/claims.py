@@ -13,7 +13,7 @@ FALSE = ("F0", "F1")
 ALL = (*SAFETY, *FALSE, "types", "place")
 
 
-class TooLarge(Exception):
+class TooLarge(Exception):  # noqa: N818 - an answer
     """More states than the judge goes through."""
 
 
@@ -102,11 +102,12 @@ class Claims:
     def could(self, state: State, erased: frozenset[str], *, keep: bool = False) -> bool:
         """Whether what remains could have come about without the erased."""
         meaning = self.meaning
-        if erased not in self.without:
-            start = undo(meaning, meaning.start, erased)
+        known = frozenset(trans for trans in erased if not trans.startswith("~"))  # no child is there in the beginning
+        if known not in self.without:
+            start = undo(meaning, meaning.start, known)
             all_ = everything(meaning, State(start.soups, start.logs, meaning.unfold), self.limit)
-            self.without[erased] = {State(one.soups, one.logs, 0) for one in all_.states}
-        return undo(meaning, state, erased, keep=keep) in self.without[erased]
+            self.without[known] = {State(one.soups, one.logs, 0) for one in all_.states}
+        return undo(meaning, state, erased, keep=keep) in self.without[known]
 
     def broken(self, state: State, names: tuple[str, ...]) -> list[str]:
         """Which of these do not hold here."""
@@ -150,7 +151,8 @@ class Claims:
         return found
 
     def children(self, state: State) -> set[str]:
-        return {record[1] for log in state.logs for record in log if record[0] == "child"}
+        made = {record[1] for log in state.logs for record in log if record[0] == "child"}
+        return {trans for trans in made if trans.startswith("~")}
 
     def stuck(self, found: Found) -> None:
         """AG EF decided, by going backwards."""

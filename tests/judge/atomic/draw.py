@@ -1,5 +1,6 @@
 """Random small networks: send, commit and abort in one transaction, places in places, places with equal names, private
-names, packets, packets passed on, mobile processes, children, replication, time-outs, circles, and messages on their way."""
+names, packets, packets passed on, mobile processes, children, replication, time-outs, circles, messages on their
+way."""
 
 from __future__ import annotations
 
@@ -196,7 +197,8 @@ class Draw:
                 return chance.choice([
                     take("s", ("Packet", UNIT), ("decrypt", out(key), name(x), ("fn", "u", UNIT, go_on()))),
                     take("s", ("Packet", UNIT), go_on(**{x: ("Packet", UNIT)})),
-                    take("e", ("Key", UNIT), ("decrypt", out(x), ("packet", name(key), UNIT), ("fn", "u", UNIT, go_on()))),
+                    take("e", ("Key", UNIT),
+                         ("decrypt", out(x), ("packet", name(key), UNIT), ("fn", "u", UNIT, go_on()))),
                 ])  # fmt: skip
             case "mobile":
                 if chance.random() < 0.35:

@@ -1,16 +1,16 @@
 """The rules of reduction, read from the paper and its corrections, over states in normal form.
 
-Places never move and are never made: a place is its number in the tree of the network, 0 is outside of all.  A state has
-a multiset of ``(t, P)`` for each place, a log for each place, and how often ``!`` may still unfold.  Names of the network
-are constants; private names that processes made are ``~0|k``, ``~1|k``, ... (``k`` numbers their types), the least such
-naming of all.  A record is ``(kind, taker, P, sender, P)`` for RECV, FORWARD and OPEN, ``("child", child, parent, P)``,
-``("commit", t)`` or ``("abort", t)``.
+Places never move and are never made: a place is its number in the tree of the network, 0 is outside of all.  A state
+has a multiset of ``(t, P)`` for each place, a log for each place, and how often ``!`` may still unfold.  Names of the
+network are constants; private names that processes made are ``~0|k``, ``~1|k``, ... (``k`` numbers their types), the
+least such naming of all.  A record is ``(kind, taker, P, sender, P)`` for RECV, FORWARD and OPEN,
+``("child", child, parent, P)``, ``("commit", t)`` or ``("abort", t)``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, permutations, product
@@ -106,9 +106,12 @@ def privates(term: Any) -> tuple[str, ...]:
 
 
 class Meaning:
-    """All steps of a network."""
+    """All steps of a network.  ``known``: it is a state of another one, which has these names; others are private."""
 
-    def __init__(self, network: Term, unfold: int = 0, rules: Rules | str = "corrected") -> None:
+    def __init__(
+        self, network: Term, unfold: int = 0, rules: Rules | str = "corrected", known: Collection[str] | None = None
+    ) -> None:
+        self.known = known
         self.rules = VARIANTS[rules] if isinstance(rules, str) else rules
         self.names: list[str] = [""]  # of places
         self.parents: list[int] = [-1]
@@ -123,7 +126,7 @@ class Meaning:
             soups[where] += self.opened(trans, process)
         self.start = self.state(soups, [self.logs.get(n, ()) for n in range(len(soups))], unfold)
         everyone = [trans for soup in self.start.soups for trans, _ in soup]
-        everyone += [record[1] for log in self.start.logs for record in log]
+        everyone += [t for log in self.start.logs for record in log for t in named_in(record)]
         self.homes = {trans: self.home_of(trans) for trans in everyone if not trans.startswith("~")}
 
     def load(self, network: Term, names: dict[str, str], where: int, atoms: list[tuple[int, str, Term]]) -> None:
@@ -138,11 +141,13 @@ class Meaning:
                 for part in parts:
                     self.load(part, names, where, atoms)
             case ("new", name, kind, inner):
-                own, count = name, 1
+                base = name.replace("~", "child_")
+                own, count = base, 1
                 while own in self.types:
                     count += 1
-                    own = f"{name}_{count}"
-                if name.startswith("~"):  # a state as text: a process made this name
+                    own = f"{base}_{count}"
+                made = name.startswith("~") and kind != TRANS if self.known is None else name not in self.known
+                if made:
                     own = self.fresh(kind)
                 else:
                     self.types[own] = kind
@@ -436,6 +441,12 @@ class Meaning:
                 yield f"CASCADE {trans}", then
             if self.rules.crash:
                 yield f"CRASH {trans}", then
+
+
+def named_in(record: Term) -> list[str]:
+    """The transactions of a record: who did something, and whose message or child it is."""
+    other = {"commit": (), "abort": (), "child": record[2:3]}.get(record[0], record[3:4])
+    return [record[1], *other]
 
 
 def facts_of(records: Any) -> Facts:

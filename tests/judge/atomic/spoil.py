@@ -9,7 +9,17 @@ from typing import Any
 from tests.judge.atomic.draw import CAP, CHAN, KINDS, PLACE
 from tests.judge.atomic.terms import TRANS, UNIT, Term
 
-TYPES: tuple[Term, ...] = (UNIT, CHAN, PLACE, CAP, ("Key", UNIT), ("Packet", UNIT), ("Chan", CHAN), ("Key", CHAN), TRANS)
+TYPES: tuple[Term, ...] = (
+    UNIT,
+    CHAN,
+    PLACE,
+    CAP,
+    ("Key", UNIT),
+    ("Packet", UNIT),
+    ("Chan", CHAN),
+    ("Key", CHAN),
+    TRANS,
+)
 
 
 def places(term: Any, way: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Term]]:

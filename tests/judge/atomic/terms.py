@@ -1,10 +1,11 @@
 """Terms of the calculus as tuples, and their normal form up to congruence.
 
-A value is ``("name", n)``, ``("in", V)``, ``("out", V)``, ``("path", (V, ...))`` with two or more, ``("tuple", (V, ...))``
-or ``("packet", V, V)``.  A continuation is ``("fn", x, T, P)``.  A process is ``("send", M, V or F)``,
-``("receive", M, F, P)``, ``("crypt" or "decrypt", M, V, F)``, ``("app", F, V)``, ``("let", (x, ...), V, P)``,
-``("bang", P)``, ``("par", (P, ...))``, ``("new", n, T, P)``, ``("forward" or "open", M, M, P, P)``, ``("child", P)``,
-``("commit",)``, ``("abort",)`` or ``("nil",)``.  A type is ``("Place",)``, ``("Trans",)``, ``("Chan", T)``,
+A value is ``("name", n)``, ``("in", V)``, ``("out", V)``, ``("path", (V, ...))`` with two or more,
+``("tuple", (V, ...))`` or ``("packet", V, V)``.  A continuation is ``("fn", x, T, P)``.  A process is
+``("send", M, V or F)``, ``("receive", M, F, P)``, ``("crypt" or "decrypt", M, V, F)``, ``("app", F, V)``,
+``("let", (x, ...), V, P)``, ``("bang", P)``, ``("par", (P, ...))``, ``("new", n, T, P)``,
+``("forward" or "open", M, M, P, P)``, ``("child", P)``, ``("commit",)``, ``("abort",)`` or ``("nil",)``.
+A type is ``("Place",)``, ``("Trans",)``, ``("Chan", T)``,
 ``("Key", T)``, ``("Packet", T)``, ``("Cap", T)``, ``("tuple", (T, ...))`` or ``("proc", T)``.
 
 In the normal form bound names are called by the depth of their binder, parallel parts are sorted, unused private names

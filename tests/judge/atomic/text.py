@@ -114,7 +114,7 @@ class Reader:
         while at < len(text):
             found = TOKEN.match(text, at)
             if not found:
-                raise ValueError(f"no token at {text[at:at + 20]!r}")
+                raise ValueError(f"no token at {text[at : at + 20]!r}")
             self.tokens.append(found[1])
             at = found.end()
         self.at = 0
@@ -125,7 +125,9 @@ class Reader:
     def take(self, wanted: str | None = None) -> str:
         token = self.peek()
         if wanted is not None and token != wanted:
-            raise ValueError(f"{wanted!r} expected, {token!r} found before {' '.join(self.tokens[self.at:self.at + 8])}")
+            raise ValueError(
+                f"{wanted!r} expected, {token!r} found before {' '.join(self.tokens[self.at : self.at + 8])}"
+            )
         self.at += 1
         return token
 
@@ -219,7 +221,7 @@ class Reader:
             body = ("new", name, kind, body)
         return body
 
-    def one(self) -> Term:  # noqa: PLR0911, PLR0912, C901 (a case for each form)
+    def one(self) -> Term:
         word = self.peek()
         if word == "0":
             self.take()
@@ -316,5 +318,5 @@ def read(text: str) -> Term:
     reader = Reader(text)
     found = reader.network()
     if reader.peek():
-        raise ValueError(f"left over: {reader.tokens[reader.at:]}")
+        raise ValueError(f"left over: {reader.tokens[reader.at :]}")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tests.judge.atomic.terms import TRANS, UNIT, Term, is_cont, path_of
+from tests.judge.atomic.terms import TRANS, UNIT, Term, is_cont
 
 if TYPE_CHECKING:
     from tests.judge.atomic.meaning import Meaning, State
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Gamma = dict[str, Term]
 
 
-class Wrong(Exception):
+class Wrong(Exception):  # noqa: N818 - an answer
     """A rule that does not apply."""
 
 
@@ -66,11 +66,7 @@ def value(v: Term, gamma: Gamma, system: str) -> Term:
             *before, last = [value(step, gamma, system) for step in steps]
             if last[0] != "Cap":
                 raise Wrong("VAL COMPOSE CAP")
-            if (
-                system != "printed"
-                and last[1][0] == "Key"
-                and before[-1] == ("Cap", ("Chan", ("Packet", last[1][1])))
-            ):
+            if system != "printed" and last[1][0] == "Key" and before[-1] == ("Cap", ("Chan", ("Packet", last[1][1]))):
                 before.pop()
             if any(kind != ("Cap", ("Place",)) for kind in before):
                 raise Wrong("VAL COMPOSE CAP")
@@ -87,7 +83,7 @@ def inside(kind: Term, *shape: str) -> Term | None:
     return kind
 
 
-def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[str]:  # noqa: PLR0912, C901
+def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[str]:
     """Every rule that does not apply in a process; nothing if it is well typed."""
     key = "Packet" if system == "printed" else "Key"
 
@@ -172,7 +168,7 @@ def wrong_in(meaning: Meaning, state: State, system: str = "corrected") -> list[
     """Every rule that does not apply in a state: processes and records."""
 
     def gamma(term: Any) -> Gamma:
-        from tests.judge.atomic.meaning import privates  # noqa: PLC0415
+        from tests.judge.atomic.meaning import privates
 
         return meaning.types | {name: meaning.kind_of(name) or UNIT for name in privates(term)}
 
