@@ -1,7 +1,9 @@
 """All states of a network, once: what can become of it, what sticks, which properties break and by which shortest run.
 
-Without ``!`` every run ends, since each step uses something up, and with it the budget ends it.  So a transaction can
-always still be decided (AG EF) exactly if it is decided in every state without steps.
+No state comes twice, since each step writes into a log or uses something up, and ``!`` has a budget.  So where the
+states are finitely many, a transaction can always still be decided (AG EF) exactly if it is decided in every state
+without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the next
+child: there the search is cut, and the answer unknown.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class Store:
         self.item_fresh: list[tuple[str, ...]] = []
         self.entry_fresh: list[tuple[str, ...]] = []
         self._renamed: dict[tuple[str, int, tuple[tuple[str, str], ...]], int] = {}
+        self._looks: dict[tuple[str, int, str], str] = {}
 
     def item(self, item: Item) -> int:
         """Its number."""
@@ -77,14 +78,11 @@ class Store:
         for where, soup in enumerate(soups):
             for i in soup:
                 for name in self.item_fresh[i]:
-                    looks.setdefault(name, []).append(f"{where} {self._look(self.items[i], name)}")
+                    looks.setdefault(name, []).append(f"{where} {self._look('item', i, name)}")
         for where, log in enumerate(logs):
             for row, e in enumerate(log):
                 for name in self.entry_fresh[e]:
-                    entry = self.entries[e]
-                    own = self._look(Item(entry.subject, entry.process), name)
-                    sent = self._look(entry.message, name) if entry.message is not None else ""
-                    looks.setdefault(name, []).append(f"{where}.{row} {own} {sent}")
+                    looks.setdefault(name, []).append(f"{where}.{row} {self._look('entry', e, name)}")
         groups: dict[tuple[str, ...], list[str]] = {}
         for name, seen in looks.items():
             groups.setdefault((str(fresh[name]), *sorted(seen)), []).append(name)
@@ -105,10 +103,18 @@ class Store:
         assert best is not None
         return best
 
-    def _look(self, item: Item, name: str) -> str:
-        swap = {other: "§" if other == name else "°" for other in _fresh(item)}
-        item = _renamed(item, swap)
-        return f"{item.trans} {process_text(item.process)}"  # by canonical names: not as it was written
+    def _look(self, what: str, number: int, name: str) -> str:
+        """How an item or a record looks from one of its private names, by canonical names and not as it was written."""
+        key = what, number, name
+        if key not in self._looks:
+            entry = self.entries[number] if what == "entry" else None
+            parts = [self.items[number]] if entry is None else [Item(entry.subject, entry.process), entry.message]
+            words = []
+            for part in (part for part in parts if part is not None):
+                trans, process = _renamed(part, {other: "§" if other == name else "°" for other in _fresh(part)})
+                words.append(f"{trans} {process_text(process)}")
+            self._looks[key] = " ".join(words)
+        return self._looks[key]
 
     def _item_with(self, i: int, swap: Mapping[str, str]) -> int:
         key = ("item", i, tuple((name, swap[name]) for name in self.item_fresh[i] if swap[name] != name))

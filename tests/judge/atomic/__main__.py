@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from tests.judge.atomic.draw import network
-from tests.judge.atomic.held import all_of, type_differences
+from tests.judge.atomic.draw import confused, network
+from tests.judge.atomic.held import all_of, lemma, type_differences
 from tests.judge.atomic.meaning import EQUIVALENT, VARIANTS
 from tests.judge.atomic.spoil import printed, spoiled
 from tests.judge.atomic.text import network_text
@@ -29,6 +29,8 @@ def judged(seed: int, told: Counter[str]) -> str:
     for other in (spoiled(drawn, chance), spoiled(spoiled(drawn, chance), chance)):
         found += type_differences(other)
         found += type_differences(printed(other), "printed")
+        found += lemma(printed(other), told)
+    found += lemma(printed(confused(seed)), told)
     return f"{network_text(drawn)}\n  " + "\n  ".join(found) if found else ""
 
 

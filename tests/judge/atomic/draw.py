@@ -45,6 +45,7 @@ class Draw:
         self.chance = random.Random(seed)
         self.fresh = 0
         self.room = 2  # for messages inside of others
+        self.packets_as_keys = False
         self.places: list[tuple[str, int]] = [("", -1)]
         for _ in range(self.chance.choice([1, 1, 2, 2, 3])):
             self.places.append((self.chance.choice("ppq"), self.chance.randrange(len(self.places))))
@@ -197,6 +198,7 @@ class Draw:
                 return chance.choice([
                     take("s", ("Packet", UNIT), ("decrypt", out(key), name(x), ("fn", "u", UNIT, go_on()))),
                     take("s", ("Packet", UNIT), go_on(**{x: ("Packet", UNIT)})),
+                    take("s", ("Packet", UNIT), ("decrypt", out(self.opener(x)), name(x), ("fn", "u", UNIT, go_on()))),
                     take("e", ("Key", UNIT),
                          ("decrypt", out(x), ("packet", name(key), UNIT), ("fn", "u", UNIT, go_on()))),
                 ])  # fmt: skip
@@ -208,6 +210,10 @@ class Draw:
             case "private":
                 return take("a", CHAN, par(("send", into(x), UNIT), go_on(**{x: CHAN})))
         return take("c", UNIT, go_on())
+
+    def opener(self, packet: str) -> str:
+        """A key; now and then the packet itself, which as printed has the type of one."""
+        return packet if self.packets_as_keys else "k"
 
     def part(self, here: int) -> Term:
         chance = self.chance
@@ -230,3 +236,10 @@ class Draw:
 def network(seed: int) -> Term:
     """The network of a seed."""
     return Draw(seed).draw()
+
+
+def confused(seed: int) -> Term:
+    """A network in which packets are taken for keys."""
+    draw = Draw(seed)
+    draw.focus, draw.packets_as_keys = "packets", True
+    return draw.draw()

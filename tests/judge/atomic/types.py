@@ -88,13 +88,21 @@ def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[st
     key = "Packet" if system == "printed" else "Key"
 
     def typed(*values: Term) -> list[Term] | None:
-        found = []
+        """Their types, or None; what the first one has to be is asked even if another one has no type."""
+        found: list[Term] = []
         for one in values:
             try:
                 found.append(value(one, gamma, system))
             except Wrong as bad:
                 errors.append(str(bad))
-        return found if len(found) == len(values) else None
+                found.append(("none",))
+        if ("none",) not in found:
+            return found
+        word = process[0] if not is_cont(process[-1]) or process[0] != "send" else "send process"
+        of = "Chan" if word in ("send", "receive", "forward") else key
+        if found[0] != ("none",) and word not in ("let", "app") and inside(found[0], "Cap", of) is None:
+            errors.append(f"PROC {word.upper()}")
+        return None
 
     def cont(f: Term) -> Term:
         if ill_formed(f[2], system) or f[2] == TRANS:
