@@ -249,6 +249,15 @@ def test_random_networks_keep_all(seed: int) -> None:
         assert judge.broken(at, ("A1", "A2", "A3", "C1", "types")) == {}
 
 
+def test_a_network_with_endless_runs_is_unknown_and_not_proved() -> None:
+    """Each child opens the message that its parent gave back by aborting, and makes the next child."""
+    text = NAMES + (
+        "p[ t1{send(in m.in k, (y) child(open(out m.out k, y, abort, 0)))} | t2{open(out m.out k, in d, abort, 0)} ]"
+    )
+    verdict = check.atomic(text, max_states=60, timeout=None)
+    assert verdict.parts["C2"].status == "unknown" and verdict.parts["progress of t1"].refuted
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(30))
 def test_thousands_of_random_networks(block: int) -> None:

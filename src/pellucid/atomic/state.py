@@ -3,7 +3,7 @@
 A state has, for each position, the items that stand there (a sorted multiset) and the log (a sequence), the types of
 private names, and how often ``!`` may still unfold.  Items and records are numbered by a `Store`, so that states are
 small and quick to compare.  Private names are called ``~0``, ``~1`` … in an order that depends on nothing but where
-they stand: states that differ in them only are one.
+they stand: states that differ in them only are one.  Behind a prefix the order of parallel parts is that of the text.
 """
 
 from __future__ import annotations

@@ -69,12 +69,12 @@ class Draw:
         network = self.net(0, at)
         if chance.random() < 0.12:
             network = ("new", "c", CHAN, network)  # hides the other one of this name
-        for n, kind in reversed(KINDS.items()):
-            network = ("new", n, kind, network)
-        for n in ("q", "p"):
-            network = ("new", n, PLACE, network)
-        for n in ("t3", "t2", "t1"):
-            network = ("new", n, TRANS, network)
+        for own, kind in reversed(KINDS.items()):
+            network = ("new", own, kind, network)
+        for own in ("q", "p"):
+            network = ("new", own, PLACE, network)
+        for own in ("t3", "t2", "t1"):
+            network = ("new", own, TRANS, network)
         return network
 
     def net(self, where: int, at: dict[int, list[Term]]) -> Term:

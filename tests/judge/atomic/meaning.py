@@ -213,7 +213,7 @@ class Meaning:
             if best is None or repr(made) < best[0]:
                 best = (repr(made), made)
         assert best is not None
-        return State(*best[1], left)
+        return State(best[1][0], best[1][1], left)
 
     @staticmethod
     def sorted(whole: Any) -> Any:
@@ -324,6 +324,7 @@ class Meaning:
             if sent[0] != "send" or not self.may_take(state.logs[where], taker, sender):
                 continue
             mobile = is_cont(sent[2])
+            then: Term
             match process, sent[1]:
                 case ("receive", ("out", channel), cont, _), ("in", other) if channel == other and not mobile:
                     rule, then = "RECV", ("app", cont, sent[2])

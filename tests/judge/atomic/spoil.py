@@ -61,7 +61,9 @@ def spoiled(network: Term, chance: random.Random) -> Term:
                 changes.append((way, ("let", (*bound, "more"), what, then)))
             case ("tuple", parts) if parts and all(isinstance(part, tuple) and part[0] == "name" for part in parts):
                 changes.append((way, ("tuple", (*parts, ("name", "c")))))
-    return swapped(network, *chance.choice(changes))
+    way, new = chance.choice(changes)
+    made: Term = swapped(network, way, new)
+    return made
 
 
 def printed(term: Any) -> Any:
