@@ -249,6 +249,16 @@ def test_random_networks_keep_all(seed: int) -> None:
         assert judge.broken(at, ("A1", "A2", "A3", "C1", "types")) == {}
 
 
+def test_whoever_a_cascade_might_still_reach_is_unknown() -> None:
+    """Nothing is left of t2, but one more unfolding aborts t1, of which it took a message, and then it."""
+    text = NAMES + "p[ t1{send(in c, <>) | !abort} | t2{receive(out c, (x) 0, abort)} ]"
+    status = [
+        check.atomic(text, about="progress", rules=rules, unfold=unfold).parts["progress of t2"].status
+        for rules, unfold in (("cascade", 0), ("cascade", 1), ("corrected", 0))
+    ]
+    assert status == ["unknown", "proved", "refuted"]
+
+
 def test_a_network_with_endless_runs_is_unknown_and_not_proved() -> None:
     """Each child opens the message that its parent gave back by aborting, and makes the next child."""
     text = NAMES + (

@@ -156,6 +156,9 @@ class Draw:
     # -- what processes do
 
     def end(self) -> Term:
+        if self.focus == "children" and self.room and self.chance.random() < 0.3:
+            self.room -= 1
+            return par(("child", self.chance.choice([self.end(), self.receive(1, 0, {})])), self.end())
         return self.chance.choice([COMMIT, COMMIT, ABORT, NIL, par(COMMIT, ABORT)])
 
     def then(self, here: int, depth: int, known: dict[str, Term]) -> Term:
