@@ -71,6 +71,7 @@ SLOW = tuple(
         "failures/model": "explain tasks",
         "graph": "keys",
         "judge": "verdicts",
+        "judge/atomic": "",
         "judge/capacity": "",
         "judge/rich": "",
         "model": "counterexample",

@@ -118,10 +118,12 @@ def test_lemma_1_as_printed() -> None:
          "t2", "t2 is ready, and in a cycle with t1, which never commits"),
         ("p[ t2{receive(out c, (x) commit, 0)} ]", "t2",
          "a time-out of t2 ends in 0: nothing is left of it that would commit or abort"),
+        ("p[ t2{receive(out c, (x) commit, send(in d, <>))} ]", "t2",
+         "nothing is left of t2 that would commit or abort"),
         ("t2{commit}", "t2", "t2 runs outside every place, where there is no log: nothing is decided there"),
         ("p[ t2{send(in c, <>)} ]", "t2", "nothing is left of t2 that would commit or abort"),
         ("p[ t2{receive(in c, (x) commit, abort)} ]", "t2",
-         "t2 has receive(in c, (x'1: <>) commit, abort) left, and nothing more can happen to it"),
+         "t2 has receive(in c, (x: <>) commit, abort) left, and nothing more can happen to it"),
         ("p[ t1{child(commit) | abort} ]", "children",
          "~0 is a child of t1, which aborted: it can never commit, and does not abort"),
     ],
@@ -224,9 +226,9 @@ def test_the_relay_needs_no_key_and_the_opened_process_runs_in_the_openers_trans
     for at in explore(machine, ()).search.parents:
         for soup in at.soups:
             for i in soup:
-                item = machine.store.items[i]
+                item = machine.store.said(at, machine.store.items[i])
                 assert item.trans in ("sender", "opener")
-                if str(item) == "opener{send(in ~0, <>)}":
+                if str(item) == "opener{send(in private, <>)}":
                     return
     raise AssertionError("it was never opened")
 
@@ -245,6 +247,25 @@ def test_random_networks_keep_all(seed: int) -> None:
     judge = Judge(chance.machine)
     for at in chance.states():
         assert judge.broken(at, ("A1", "A2", "A3", "C1", "types")) == {}
+
+
+def test_whoever_a_cascade_might_still_reach_is_unknown() -> None:
+    """Nothing is left of t2, but one more unfolding aborts t1, of which it took a message, and then it."""
+    text = NAMES + "p[ t1{send(in c, <>) | !abort} | t2{receive(out c, (x) 0, abort)} ]"
+    status = [
+        check.atomic(text, about="progress", rules=rules, unfold=unfold).parts["progress of t2"].status
+        for rules, unfold in (("cascade", 0), ("cascade", 1), ("corrected", 0))
+    ]
+    assert status == ["unknown", "proved", "refuted"]
+
+
+def test_a_network_with_endless_runs_is_unknown_and_not_proved() -> None:
+    """Each child opens the message that its parent gave back by aborting, and makes the next child."""
+    text = NAMES + (
+        "p[ t1{send(in m.in k, (y) child(open(out m.out k, y, abort, 0)))} | t2{open(out m.out k, in d, abort, 0)} ]"
+    )
+    verdict = check.atomic(text, max_states=60, timeout=None)
+    assert verdict.parts["C2"].status == "unknown" and verdict.parts["progress of t1"].refuted
 
 
 @pytest.mark.long

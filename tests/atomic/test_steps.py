@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.atomic import Atomic, explore, network_text, parse
+from pellucid.atomic.sticking import why_stuck
 from pellucid.errors import DataError, UsageError
 from pellucid.model import follow
 
@@ -28,21 +29,22 @@ def labels(text: str, *way: str, **options: object) -> list[str]:
     return [str(step) for step, _ in net.steps(at)]
 
 
-def after(text: str, *way: str, **options: object) -> str:
+def after(text: str, *way: str, whole: bool = False, **options: object) -> str:
     """The state after a way, as text without declarations."""
     net = machine(text, **options)
     at = net.start()
     for words in way:
         at = next(then for step, then in net.steps(at) if str(step) == words)
-    return network_text(net.store.network(at)).rpartition("-> ()]. ")[2]
+    text = network_text(net.store.network(at))
+    return text if whole else text.rpartition("-> ()]. ")[2]
 
 
 # rule, a network with the step, the step, what becomes of it; a network without such a step
 RULES = [
     ("RED REPLICATE", "t{!commit}", "REPLICATE t", "t{!commit} | t{commit}", "t{commit}"),
-    ("RED CRYPT", "t{crypt(in k, <>, (x) send(in s, x))}", "CRYPT t", "t{((x'1: Packet[<>]) send(in s, x'1))(k[<>])}",
+    ("RED CRYPT", "t{crypt(in k, <>, (x) send(in s, x))}", "CRYPT t", "t{((x: Packet[<>]) send(in s, x))(k[<>])}",
      "t{crypt(out k, <>, (x) 0)}"),
-    ("RED DECRYPT", "t{decrypt(out k, k[<>], (x) commit)}", "DECRYPT t", "t{((x'1: <>) commit)(<>)}",
+    ("RED DECRYPT", "t{decrypt(out k, k[<>], (x) commit)}", "DECRYPT t", "t{((x: <>) commit)(<>)}",
      "t{decrypt(out k, l[<>], (x) commit)}"),
     ("RED LET", "t{let <x, y> = <c, <>> in send(in x, y)}", "LET t", "t{send(in c, <>)}",
      "t{receive(out c, (z) let <> = z in 0, 0)}"),
@@ -54,21 +56,21 @@ RULES = [
     ("RED OUT PLACE", "p[ t{send(out p.in c, <>)} ]", "OUT t p", "p[ 0 ] | t{send(in c, <>)}",
      "p[ q[ t{send(out p.in c, <>)} ] ]"),
     ("RED IN PLACE (ATF_M)", "t{send(in p.in m.in j, (y) 0)} | p[ 0 ]", "IN t p",
-     "p[ t{send(in m.in j, (x'1: Cap[Chan[<>]]) 0)} ]", "t{send(in q.in m.in j, (y) 0)} | p[ 0 ]"),
+     "p[ t{send(in m.in j, (y: Cap[Chan[<>]]) 0)} ]", "t{send(in q.in m.in j, (y) 0)} | p[ 0 ]"),
     ("RED OUT PLACE (ATF_M)", "p[ t{send(out p.in m.in j, (y) 0)} ]", "OUT t p",
-     "p[ 0 ] | t{send(in m.in j, (x'1: Cap[Chan[<>]]) 0)}", "p[ t{send(out q.in m.in j, (y) 0)} ]"),
+     "p[ 0 ] | t{send(in m.in j, (y: Cap[Chan[<>]]) 0)}", "p[ t{send(out q.in m.in j, (y) 0)} ]"),
     ("RED RECV", "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)} ]", "RECV t from u c",
-     "p[ t{receive(out c, (x'1: <>) commit, 0)} | u{send(in c, <>)}, t{((x'1: <>) commit)(<>)} ]",
+     "p[ t{receive(out c, (x: <>) commit, 0)} | u{send(in c, <>)}, t{((x: <>) commit)(<>)} ]",
      "p[ t{receive(out c, (x) commit, 0)} | u{send(in d, <>)} ]"),
     ("RED FORWARD", f"p[ t{{forward(out m, out p.in w, commit, abort)}} | {MOBILE} ]", "FORWARD t from u m",
-     "p[ t{forward(out m, out p.in w, commit, abort)} | u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))}, "
-     "t{commit} | t{send(out p.in w.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))} ]",
+     "p[ t{forward(out m, out p.in w, commit, abort)} | u{send(in m.in j, (y: Cap[Chan[<>]]) send(y, <>))}, "
+     "t{commit} | t{send(out p.in w.in j, (y: Cap[Chan[<>]]) send(y, <>))} ]",
      f"p[ t{{forward(out w, out p.in w, commit, abort)}} | {MOBILE} ]"),
     ("RED FORWARD TIMEOUT", "p[ t{forward(out m, in w, commit, abort)} ]", "FORWARD TIMEOUT t", "p[ t{abort} ]",
      "p[ t{forward(in m, in w, commit, abort)} ]"),
     ("RED OPEN", f"p[ t{{open(out m.out j, in d, commit, 0)}} | {MOBILE} ]", "OPEN t from u m",
-     "p[ t{open(out m.out j, in d, commit, 0)} | u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))}, "
-     "t{((x'1: Cap[Chan[<>]]) send(x'1, <>))(in d)} | t{commit} ]",
+     "p[ t{open(out m.out j, in d, commit, 0)} | u{send(in m.in j, (y: Cap[Chan[<>]]) send(y, <>))}, "
+     "t{((y: Cap[Chan[<>]]) send(y, <>))(in d)} | t{commit} ]",
      f"p[ t{{open(out m.out i, in d, commit, 0)}} | {MOBILE} ]"),
     ("RED OPEN TIMEOUT", "p[ t{open(out m.out j, in d, commit, 0)} ]", "OPEN TIMEOUT t", "p[ 0 ]",
      "p[ t{open(in m.out j, in d, commit, 0)} ]"),
@@ -141,9 +143,7 @@ def test_its_own_message_is_not_given_back_to_a_dead_one() -> None:
 
 def test_mobile_messages_are_given_back_too() -> None:
     text = f"p[ t{{open(out m.out j, in d, abort, 0)}} | {MOBILE} ]"
-    assert after(text, "OPEN t from u m", "ABORT t").endswith(
-        "u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))} ]"
-    )
+    assert after(text, "OPEN t from u m", "ABORT t").endswith("u{send(in m.in j, (y: Cap[Chan[<>]]) send(y, <>))} ]")
     lost = after(text, "OPEN t from u m", "ABORT t", rules="no_log_predicate_for_forward_open")
     assert lost.endswith("t{abort}, 0 ]")
 
@@ -204,8 +204,7 @@ def test_binders_scopes_and_order_do_not_count() -> None:
     texts = []
     for text in (one, two):
         net = machine(text)
-        shown = net.store.network(net.start())
-        texts.append(sorted(network_text(shown).partition("p[ ")[2].rstrip(" ]").split(" | ")))
+        texts.append(sorted(str(net.store.items[i]) for soup in net.start().soups for i in soup))
     assert texts[0] == texts[1]
 
 
@@ -239,9 +238,77 @@ def test_a_log_with_something_else_in_it() -> None:
 def test_names_that_look_canonical_are_not_taken_for_others() -> None:
     odd = "t{receive(out a, (x'1) receive(out c, (y) send(in x'1, y), 0), 0)}"
     plain = "t{receive(out a, (z) receive(out c, (y) send(in z, y), 0), 0)}"
-    assert after(f"p[ {odd} ]") == after(f"p[ {plain} ]")
-    assert "(x'2: Chan[<>]) receive(out c, (x'1: <>) send(in x'2, x'1)" in after(f"p[ {odd} ]")
+    assert machine(f"p[ {odd} ]").store.start(0) == machine(f"p[ {plain} ]").store.start(0)
+    assert machine(f"p[ {odd} ]").layout.items == machine(f"p[ {plain} ]").layout.items
+    assert "(x_1: Chan[<>]) receive(out c, (y: <>) send(in x_1, y)" in after(f"p[ {odd} ]")
     with pytest.raises(DataError, match="NET NEW: new x'1: expected a name without '"):
         Atomic(parse("new x'1: Place. 0"))
     shadows = "t{receive(out c, (y) receive(out a, (y) send(in y, <>), 0), 0)}"
-    assert "(x'2: <>) receive(out a, (x'1: Chan[<>]) send(in x'1, <>)" in after(f"p[ {shadows} ]")
+    assert shadows.replace("(y)", "(y: <>)", 1).replace("(y)", "(y: Chan[<>])") in after(f"p[ {shadows} ]")
+
+
+@pytest.mark.parametrize(
+    ("text", "way", "shown"),
+    [
+        ("p[ t{receive(out a, (reply) send(in reply, <>), 0)} ]", [],
+         "p[ t{receive(out a, (reply: Chan[<>]) send(in reply, <>), 0)} ]"),
+        # what comes is called like a variable of the inside, which then gets a number
+        ("p[ u{new x: Chan[<>]. send(in a, x)} | t{receive(out a, (y) receive(out c, (x) send(in y, x), 0), 0)} ]",
+         ["RECV t from u a", "APP t"], "t{receive(out c, (x_2: <>) send(in x, x_2), 0)} ]"),
+        ("p[ t{receive(out a, (c) send(in c, <>) | receive(out a, (c) send(in c, <>), 0), 0)} ]", [],
+         "(c: Chan[<>]) send(in c, <>) | receive(out a, (c: Chan[<>]) send(in c, <>), 0), 0)} ]"),
+        # a private name is called as in the text, unless there are two of that name, or a declared one
+        ("p[ t{new z: Chan[<>]. send(in a, z)} ]", [], "new z: Chan[<>]. p[ t{send(in a, z)} ]"),
+        ("p[ t{new z: Chan[<>]. send(in a, z)} | u{new z: Chan[<>]. send(in a, z)} ]", [],
+         "p[ t{send(in a, ~0)} | u{send(in a, ~1)} ]"),
+        ("p[ t{new c: Chan[<>]. send(in a, c)} ]", [], "p[ t{send(in a, ~0)} ]"),
+        ("p[ t{let <v, w> = <c, <>> in receive(out a, (v) send(in v, w), 0)} ]", [],
+         "p[ t{let <v, w> = <c, <>> in receive(out a, (v: Chan[<>]) send(in v, w), 0)} ]"),
+        ("p[ t{!(new own: Chan[<>]. send(in a, own))} ]", [], "p[ t{!(new own: Chan[<>]. send(in a, own))} ]"),
+    ],
+)  # fmt: skip
+def test_states_are_shown_with_the_names_of_the_text(text: str, way: list[str], shown: str) -> None:
+    assert shown in (said := after(text, *way, whole=True)) or shown in said.rpartition("-> ()]. ")[2]
+
+
+def test_steps_over_private_channels_are_shown_with_the_names_of_the_text() -> None:
+    text = "p[ t{new z: Chan[<>]. (send(in z, <>) | receive(out z, (x) commit, 0))} ]"
+    assert "RECV t from t z" in labels(text)
+    net = machine(text)
+    assert "t:z" in str(net.see(net.start()))
+    step, then = next((step, then) for step, then in net.steps(net.start()) if str(step) == "RECV t from t z")
+    assert step.about == "~0" and follow(net, [step])[-1] == then
+
+
+def test_private_names_of_a_text_are_not_taken_for_each_other() -> None:
+    """A state as text may have any number of them, in any scope, beside those that processes make."""
+    alone = {((("t",), ()))}
+    for text in (
+        "p[ (new ~0: Chan[<>]. t{send(in ~0, <>) | commit}) | (new ~0: Chan[<>]. u{receive(out ~0, (x) commit, 0)}) ]",
+        "p[ t{new z: Chan[<>]. send(in z, <>) | commit} | (new ~0: Chan[<>]. u{receive(out ~0, (x) commit, 0)}) ]",
+    ):
+        assert set(explore(machine(text)).final) == alone, text
+
+
+def test_a_child_of_a_text_is_undone_like_others() -> None:
+    found = explore(machine("new ~0: Trans. p[ ~0{0} | t{child(commit)}, ~0{commit} | t{abort} ]"))
+    assert not found.broken and [*found.sticks] == ["child_0"]
+
+
+def test_who_stands_in_a_log_only_is_a_transaction_too() -> None:
+    text = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)}, u{abort} ]"
+    assert [*explore(machine(text)).sticks] == ["t"]
+    assert set(explore(machine(text, rules="crash")).final) == {((), ("t", "u"))}
+    sent = explore(machine("p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)}, t{commit} ]"))
+    assert sorted(sent.sticks) == ["t", "u"]
+    words = why_stuck(sent.machine, sent.sticks["u"], "u", ())
+    assert words == "nothing is left of u that would commit or abort"
+
+
+def test_a_log_is_at_the_place_of_its_transaction() -> None:
+    took = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)}, 0 ]"
+    with pytest.raises(DataError, match=r"one place per transaction: t is in the log of p and has processes at q"):
+        machine(f"{took} | q[ t{{commit}} ]")
+    with pytest.raises(DataError, match="one place per transaction: t is in the logs of p and of q"):
+        machine(f"{took} | q[ t{{commit}}, 0 ]")
+    machine(f"{took} | q[ u{{commit}} ]")

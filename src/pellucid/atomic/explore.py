@@ -1,7 +1,9 @@
 """All states of a network, once: what can become of it, what sticks, which properties break and by which shortest run.
 
-Without ``!`` every run ends, since each step uses something up, and with it the budget ends it.  So a transaction can
-always still be decided (AG EF) exactly if it is decided in every state without steps.
+No state comes twice, since each step writes into a log or uses something up, and ``!`` has a budget.  So where the
+states are finitely many, a transaction can always still be decided (AG EF) exactly if it is decided in every state
+without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the next
+child: there the search is cut, and the answer unknown.
 """
 
 from __future__ import annotations
@@ -61,14 +63,21 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
                 found.final.setdefault(outcome, at)
                 for t in (*machine.transactions, *machine.children(at)):
                     if t not in view.committed and t not in view.aborted:
-                        for_sure = not held or not any(machine.store.items[i].trans == t for s_ in at.soups for i in s_)
-                        (found.sticks if for_sure else found.maybe).setdefault(t if t[0] != "~" else "child", at)
+                        sure = not held or not _might(machine, at, t)
+                        (found.sticks if sure else found.maybe).setdefault(t if t[0] != "~" else "child", at)
             open_questions = tuple(name for name in properties if name not in found.broken)
             for name, why in judge.broken(at, open_questions).items():
                 found.broken[name] = at, why
     except CutShort as cut:
         found.cut = str(cut)
     return found
+
+
+def _might(machine: Atomic, at: State, t: str) -> bool:
+    """Whether more unfoldings of others might still decide it: something is left of it, or it goes where others go."""
+    if machine.rules.cascade and any(v == t for _, v in machine.view(at).depends):
+        return True
+    return any(machine.store.items[i].trans == t for soup in at.soups for i in soup)
 
 
 def _waits(machine: Atomic, at: State) -> bool:

@@ -8,7 +8,8 @@ can stand outside it: this is scope extrusion, done once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from pellucid.atomic import syntax as s
@@ -102,14 +103,16 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
             for part in parts:
                 _network(layout, part, here, renamed)
         case s.New(name, kind, body):
-            if name.startswith("~"):  # a state that was printed: this name is one that a process made
-                layout.fresh[name] = kind
-                _network(layout, body, here, {**renamed, name: name})
+            if name.startswith("~") and not isinstance(kind, s.TransType):
+                own = _number(layout.fresh)  # a state that was printed: this name is one that a process made
+                layout.fresh[own] = kind
+                _network(layout, body, here, {**renamed, name: own})
                 return
-            own, count = name, 1
+            base = name.replace("~", "child_")  # who was made before the start is known by name from now on
+            own, number = base, 1
             while own in layout.gamma:
-                count += 1
-                own = f"{name}_{count}"
+                number += 1
+                own = f"{base}_{number}"
             layout.gamma[own] = kind
             _network(layout, body, here, {**renamed, name: own})
         case s.Empty():
@@ -127,25 +130,29 @@ def opened(fresh: dict[str, s.Type], trans: str, process: s.Process) -> list[Ite
         case s.Par(parts):
             return [item for part in parts for item in opened(fresh, trans, part)]
         case s.NewIn(name, kind, body):
-            number = 0
-            while f"~{number}" in fresh:
-                number += 1
             if name not in free(body):
                 return opened(fresh, trans, body)
-            fresh[f"~{number}"] = kind
-            return opened(fresh, trans, put(body, {name: s.Param(f"~{number}")}))
+            own = _number(fresh)
+            assert not isinstance(kind, (s.CapType, s.TupleType, s.ContType, s.TypeName, s.TransType))
+            fresh[own] = replace(kind, said=process.said or name)
+            return opened(fresh, trans, put(body, {name: s.Param(own)}))
         case s.Stop():
             return []
         case _:
             return [Item(trans, process)]
 
 
+def _number(fresh: Mapping[str, s.Type]) -> str:
+    """A private name that is not taken."""
+    return next(name for n in count() if (name := f"~{n}") not in fresh)
+
+
 def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
     match n:
-        case s.Running(trans, s.Commit()):
-            return Entry("COMMIT", renamed.get(trans, trans), s.Commit())
-        case s.Running(trans, s.Abort()):
-            return Entry("ABORT", renamed.get(trans, trans), s.Abort())
+        case s.Running(trans, s.Commit() as process):
+            return Entry("COMMIT", renamed.get(trans, trans), process)
+        case s.Running(trans, s.Abort() as process):
+            return Entry("ABORT", renamed.get(trans, trans), process)
         case s.Wire((s.Running(t, taker), s.Running(u, message))):
             kind = {s.Receive: "RECV", s.Forward: "FORWARD", s.Open: "OPEN"}.get(type(taker), "")
             if isinstance(taker, s.Stop) and isinstance(message, s.Child):
@@ -166,27 +173,40 @@ def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
 
 
 def homes(layout: Layout) -> dict[str, int]:
-    """The place of each transaction; none for those that have only messages at several places.  One transaction at two
-    places is refused; messages on their way are exempt."""
+    """The place of each transaction, where it runs or its log has it; none for those that have only messages at several
+    places.  One transaction at two places is refused; messages on their way are exempt."""
     found: dict[str, int] = {}
     sends: dict[str, set[int]] = {}
+    for where, log in enumerate(layout.logs):
+        for entry in log:
+            if found.setdefault(entry.subject, where) != where:
+                one, two = layout.labels[found[entry.subject]], layout.labels[where]
+                raise DataError(
+                    f"{_line(entry.process)}one place per transaction: {entry.subject} is in the logs of {one} and of "
+                    f"{two}: what it did is in the log of the place at which it runs"
+                )
+    logged = {*found}
     for where, item in layout.items:
         if isinstance(item.process, s.Send):
             sends.setdefault(item.trans, set()).add(where)
             continue
         before = found.setdefault(item.trans, where)
         if before != where:
-            at = item.process.at
-            line = f"line {at[0]}, column {at[1]}: " if at else ""
             one, two = layout.labels[before], layout.labels[where]
+            what = "is in the log of" if item.trans in logged else "has processes at"
+            also = "and has processes" if item.trans in logged else "and"
             raise DataError(
-                f"{line}one place per transaction: {item.trans} has processes at {one} and at {two}: give each place "
-                "a transaction of its own (they can commit together), or send a message"
+                f"{_line(item.process)}one place per transaction: {item.trans} {what} {one} {also} at {two}: give each "
+                "place a transaction of its own (they can commit together), or send a message"
             )
     for trans, places in sends.items():
         if trans not in found and len(places) == 1:
             found[trans] = places.copy().pop()
     return found
+
+
+def _line(process: s.Process) -> str:
+    return f"line {process.at[0]}, column {process.at[1]}: " if process.at else ""
 
 
 def nowhere(layout: Layout) -> list[str]:

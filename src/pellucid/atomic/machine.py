@@ -21,6 +21,18 @@ from pellucid.atomic.typing import System, typecheck
 from pellucid.errors import UsageError
 
 
+class Called(str):
+    """A private name of a state, with what the text calls it: it counts as the first, and is shown as the other."""
+
+    said: str
+
+    def __new__(cls, name: str, said: str) -> Called:
+        """Both names."""
+        made = super().__new__(cls, name)
+        made.said = said
+        return made
+
+
 class Step(NamedTuple):
     """A step: its rule, the transactions that take it, from whom, over which channel or place; ``pick`` tells apart
     steps that read alike."""
@@ -33,7 +45,8 @@ class Step(NamedTuple):
     pick: int = 0
 
     def __str__(self) -> str:
-        words = [self.rule, *self.who, *(["from", self.source] if self.source else []), self.about]
+        about = self.about.said if isinstance(self.about, Called) else self.about
+        words = [self.rule, *self.who, *(["from", self.source] if self.source else []), about]
         return " ".join(word for word in words if word)
 
 
@@ -87,7 +100,10 @@ class Atomic:
         tops = {self.layout.names[place] for place in self.inside[0]}
         left = any(f"out {name}" in network_text(self.network) for name in tops)
         self.outside = left or any(not where for where, _ in self.layout.items)  # whether anything can stand there
-        self.transactions = tuple(dict.fromkeys(item.trans for _, item in self.layout.items))
+        everyone = [item.trans for _, item in self.layout.items]
+        for entry in (entry for log in self.layout.logs for entry in log):
+            everyone += [entry.subject] if entry.message is None else [entry.subject, entry.message.trans]
+        self.transactions = tuple(dict.fromkeys(everyone))
         self._views: dict[tuple[tuple[int, ...], ...], View] = {}
 
     # ---------------------------------------------------------------- a machine
@@ -125,7 +141,7 @@ class Atomic:
         for place, label in enumerate(self.layout.labels):
             if not place and not self.outside:
                 continue
-            sent = [self.store.items[i] for i in at.soups[place] if self._is(i, s.Send)]
+            sent = [self.store.said(at, self.store.items[i]) for i in at.soups[place] if self._is(i, s.Send)]
             out[f"at {label}"] = " ".join(f"{m.trans}:{_channel(m.process)}" for m in sent)
         return out  # type: ignore[return-value]
 
@@ -272,6 +288,12 @@ class Atomic:
             or (rules.sender_not_aborted and ("ABORT", sender) in decided)
         )
 
+    def _name(self, at: State, capability: s.Value) -> str:
+        assert isinstance(capability, (s.In, s.Out))
+        name = capability.of.name if isinstance(capability.of, s.Param) else "?"
+        said = self.store.called(at).get(name) if name.startswith("~") else None
+        return name if said is None else Called(name, said)
+
     def red_recv(self, at: State, place: int, i: int, messages: list[int]) -> Iterator[tuple[Step, State]]:
         """RED RECV and RED TIMEOUT."""
         t, p = self.store.items[i]
@@ -287,7 +309,7 @@ class Atomic:
             then = self._then(
                 at, place, (i, m), [Item(t, s.Continue(p.then, q.what))], log=Entry("RECV", t, p, sent)
             )  # fmt: skip
-            yield Step("RECV", (t,), sent.trans, _name(p.source), place), then
+            yield Step("RECV", (t,), sent.trans, self._name(at, p.source), place), then
         yield Step("RECV TIMEOUT", (t,), place=place), self._becomes(at, place, i, p.otherwise)
 
     def red_forward(self, at: State, place: int, i: int, messages: list[int]) -> Iterator[tuple[Step, State]]:
@@ -306,7 +328,7 @@ class Atomic:
             on = Item(t, s.Send(path_of((p.to, parts[1])), sent.process.what))
             come = [*opened(fresh, t, p.then), on]
             then = self._then(at, place, (i, m), come, fresh=fresh, log=Entry("FORWARD", t, p, sent))
-            yield Step("FORWARD", (t,), sent.trans, _name(p.source), place), then
+            yield Step("FORWARD", (t,), sent.trans, self._name(at, p.source), place), then
         yield Step("FORWARD TIMEOUT", (t,), place=place), self._becomes(at, place, i, p.otherwise)
 
     def red_open(self, at: State, place: int, i: int, messages: list[int]) -> Iterator[tuple[Step, State]]:
@@ -326,7 +348,7 @@ class Atomic:
             fresh = self._fresh(at)
             come = [Item(t, s.Continue(sent.process.what, p.give)), *opened(fresh, t, p.then)]
             then = self._then(at, place, (i, m), come, fresh=fresh, log=Entry("OPEN", t, p, sent))
-            yield Step("OPEN", (t,), sent.trans, _name(wanted[0]), place), then
+            yield Step("OPEN", (t,), sent.trans, self._name(at, wanted[0]), place), then
         yield Step("OPEN TIMEOUT", (t,), place=place), self._becomes(at, place, i, p.otherwise)
 
     # ---------------------------------------------------------------- 7: children
@@ -458,11 +480,6 @@ class Atomic:
         """RED CRASH, an extension: any undecided t may abort."""
         for t, place in self.undecided(at):
             yield Step("CRASH", (t,), place=place), self.aborted(at, place, t)
-
-
-def _name(capability: s.Value) -> str:
-    assert isinstance(capability, (s.In, s.Out))
-    return capability.of.name if isinstance(capability.of, s.Param) else "?"
 
 
 def _mobile(p: s.Process) -> tuple[s.Value, s.Value] | None:

@@ -7,6 +7,7 @@ bound variables only are equal, and a closed value can be put in without a clash
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from pellucid.atomic import syntax as s
@@ -105,16 +106,16 @@ def put(p: s.Process, swap: Swap) -> s.Process:
         return p
     match p:
         case s.Let(names, value, body):
-            return s.Let(names, value_with(value, swap), put(body, _without(swap, *names)), p.at)
+            return s.Let(names, value_with(value, swap), put(body, _without(swap, *names)), p.at, p.said)
         case s.NewIn(name, kind, body):
-            return s.NewIn(name, kind, put(body, _without(swap, name)), p.at)
+            return s.NewIn(name, kind, put(body, _without(swap, name)), p.at, p.said)
         case _:
             return rebuild(p, lambda v: value_with(v, swap), lambda f: put_cont(f, swap), lambda q: put(q, swap))
 
 
 def put_cont(f: s.Cont, swap: Swap) -> s.Cont:
     """The same in a continuation."""
-    return s.Cont(f.name, f.type, put(f.body, _without(swap, f.name)), f.at)
+    return s.Cont(f.name, f.type, put(f.body, _without(swap, f.name)), f.at, f.said)
 
 
 def _without(swap: Swap, *names: str) -> Swap:
@@ -195,10 +196,10 @@ def by_height(p: s.Process) -> s.Process:
     match p:
         case s.Let(names, value, body):
             new = tuple(f"x'{height(body) + 1}'{i}" for i in range(len(names)))
-            return s.Let(new, value, _bound(body, names, new), p.at)
+            return s.Let(new, value, _bound(body, names, new), p.at, p.said or names)
         case s.NewIn(name, kind, body):
             new = (f"n'{height(body) + 1}",)
-            return s.NewIn(new[0], kind, _bound(body, (name,), new), p.at)
+            return s.NewIn(new[0], kind, _bound(body, (name,), new), p.at, p.said or name)
         case _:
             return rebuild(p, lambda v: v, cont_by_height, by_height)
 
@@ -206,7 +207,7 @@ def by_height(p: s.Process) -> s.Process:
 def cont_by_height(f: s.Cont) -> s.Cont:
     """A continuation with canonical names for what it binds."""
     name = f"x'{height(f.body) + 1}"
-    return s.Cont(name, f.type, _bound(f.body, (f.name,), (name,)), f.at)
+    return s.Cont(name, f.type, _bound(f.body, (f.name,), (name,)), f.at, f.said or f.name)
 
 
 def _bound(body: s.Process, names: tuple[str, ...], new: tuple[str, ...]) -> s.Process:
@@ -215,3 +216,44 @@ def _bound(body: s.Process, names: tuple[str, ...], new: tuple[str, ...]) -> s.P
     between = [f"\0{height(body)}.{i}" for i in range(len(names))]
     apart = put(body, {old: s.Param(name) for old, name in zip(names, between, strict=True)})
     return put(by_height(apart), {old: s.Param(name) for old, name in zip(between, new, strict=True)})
+
+
+# ---------------------------------------------------------------- binders as they were written
+
+
+def spoken(p: s.Process) -> s.Process:
+    """The process with the names of the text for what it binds, from outside in; where such a name would be taken for
+    another one that stands there, it gets a number.
+
+    >>> from pellucid.atomic.reading import parse
+    >>> spoken(by_height(parse("t{receive(out c, (paid: <>) send(in c, paid), 0)}").process)).then.name
+    'paid'
+    """
+    match p:
+        case s.Let(names, value, body, at, said):
+            new: list[str] = []
+            for own, name in zip(names, said or names, strict=True):
+                new.append(_apart(name, {*free(body)} - {own} | {*new}))
+            swap = {old: s.Param(name) for old, name in zip(names, new, strict=True)}
+            return s.Let(tuple(new), value, spoken(put(body, swap)), at)
+        case s.NewIn(name, kind, body, at, said):
+            own = _apart(said or name, {*free(body)} - {name})
+            return s.NewIn(own, kind, spoken(put(body, {name: s.Param(own)})), at)
+        case _:
+            return rebuild(p, lambda v: v, spoken_cont, spoken)
+
+
+def spoken_cont(f: s.Cont) -> s.Cont:
+    """A continuation with the names of the text."""
+    own = _apart(f.said or f.name, {*free(f.body)} - {f.name})
+    return s.Cont(own, f.type, spoken(put(f.body, {f.name: s.Param(own)})), f.at)
+
+
+def _apart(name: str, taken: set[str]) -> str:
+    if re.match(r"[nx]'\d", name):  # looks canonical: others inside may be called so until their turn comes
+        name = name.replace("'", "_")
+    own, count = name, 1
+    while own in taken:
+        count += 1
+        own = f"{name}_{count}"
+    return own

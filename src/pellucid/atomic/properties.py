@@ -9,7 +9,8 @@ they sound right: the corrected rules break them, too.
 
 from __future__ import annotations
 
-from pellucid.atomic.layout import TAKES
+from pellucid.atomic import syntax as s
+from pellucid.atomic.layout import TAKES, Item
 from pellucid.atomic.machine import Atomic
 from pellucid.atomic.state import State
 from pellucid.atomic.typing import Checker, IllTyped
@@ -127,20 +128,30 @@ class Judge:
 
     def _types(self, at: State) -> str:
         store = self.machine.store
-        gamma: dict[str, object] | None = None
+        gamma: dict[str, s.Type] | None = None
         for soup in at.soups:
             for i in soup:
                 key = i, tuple(at.fresh[int(name[1:])] for name in store.item_fresh[i])
                 if key not in self._typed:
                     gamma = gamma or dict(store.gamma(at))
-                    try:
-                        self.checker.process(store.items[i].process, gamma)  # type: ignore[arg-type]
-                        self._typed[key] = ""
-                    except IllTyped as wrong:
-                        text = str(wrong).partition("\n")[0]
-                        self._typed[key] = f"{store.items[i]} has no type any more: {text}"
+                    self._typed[key] = self._no_type(at, store.items[i], gamma)
                 if self._typed[key]:
                     return self._typed[key]
+        return ""
+
+    def _no_type(self, at: State, item: Item, gamma: dict[str, s.Type]) -> str:
+        """Why an item has no type, with the names of the text; nothing if it has one."""
+        try:
+            self.checker.process(item.process, gamma)
+        except IllTyped as wrong:
+            store = self.machine.store
+            said, names = store.said(at, item), {name: gamma[own] for own, name in store.called(at).items()}
+            why = wrong
+            try:
+                self.checker.process(said.process, {**gamma, **names})
+            except IllTyped as as_written:
+                why = as_written
+            return f"{said} has no type any more: {str(why).splitlines()[0]}"
         return ""
 
 

@@ -3,7 +3,7 @@
 A state has, for each position, the items that stand there (a sorted multiset) and the log (a sequence), the types of
 private names, and how often ``!`` may still unfold.  Items and records are numbered by a `Store`, so that states are
 small and quick to compare.  Private names are called ``~0``, ``~1`` … in an order that depends on nothing but where
-they stand: states that differ in them only are one.
+they stand: states that differ in them only are one.  Behind a prefix the order of parallel parts is that of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Entry, Item, Layout
-from pellucid.atomic.names import free, put
+from pellucid.atomic.names import free, put, spoken
+from pellucid.atomic.printing import process_text
 from pellucid.model import CutShort
 
 ALIKE = 5040  # orders of private names that look alike which are tried
@@ -42,6 +43,7 @@ class Store:
         self.item_fresh: list[tuple[str, ...]] = []
         self.entry_fresh: list[tuple[str, ...]] = []
         self._renamed: dict[tuple[str, int, tuple[tuple[str, str], ...]], int] = {}
+        self._looks: dict[tuple[str, int, str], str] = {}
 
     def item(self, item: Item) -> int:
         """Its number."""
@@ -76,14 +78,11 @@ class Store:
         for where, soup in enumerate(soups):
             for i in soup:
                 for name in self.item_fresh[i]:
-                    looks.setdefault(name, []).append(f"{where} {self._look(self.items[i], name)}")
+                    looks.setdefault(name, []).append(f"{where} {self._look('item', i, name)}")
         for where, log in enumerate(logs):
             for row, e in enumerate(log):
                 for name in self.entry_fresh[e]:
-                    entry = self.entries[e]
-                    own = self._look(Item(entry.subject, entry.process), name)
-                    sent = self._look(entry.message, name) if entry.message is not None else ""
-                    looks.setdefault(name, []).append(f"{where}.{row} {own} {sent}")
+                    looks.setdefault(name, []).append(f"{where}.{row} {self._look('entry', e, name)}")
         groups: dict[tuple[str, ...], list[str]] = {}
         for name, seen in looks.items():
             groups.setdefault((str(fresh[name]), *sorted(seen)), []).append(name)
@@ -104,9 +103,18 @@ class Store:
         assert best is not None
         return best
 
-    def _look(self, item: Item, name: str) -> str:
-        swap = {other: "§" if other == name else "°" for other in _fresh(item)}
-        return str(_renamed(item, swap))
+    def _look(self, what: str, number: int, name: str) -> str:
+        """How an item or a record looks from one of its private names, by canonical names and not as it was written."""
+        key = what, number, name
+        if key not in self._looks:
+            entry = self.entries[number] if what == "entry" else None
+            parts = [self.items[number]] if entry is None else [Item(entry.subject, entry.process), entry.message]
+            words = []
+            for part in (part for part in parts if part is not None):
+                trans, process = _renamed(part, {other: "§" if other == name else "°" for other in _fresh(part)})
+                words.append(f"{trans} {process_text(process)}")
+            self._looks[key] = " ".join(words)
+        return self._looks[key]
 
     def _item_with(self, i: int, swap: Mapping[str, str]) -> int:
         key = ("item", i, tuple((name, swap[name]) for name in self.item_fresh[i] if swap[name] != name))
@@ -137,16 +145,36 @@ class Store:
         logs = [[self.entry(entry) for entry in log] for log in self.layout.logs]
         return self.state(soups, logs, self.layout.fresh, left)
 
+    def called(self, at: State) -> dict[str, str]:
+        """What the text calls private names, where that is one of them only."""
+        words = [getattr(kind, "said", "") for kind in at.fresh]
+        return {
+            f"~{i}": word
+            for i, word in enumerate(words)
+            if word and words.count(word) == 1 and word not in self.layout.gamma and not {"~", "'"} & {*word}
+        }
+
+    def said(self, at: State, item: Item) -> Item:
+        """An item of a state with the names of the text."""
+        swap = {own: s.Param(name) for own, name in self.called(at).items()}
+        return Item(item.trans, spoken(put(item.process, swap)))
+
+    def record(self, at: State, e: int) -> s.Network:
+        """A record of a state with the names of the text."""
+        kind, subject, process, message = self.entries[e]
+        own = self.said(at, Item(subject, process))
+        return Entry(kind, subject, own.process, None if message is None else self.said(at, message)).network()
+
     def network(self, at: State) -> s.Network:
-        """A state as a network."""
+        """A state as a network, with the names of the text."""
         layout = self.layout
-        bodies: list[list[s.Network]] = [[s.Running(*self.items[i]) for i in soup] for soup in at.soups]
+        bodies: list[list[s.Network]] = [[s.Running(*self.said(at, self.items[i])) for i in soup] for soup in at.soups]
         for place in range(len(layout.names) - 1, 0, -1):
-            log = tuple(self.entries[e].network() for e in at.logs[place])
+            log = tuple(self.record(at, e) for e in at.logs[place])
             bodies[layout.parents[place]].insert(0, s.Place(layout.names[place], log, _wire(bodies[place])))
         whole = _wire(bodies[0])
         for i in range(len(at.fresh) - 1, -1, -1):
-            whole = s.New(f"~{i}", at.fresh[i], whole)
+            whole = s.New(self.called(at).get(f"~{i}", f"~{i}"), at.fresh[i], whole)
         for name, kind in reversed(layout.gamma.items()):
             whole = s.New(name, kind, whole)
         return whole

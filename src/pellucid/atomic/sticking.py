@@ -8,6 +8,7 @@ from pellucid.atomic import syntax as s
 from pellucid.atomic.machine import Atomic, Step, View
 from pellucid.atomic.printing import process_text
 from pellucid.atomic.state import State
+from pellucid.model import follow
 
 
 def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> str:
@@ -20,7 +21,7 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
     >>> why_stuck(found.machine, at, "t2", found.search.way(at))
     't2 took a message of t1, which aborted: it can never commit, and does not abort'
     """
-    if not machine.home(at, trans):
+    if any(machine.store.items[i].trans == trans for i in at.soups[0]) and not machine.home(at, trans):
         return f"{trans} runs outside every place, where there is no log: nothing is decided there"
     view = machine.view(at)
     items = [machine.store.items[i] for soup in at.soups for i in soup]
@@ -40,14 +41,28 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
         if never:
             return f"{trans} is ready, and depends on {never[0]}, which never decides"
         return f"{trans} is ready, and what it depends on cannot commit with it"
-    mine = [item.process for item in items if item.trans == trans and not isinstance(item.process, s.Send)]
+    mine = [
+        machine.store.said(at, item).process
+        for item in items
+        if item.trans == trans and not isinstance(item.process, s.Send)
+    ]
     if any(isinstance(p, s.Replicate) for p in mine) and at.left == 0:
         return f"the budget of {machine.unfold} unfoldings is spent, and {trans} has a ! left"
     if mine:
         return f"{trans} has {process_text(mine[0])} left, and nothing more can happen to it"
-    if any(step.rule.endswith("TIMEOUT") and step.who == (trans,) for step in way):
+    if _timed_out(machine, trans, way):
         return f"a time-out of {trans} ends in 0: nothing is left of it that would commit or abort"
     return f"nothing is left of {trans} that would commit or abort"
+
+
+def _timed_out(machine: Atomic, trans: str, way: Sequence[Step]) -> bool:
+    """Whether nothing came after a time-out on the way."""
+    states = follow(machine, way)
+    sizes = [sum(map(len, at.soups)) for at in states]
+    return any(
+        step.rule.endswith("TIMEOUT") and step.who == (trans,) and after < before
+        for step, before, after in zip(way, sizes, sizes[1:], strict=False)
+    )
 
 
 def _child(machine: Atomic, at: State, parent: str, trans: str) -> bool:

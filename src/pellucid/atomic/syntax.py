@@ -19,7 +19,10 @@ At: TypeAlias = "tuple[int, int] | None"
 
 @dataclass(frozen=True)
 class PlaceType:
-    """``Place``: the type of a place's name."""
+    """``Place``: the type of a place's name.  ``said``, here and below, is what the text calls the private name that a
+    state has of this type; it does not count when types are compared."""
+
+    said: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class ChanType:
     """``Chan[T]``: a channel that carries T."""
 
     of: Type
+    said: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class KeyType:
     """``Key[T]``: the *name* of packets with a T inside; as printed this is ``Packet[T]``, too."""
 
     of: Type
+    said: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class PacketType:
     """``Packet[T]``: a packet, which is a value."""
 
     of: Type
+    said: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class RecType:
 
     name: str
     body: Type
+    said: str = field(default="", compare=False, repr=False)
 
 
 Type: TypeAlias = (
@@ -154,6 +161,7 @@ class Cont:
     type: Type | None
     body: Process
     at: At = field(default=None, compare=False, repr=False)
+    said: str = field(default="", compare=False, repr=False)  # the name in the text, where this one is canonical
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,7 @@ class Let:
     value: Value
     body: Process
     at: At = field(default=None, compare=False, repr=False)
+    said: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -238,6 +247,7 @@ class NewIn:
     type: Type
     body: Process
     at: At = field(default=None, compare=False, repr=False)
+    said: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ _ROW, _PAD, _LONGEST = 16.0, 12.0, 100
 def _contents(machine: Atomic, at: State, place: int) -> tuple[list[str], list[str]]:
     """The log and the items of a place, in words."""
     store = machine.store
-    log = [clean(network_text(store.entries[e].network())) for e in at.logs[place]]
-    return log, [clean(str(store.items[i])) for i in at.soups[place]]
+    log = [clean(network_text(store.record(at, e))) for e in at.logs[place]]
+    return log, [clean(str(store.said(at, store.items[i]))) for i in at.soups[place]]
 
 
 def nested_text(machine: Atomic, at: State | None = None) -> str:

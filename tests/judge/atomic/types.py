@@ -1,0 +1,215 @@
+"""Both systems of types: as printed, and made consistent.  `wrong` says every rule that does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tests.judge.atomic.terms import TRANS, UNIT, Term, is_cont
+
+if TYPE_CHECKING:
+    from tests.judge.atomic.meaning import Meaning, State
+
+Gamma = dict[str, Term]
+
+
+class Wrong(Exception):  # noqa: N818 - an answer
+    """A rule that does not apply."""
+
+
+def ambient(kind: Term, system: str) -> bool:
+    """Whether names of this type make capabilities."""
+    return kind[0] in ("Place", "Chan", "Packet" if system == "printed" else "Key")
+
+
+def ill_formed(kind: Term, system: str) -> bool:
+    """Whether a type is none: capabilities are of ambients, and a transaction is in no other type."""
+    match kind:
+        case ("Trans" | "Place",):
+            return False
+        case ("tuple", parts):
+            return any(part == TRANS or ill_formed(part, system) for part in parts)
+        case ("Key", _) if system == "printed":
+            return True
+        case (name, inner):
+            of_ambient = name != "Cap" or ambient(inner, system)
+            return inner == TRANS or not of_ambient or ill_formed(inner, system)
+    return True
+
+
+def of_name(kind: Term, system: str) -> bool:
+    """Whether names can have this type."""
+    return not ill_formed(kind, system) and (kind == TRANS or ambient(kind, system))
+
+
+def value(v: Term, gamma: Gamma, system: str) -> Term:
+    """The type of a value."""
+    key = "Packet" if system == "printed" else "Key"
+    match v:
+        case ("name", name):
+            if gamma.get(name, TRANS) == TRANS:  # free, or no value
+                raise Wrong("VAL PARAM")
+            return gamma[name]
+        case ("in" | "out" as way, inner):
+            rule = "VAL INPUT CAP" if way == "in" else "VAL OUTPUT CAP"
+            if inner[0] != "name" or not ambient(kind := value(inner, gamma, system), system):
+                raise Wrong(rule)
+            return ("Cap", kind)
+        case ("tuple", parts):
+            return ("tuple", tuple(value(part, gamma, system) for part in parts))
+        case ("packet", name, inner):
+            kind = value(name, gamma, system)
+            if kind[0] != key or name[0] != "name" or value(inner, gamma, system) != kind[1]:
+                raise Wrong("VAL PACKET")
+            return ("Packet", kind[1])
+        case ("path", steps):
+            *before, last = [value(step, gamma, system) for step in steps]
+            if last[0] != "Cap":
+                raise Wrong("VAL COMPOSE CAP")
+            if system != "printed" and last[1][0] == "Key" and before[-1] == ("Cap", ("Chan", ("Packet", last[1][1]))):
+                before.pop()
+            if any(kind != ("Cap", ("Place",)) for kind in before):
+                raise Wrong("VAL COMPOSE CAP")
+            return last
+    raise Wrong("no value")
+
+
+def inside(kind: Term, *shape: str) -> Term | None:
+    """What is in ``Cap[Chan[...]]`` and the like, or None."""
+    for name in shape:
+        if len(kind) != 2 or kind[0] != name:
+            return None
+        kind = kind[1]
+    return kind
+
+
+def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[str]:
+    """Every rule that does not apply in a process; nothing if it is well typed."""
+    key = "Packet" if system == "printed" else "Key"
+
+    def typed(*values: Term) -> list[Term] | None:
+        """Their types, or None; what the first one has to be is asked even if another one has no type."""
+        found: list[Term] = []
+        for one in values:
+            try:
+                found.append(value(one, gamma, system))
+            except Wrong as bad:
+                errors.append(str(bad))
+                found.append(("none",))
+        if ("none",) not in found:
+            return found
+        word = process[0] if not is_cont(process[-1]) or process[0] != "send" else "send process"
+        of = "Chan" if word in ("send", "receive", "forward") else key
+        if found[0] != ("none",) and word not in ("let", "app") and inside(found[0], "Cap", of) is None:
+            errors.append(f"PROC {word.upper()}")
+        return None
+
+    def cont(f: Term) -> Term:
+        if ill_formed(f[2], system) or f[2] == TRANS:
+            errors.append("PROC CONT")
+        yield_all(wrong(f[3], gamma | {f[1]: f[2]}, system))
+        return ("proc", f[2])
+
+    def yield_all(more: Iterator[str]) -> None:
+        errors.extend(more)
+
+    errors: list[str] = []
+    match process:
+        case ("send", where, what) if is_cont(what):
+            kinds, shape = typed(where), cont(what)
+            carried = inside(shape[1], "Cap", "Chan")
+            if carried is None or (kinds and inside(kinds[0], "Cap", key) != shape):
+                errors.append("PROC SEND PROCESS")
+        case ("send", where, what):
+            kinds = typed(where, what)
+            if kinds and inside(kinds[0], "Cap", "Chan") != kinds[1]:
+                errors.append("PROC SEND")
+        case ("receive", where, then, late):
+            kinds, shape = typed(where), cont(then)
+            if kinds and inside(kinds[0], "Cap", "Chan") != shape[1]:
+                errors.append("PROC RECEIVE")
+            yield_all(wrong(late, gamma, system))
+        case ("crypt" | "decrypt" as word, where, what, then):
+            kinds, shape = typed(where, what), cont(then)
+            content = inside(kinds[0], "Cap", key) if kinds else None
+            plain, sealed = content, ("Packet", content)
+            wanted = (plain, sealed) if word == "crypt" else (sealed, plain)
+            if kinds and (content is None or (kinds[1], shape[1]) != wanted):
+                errors.append(f"PROC {word.upper()}")
+        case ("app", then, what):
+            kinds, shape = typed(what), cont(then)
+            if kinds and kinds[0] != shape[1]:
+                errors.append("PROC CONTINUE")
+        case ("let", bound, what, then):
+            kinds = typed(what)
+            if kinds and (kinds[0][0] != "tuple" or len(kinds[0][1]) != len(bound)):
+                errors.append("PROC LET")
+            elif kinds:
+                yield_all(wrong(then, gamma | dict(zip(bound, kinds[0][1], strict=True)), system))
+        case ("bang" | "child", then):
+            yield_all(wrong(then, gamma, system))
+        case ("par", parts):
+            for part in parts:
+                yield_all(wrong(part, gamma, system))
+        case ("new", name, kind, then):
+            if kind == TRANS or not of_name(kind, system):
+                errors.append("PROC NEW")
+            yield_all(wrong(then, gamma | {name: kind}, system))
+        case ("forward" | "open" as word, where, other, then, late):
+            kinds = typed(where, other)
+            shape = ("Cap", "Chan", "Packet") if word == "forward" else ("Cap", key)
+            content = inside(kinds[0], *shape) if kinds else None
+            carried = inside(content, "proc", "Cap", "Chan") if content else None
+            other_wanted = kinds[0] if kinds and word == "forward" else ("Cap", ("Chan", carried))
+            if kinds and (carried is None or kinds[1] != other_wanted):
+                errors.append(f"PROC {word.upper()}")
+            yield_all(wrong(then, gamma, system))
+            yield_all(wrong(late, gamma, system))
+        case ("nil",) | ("commit",) | ("abort",):
+            pass
+        case _:
+            raise ValueError(process)
+    yield from errors
+
+
+def wrong_in(meaning: Meaning, state: State, system: str = "corrected") -> list[str]:
+    """Every rule that does not apply in a state: processes and records."""
+
+    def gamma(term: Any) -> Gamma:
+        from tests.judge.atomic.meaning import privates
+
+        return meaning.types | {name: meaning.kind_of(name) or UNIT for name in privates(term)}
+
+    atoms = [atom for soup in state.soups for atom in soup]
+    for log in state.logs:
+        for record in log:
+            if record[0] == "child":
+                atoms.append((record[2], record[3]))
+            elif len(record) == 5:
+                atoms += [(record[1], record[2]), (record[3], record[4])]
+            else:
+                atoms.append((record[1], (record[0],)))
+    found = []
+    for trans, process in atoms:
+        if meaning.kind_of(trans) != TRANS:
+            found.append("NET PROCESS")
+        found += wrong(process, gamma(process), system)
+    return found
+
+
+def wrong_net(network: Term, system: str = "corrected", gamma: Gamma | None = None) -> list[str]:
+    """Every rule that does not apply in a network."""
+    gamma = gamma or {}
+    match network:
+        case ("place", name, inner):
+            bad = [] if gamma.get(name) == ("Place",) else ["NET PLACE"]
+            return bad + wrong_net(inner, system, gamma)
+        case ("wire", parts):
+            return [one for part in parts for one in wrong_net(part, system, gamma)]
+        case ("new", name, kind, inner):
+            bad = [] if of_name(kind, system) else ["NET NEW"]
+            return bad + wrong_net(inner, system, gamma | {name: kind})
+        case ("runs", trans, process):
+            bad = [] if gamma.get(trans) == TRANS else ["NET PROCESS"]
+            return bad + list(wrong(process, gamma, system))
+    raise ValueError(network)
