@@ -25,7 +25,7 @@ __all__ = ["Fault", "judge", "main", "plain"]
 Out = dict[str, list[Any]]
 
 
-class Fault(AssertionError):
+class Fault(AssertionError):  # noqa: N818 - an answer
     """What a case does, and what it should."""
 
 
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     """Rows that come together, and who is declared idle after them; then perhaps the state is saved and loaded."""
 
     rows: list[tuple[str, int, Any]]
-    idle: list[str] = []
+    idle: tuple[str, ...] = ()
     saved: bool = False
 
 
@@ -44,6 +44,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return "nan" if math.isnan(value) else repr(value)
     if isinstance(value, (tuple, list)):
+        if len(value) == 5 and all(part is None for part in value):
+            return None  # a record that is missing: each field is
         return tuple(plain(part) for part in value)
     return value
 
@@ -125,7 +127,8 @@ def judge(case: Case, draw: random.Random, kind: str | None = None) -> str:
         chunks = [rows[i:j] for i, j in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         quiet = 0.2 if draw.random() < 0.3 else 0
         batches = [
-            Batch(chunk, [s for s in case.sources if draw.random() < quiet], draw.random() < 0.3) for chunk in chunks
+            Batch(chunk, tuple(s for s in case.sources if draw.random() < quiet), draw.random() < 0.3)
+            for chunk in chunks
         ]
     said = wanted(draw_case(case.seed, build=False), batches)  # rules that remember no other run
     try:
@@ -217,6 +220,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faults", type=int, default=3, help="stop after so many")
     parser.add_argument("--runs", type=int, default=4, help="of each case")
+    parser.add_argument("--way", choices=[*RUN], help="only this one")
     given = parser.parse_args()
     until, number, tried, faults = time.monotonic() + given.minutes * 60, 0, Counter[str](), 0
     while time.monotonic() < until and faults < given.faults:
@@ -226,7 +230,7 @@ def main() -> int:
         try:
             case = draw_case(seed)
             for _ in range(given.runs):
-                tried[judge(case, draw)] += 1
+                tried[judge(case, draw, given.way)] += 1
         except Fault as fault:
             faults += 1
             print(f"\n{'-' * 100}\n{fault}")
