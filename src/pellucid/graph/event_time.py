@@ -66,18 +66,15 @@ class EventTime(Generic[T]):
         complete already is an error, goes to ``.late`` if that is used, or is gone with ``late="drop"``.
 
         >>> from datetime import datetime, timedelta
-        >>> from typing import NamedTuple
         >>> from pellucid import pipeline
-        >>> class Payment(NamedTuple):
-        ...     when: datetime
-        ...     amount: float
         >>> def total(x):
-        ...     return x.cumulate(lambda t, p: t + p.amount, start=0.0)
+        ...     return x.cumulate(lambda t, paid: t + paid[1], start=0.0)
         >>> def hourly(x):
-        ...     return x.at("when").tumbling(timedelta(hours=1), total).map(lambda w: (w.start.hour, w.value))
-        >>> paid = [Payment(datetime(2024, 5, 1, 9, 50), 20.0), Payment(datetime(2024, 5, 1, 10, 5), 5.0),
-        ...         Payment(datetime(2024, 5, 1, 9, 20), 1.5)]
-        >>> pipeline(hourly, x=Payment)(paid)
+        ...     windows = x.at(lambda paid: paid[0]).tumbling(timedelta(hours=1), total)
+        ...     return windows.map(lambda w: (w.start.hour, w.value))
+        >>> paid = [(datetime(2024, 5, 1, 9, 50), 20.0), (datetime(2024, 5, 1, 10, 5), 5.0),
+        ...         (datetime(2024, 5, 1, 9, 20), 1.5)]
+        >>> pipeline(hourly, x=tuple[datetime, float])(paid)
         [(9, 21.5), (10, 5.0)]
         """
         from pellucid.graph.timed import make_fixed

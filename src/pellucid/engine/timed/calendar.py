@@ -40,7 +40,7 @@ def windows_of(timing: Timing, time: int) -> list[tuple[int, int]]:
 def day_start(tz: str, day: int) -> int:
     """The first instant of a day (counted from 1970-01-01) in a time zone, in microseconds of UTC.
 
-    >>> (day_start("Europe/Berlin", 19813) - day_start("Europe/Berlin", 19812)) // 3_600_000_000  # 2024-03-31
+    >>> (day_start("Europe/Berlin", 19814) - day_start("Europe/Berlin", 19813)) // 3_600_000_000  # 2024-03-31
     23
     """
     try:
