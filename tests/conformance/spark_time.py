@@ -392,7 +392,7 @@ def session(case: dict[str, Any]) -> None:
         elif name in ("new", "dropped"):
             found, wanted = (new, sorted(given[0])) if name == "new" else (late, given[0])
             if found != wanted and wanted == (theirs_new if name == "new" else theirs_late) and theirs.differs:
-                other = (f"an event before the clock counts only inside an open session, and a session is open until the "
+                other = (f"an event before the clock counts only inside an open session, which is open until the "
                          f"clock is past its gap: {name} is {found} here, {wanted} there")  # fmt: skip
             else:
                 expect(name, found, wanted)

@@ -290,7 +290,7 @@ def draw_case(seed: str, build: bool = True) -> Case:
         case.out("then", y.name, y.node, order=True)
     if build:
         space: dict[str, Any] = {"__name__": "case"}
-        exec(compile(case.text, "<case>", "exec"), space)
+        exec(compile(case.text, "<case>", "exec", dont_inherit=True), space)
         case.type, case.pipeline = space["E"], space["p"]
     return case
 

@@ -80,7 +80,8 @@ def _after(
 
 def _late(node: Node, late: Late) -> Any:
     clock = int(late.clock) if math.isfinite(late.clock) else late.clock
-    return plain((late.value, late.time, clock, *([] if isinstance(node, Sessions) else [late.start, late.end])))
+    value = {None: late.value, 0: (late.value, None), 1: (None, late.value)}[late.side]
+    return plain((value, late.time, clock, *([] if isinstance(node, Sessions) else [late.start, late.end])))
 
 
 def came(case: Case, out: Any) -> Out:
@@ -201,16 +202,29 @@ def script(case: Case, kind: str, batches: list[Batch], said: list[Out | None]) 
     if kind == "engine":
         lines.append("e = p.engine()")
         for batch in batches:
-            lines.append(f"print(e.push(**{columns(case, batch.rows)!r}))".replace("datetime.", ""))
+            lines.append(f"print(e.push({_written(case, batch.rows)}))")
             lines += [f'print(e.idle("{name}"))' for name in batch.idle]
             if batch.saved:
                 lines.append("saved = e.save(); e = p.engine(); e.load(saved)")
         lines.append("print(e.finish())")
     else:
-        data = columns(case, [row for batch in batches for row in batch.rows])
-        lines.append(f"print(p{'.trace' if kind == 'trace' else ''}(**{data!r}))".replace("datetime.", ""))
+        data = _written(case, [row for batch in batches for row in batch.rows])
+        lines.append(f"print(p{'.trace' if kind == 'trace' else ''}({data}))")
     lines += ["# the rules say, batch by batch and at the end (None: LateError):", *(f"# {out}" for out in said)]
     return "\n".join(lines)
+
+
+def _written(case: Case, rows: list[tuple[str, int, Any]]) -> str:
+    """Rows as arguments of a call."""
+    texts = []
+    for name, events in columns(case, rows).items():
+        said = ["silent" if event is silent else repr(event) for event in events]
+        texts.append(
+            f"{name}=[{', '.join(said)}]".replace("datetime.datetime", "datetime").replace(
+                "datetime.timezone.utc", "UTC"
+            )
+        )
+    return ", ".join(texts)
 
 
 def main() -> int:

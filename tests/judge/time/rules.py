@@ -33,8 +33,9 @@ class Late(NamedTuple):
     value: Any
     time: int
     clock: float
-    start: int | None
-    end: int | None
+    start: int | None = None
+    end: int | None = None
+    side: int | None = None  # of a join: from which of its streams
 
 
 class Windowed(NamedTuple):
@@ -62,8 +63,8 @@ class Node:
         """What is complete, now that the clocks have moved."""
         raise NotImplementedError
 
-    def too_late(self, row: Row, clock: Clock, start: int | None = None, end: int | None = None) -> None:
-        self.late.append(Late(row.value, row.time, clock.now, start, end))
+    def too_late(self, row: Row, side: int | None = None, **window: int) -> None:
+        self.late.append(Late(row.value, row.time, self.clocks[side or 0].now, side=side, **window))
 
 
 class At(Node):
@@ -151,7 +152,7 @@ class Windows(Node):
                 else:
                     self.open.setdefault((row.key, start, end), []).append(row)
             if missed:
-                self.too_late(row, self.clocks[0], missed[0][0], missed[-1][1])
+                self.too_late(row, start=missed[0][0], end=missed[-1][1])
 
     def put(self) -> list[Row]:
         closed = [window for window in self.open if self.clocks[0].now >= window[2]]
@@ -175,7 +176,7 @@ class Sessions(Node):
                     near.append(session)
                     inside = inside or first <= row.time
             if row.time < self.clocks[0].now and not inside:
-                self.too_late(row, self.clocks[0])
+                self.too_late(row)
                 continue
             self.open = [(key, session) for key, session in self.open if not any(session is one for one in near)]
             together = sorted([row, *(one for session in near for one in session)], key=lambda one: one.time)
@@ -214,7 +215,7 @@ class Join(Node):
         for side in (0, 1):
             for row in rows[side]:
                 if row.time < self.clocks[side].now:
-                    self.too_late(row, self.clocks[side])
+                    self.too_late(row, side)
                 else:
                     self._pair(side, row)
 
@@ -252,7 +253,7 @@ class AsOf(Node):
         for side, kept in ((0, self.waiting), (1, self.known)):
             for row in rows[side]:
                 if row.time < self.clocks[side].now:
-                    self.too_late(row, self.clocks[side])
+                    self.too_late(row, side)
                 else:
                     kept.append(row)
 
@@ -282,7 +283,7 @@ class Dedup(Node):
     def take(self, *rows: list[Row]) -> None:
         for row in rows[0]:
             if row.time < self.clocks[0].now:
-                self.too_late(row, self.clocks[0])
+                self.too_late(row)
             else:
                 self.waiting.append(row)
 
