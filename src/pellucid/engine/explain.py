@@ -31,6 +31,8 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
     >>> [(f.step, f.what, f.remembers) for f in step_facts(p.graph)]
     [('rest', 'trim 1', 'a count'), ('sum', 'cumulate t + v', 'its last value (int)')]
     """
+    if graph.timed:
+        return _by_time(graph, key)
     layout = emit(graph, numba=False, external=INT if key else None).layout  # of which type does not matter here
     called: dict[str, list[str]] = {}
     for step, node, why in plain_reasons(graph):
@@ -47,7 +49,42 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
 
 def why_plain(graph: Graph) -> str | None:
     """Why the loop is run by CPython however long the input; None: it is compiled."""
+    if graph.timed:
+        return "\n".join(f"{node.describe()}: {why}" for _, node, why in plain_reasons(graph)) or None
     return Engine(graph).why_plain
+
+
+def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
+    """The steps of a pipeline by event time: ordinary ones are compiled segment by segment."""
+    from pellucid.engine.timed.plan import Segment, plan_of
+
+    found: dict[str, StepFacts] = {}
+    for stage in plan_of(graph).stages:
+        if isinstance(stage, Segment):
+            own = {graph.nodes[i].id for i in stage.steps}
+            found |= {facts.step: facts for facts in step_facts(stage.graph, key=key) if facts.step in own}
+            continue
+        node = graph.nodes[stage.step]
+        told = node.timing.words() if node.timing is not None else ""
+        what = " ".join(str(part) for part in (node.kind, node.fn, told) if part)
+        reasons = [why for step, _, why in plain_reasons(graph) if step is node]
+        apart = ", for each key" if node.key is not None or key else ""
+        kept = f"{REMEMBERED[node.kind]}{apart}" if node.processor.keeps else ""
+        kept = "the greatest time that it has seen" if node.kind == "at" else kept
+        found[node.id] = StepFacts(node.id, what, node.where, "; ".join(reasons) or None, kept)
+    return [found[node.id] for node in graph.nodes if node.kind != "source"]
+
+
+#: What timed steps keep, until the clock says that nobody needs it any more.
+REMEMBERED = {
+    "tumbling": "the events of windows that are not complete",
+    "sliding": "the events of windows that are not complete",
+    "session": "the events of sessions that are not complete",
+    "join": "the events of both streams that can still find a partner",
+    "as_of": "events that wait for their answer, and those of the other stream that can still be one",
+    "lookup": "events that wait for their answer, and the changes that can still be one",
+    "dedup": "events that wait until no earlier one can come, and when the last of each kind was",
+}
 
 
 def _remembered(graph: Graph, node: Node, layout: KernelLayout, key: bool) -> str:

@@ -65,7 +65,7 @@ class Processor:
     def plain(self) -> bool:
         """Whether what it does with an event depends on that event alone, whatever its parameters, and puts out one at
         most."""
-        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed
+        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed and not self.timed
 
 
 PROCESSORS = {

@@ -46,7 +46,7 @@ def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str |
     silence = None
     if idle is not None:
         silence = _length("at", id, INSTANT, idle, "idle")  # wall time, whatever the times of the events are
-    return _make("at", (x,), x.type, fn=fn, id=id, timing=Timing(lateness=late, idle=silence))
+    return _make("at", (x,), x.type, fn=fn, id=id, timing=Timing(times=clock, lateness=late, idle=silence))
 
 
 def make_fixed(
@@ -65,14 +65,14 @@ def make_fixed(
         )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
-    timing = Timing(size=long, every=step, origin=first, tz=zone, late=_late(kind, id, late))
+    timing = Timing(times=clock, size=long, every=step, origin=first, tz=zone, late=_late(kind, id, late))
     return _windows(kind, x, clock, sub, timing, id)
 
 
 def make_session(x: Stream[Any], gap: Any, sub: Any, late: str, id: str | None) -> Stream[Any]:
     """Windows of events that are near each other."""
     clock = _clock("session", id, x)
-    timing = Timing(gap=_length("session", id, clock, gap, "gap"), late=_late("session", id, late))
+    timing = Timing(times=clock, gap=_length("session", id, clock, gap, "gap"), late=_late("session", id, late))
     return _windows("session", x, clock, sub, timing, id)
 
 
@@ -92,7 +92,9 @@ def make_dedup(x: Stream[Any], by: Any, within: Any, late: str, to: Any, id: str
         _wrong("dedup", id, f"what makes events alike must not contain a float, found {fn.result}: say by=…")
     if list_in(fn.result) is not None:
         _wrong("dedup", id, f"what makes events alike must not contain a list, found {fn.result}: say by=…")
-    timing = Timing(within=_length("dedup", id, clock, within, "within", least=0), late=_late("dedup", id, late))
+    timing = Timing(
+        times=clock, within=_length("dedup", id, clock, within, "within", least=0), late=_late("dedup", id, late)
+    )
     return _make("dedup", (x,), x.type, fn=fn, id=id, timing=timing)
 
 
@@ -160,10 +162,14 @@ def join(
     else:
         high = _length("join", id, clock, within, "within", least=0)
         low = -high
-    pair = TupleType(
-        (maybe(a.type) if how == "full" else a.type, maybe(b.type) if how in ("left", "full") else b.type)
+    pair = TupleType((maybe(a.type) if how == "full" else a.type, maybe(b.type) if how in ("left", "full") else b.type))
+    return _make(
+        "join",
+        (a, b),
+        pair,
+        id=id,
+        timing=Timing(times=clock, low=low, high=high, how=how, late=_late("join", id, late)),
     )
-    return _make("join", (a, b), pair, id=id, timing=Timing(low=low, high=high, how=how, late=_late("join", id, late)))
 
 
 def as_of(
@@ -185,7 +191,7 @@ def as_of(
         _wrong("as_of", id, f"how must be 'inner' or 'left', found {how!r}")
     tolerance = None if within is None else _length("as_of", id, clock, within, "within", least=0)
     pair = TupleType((a.type, maybe(b.type) if how == "left" else b.type))
-    timing = Timing(within=tolerance, how=how, late=_late("as_of", id, late))
+    timing = Timing(times=clock, within=tolerance, how=how, late=_late("as_of", id, late))
     return _make("as_of", (a, b), pair, id=id, timing=timing)
 
 
@@ -221,7 +227,7 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
             f"the table must be the stream of its changes, found {type(table).__name__}; one that never changes is a "
             "dictionary that a function reads, as in x.map(lambda e: names[e.code])",
         )
-    _two("lookup", id, x, table)
+    clock = _two("lookup", id, x, table)
     if x._step.key is None:
         _wrong("lookup", id, "a table is looked up by key: say key_by(…) on the stream and on the changes of the table")
     for step in _sources_of_time(table):
@@ -234,7 +240,9 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
                 f"idle= where its times are said (at, {step.where}), as in .at(…, idle=timedelta(seconds=10))",
             )
     pair = TupleType((x.type, maybe(table.type)))
-    return _make("lookup", (x, table), pair, id=id, timing=Timing(how="left", late=_late("lookup", id, late)))
+    return _make(
+        "lookup", (x, table), pair, id=id, timing=Timing(times=clock, how="left", late=_late("lookup", id, late))
+    )
 
 
 def _sources_of_time(x: Stream[Any]) -> list[Step]:
@@ -346,4 +354,3 @@ def _origin(kind: str, id: str | None, clock: Type, origin: Any, zone: str | Non
     if not isinstance(origin, dt.date):
         _wrong(kind, id, f"with tz= origin is a date, found {type(origin).__name__} {origin!r}")
     return int((dt.datetime.combine(origin, dt.time()) - EPOCH) // TICK)
-

@@ -153,9 +153,7 @@ class Literal:
         with_rows = known(self.STEPS, node.kind, "the literal engine of event time")(self, stage, node, events)
         outer, key = ranking(self.outer), ranking(node.key)
         rank = ranking(node.type)  # a window's answer begins with its start
-        moved = sorted(
-            self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value))
-        )
+        moved = sorted(self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value)))
         return with_rows + [item for _, item in moved]
 
     # ------------------------------------------------------------ what the timed steps share
@@ -198,9 +196,7 @@ class Literal:
         assert clock is not None
         return clock
 
-    def _answer(
-        self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[tuple[int, Any]]
-    ) -> None:
+    def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[tuple[int, Any]]) -> None:
         """The answer of a window: the sub-pipeline sees its events by time, and where times are equal by the whole
         event; the last that it puts out is the value, and its time the last one of the window."""
         assert node.sub is not None

@@ -163,9 +163,7 @@ def _parts(graph: Graph, steps: Sequence[int]) -> list[list[int]]:
 def _segment(graph: Graph, steps: Sequence[int]) -> Segment:
     inside = set(steps)
     streams = sorted({j for i in steps for j in graph.nodes[i].inputs if j not in inside})
-    crossings = tuple(
-        Crossing(j, graph.nodes[j].id, graph.nodes[j].type, graph.nodes[j].key) for j in streams
-    )
+    crossings = tuple(Crossing(j, graph.nodes[j].id, graph.nodes[j].type, graph.nodes[j].key) for j in streams)
     nodes: list[Node] = []
     at: dict[int, int] = {}
     sources = []

@@ -12,7 +12,14 @@ from pellucid.graph.timing import shown_length, shown_time
 
 
 def late_error(
-    node: Node, clock: Type, value: Any, time: int, now: int, push: int, start: int | None = None, end: int | None = None
+    node: Node,
+    clock: Type,
+    value: Any,
+    time: int,
+    now: int,
+    push: int,
+    start: int | None = None,
+    end: int | None = None,
 ) -> LateError:
     """An event came too late, and nothing was said about such events."""
     missed = ""

@@ -151,7 +151,9 @@ def _filled(hint: Any, given: dict[Any, Any]) -> Any:
     """A type hint of a record with parameters, with what is given for them."""
     if isinstance(hint, typing.TypeVar):
         if hint not in given:
-            raise TypeMismatch(f"its type is a parameter, {hint.__name__}: write what it is, in brackets behind the record")
+            raise TypeMismatch(
+                f"its type is a parameter, {hint.__name__}: write what it is, in brackets behind the record"
+            )
         return given[hint]
     of = getattr(hint, "__parameters__", ())
     return hint[tuple(given.get(p, p) for p in of)] if of and given else hint
