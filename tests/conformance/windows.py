@@ -143,11 +143,9 @@ class Windows:
 
     def hold(self, time: int) -> Put:
         """The clock may go to this time: nobody else holds it back."""
-        out = self._put(self._push(self.engine, [(len(self.names) - 1, Event(time, "", ""))]))
         for name in self.names[:-1]:
-            more = self._put(self.engine.idle(name))
-            out = Put(out.windows + more.windows, out.late + more.late)
-        return out
+            self.engine.idle(name)
+        return self._put(self._push(self.engine, [(len(self.names) - 1, Event(time, "", ""))]))
 
     def finish(self) -> Put:
         """The end of all sources."""

@@ -308,12 +308,12 @@ class Run:
     def batch(
         self, rows: dict[At, list[Row]], idle: Iterable[At] = (), ended: Iterable[At] = ()
     ) -> dict[Node, tuple[list[Row], list[Late]]]:
-        """The rows of one batch, what was declared idle after them, what has ended."""
+        """The rows of one batch, what was declared idle before them, what has ended."""
         out: dict[Node, tuple[list[Row], list[Late]]] = {}
-        for at, its in rows.items():
-            at.see(its)
         for at in idle:
             at.state = "idle"
+        for at, its in rows.items():
+            at.see(its)
         for at in ended:
             at.state = "ended"
         for node in self.nodes:

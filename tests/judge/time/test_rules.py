@@ -82,7 +82,7 @@ def _missed(late: Late, window: tuple[int, int]) -> bool:
 
 
 def check(subject: Subject, arrival: list[list[tuple[int, Row]]], idle: list[list[int]], strict: bool) -> int:
-    """Both promises on one run: batches of (source, row), who is declared idle after each.  How many rows were late."""
+    """Both promises on one run: batches of (source, row), who is declared idle before each.  How many were late."""
     answers: list[Row] = []
     late: list[Late] = []
     rows: list[list[Row]] = [[] for _ in subject.sources]
