@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tests.judge.time.folds import EVENTS, WINDOWS, Fold
@@ -13,20 +14,42 @@ from tests.judge.time.rules import AsOf, At, Dedup, Each, Join, Merge, Node, Row
 __all__ = ["Case", "Clockface", "draw_case"]
 
 HEAD = """\
-from datetime import UTC, datetime, timedelta
+import enum
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, NamedTuple
 
-from pellucid import as_of, join, lookup, merge, pipeline, silent
+from pellucid import Scale, as_of, join, lookup, merge, pipeline, silent
+
+
+class Color(enum.Enum):
+    RED = "z"
+    GREEN = "a"
+    BLUE = "m"
+
+
+class R(NamedTuple):
+    x: float
+    y: int | None
 
 
 class E(NamedTuple):
-    t: {type}
-    k: str
-    n: int
-    v: float | None
-    s: str | None
+{fields}
 
 """
+
+# the types of fields, and what they may be; t is the time
+FIELDS: dict[str, tuple[str, Callable[[random.Random, dict[str, Any]], Any]]] = {
+    "k": ("str", lambda draw, _: draw.choice(["a", "b", "c"])),
+    "n": ("int", lambda draw, _: draw.randint(0, 9)),
+    "v": ("float | None", lambda draw, _: draw.choice([None, 0.0, -0.0, 0.1, 0.2, 1e16, -1e16, 2.5])),
+    "s": ("str | None", lambda draw, _: draw.choice([None, None, "", "a", "b", "Z", "ä", "\U0001d11e", "\uffff"])),
+    "b": ("bool", lambda draw, _: draw.random() < 0.5),
+    "c": ("Color | None", lambda draw, space: draw.choice([None, *space["Color"]])),
+    "d": ("Annotated[Decimal, Scale(2)]", lambda draw, _: Decimal(draw.choice(["0.00", "-1.50", "10.25", "9.99"]))),
+    "y": ("date | None", lambda draw, _: draw.choice([None, date(1969, 7, 20), date(2024, 2, 29)])),
+    "r": ("R", lambda draw, space: space["R"](draw.choice([0.0, -0.0, 1.5, -2.0]), draw.choice([None, 0, -1]))),
+}
 
 
 class Clockface(NamedTuple):
@@ -78,7 +101,7 @@ class Case:
     """A pipeline, its rules and how rows are made for it."""
 
     pipeline: Any
-    type: Any
+    space: dict[str, Any]
 
     def __init__(self, seed: str, draw: random.Random) -> None:
         self.seed, self.draw = seed, draw
@@ -92,6 +115,11 @@ class Case:
         self.outputs: dict[str, tuple[Node, bool, bool]] = {}  # of which node, the late ones?, is the order known
         self.policies: dict[Node, str] = {}
         self.results: list[str] = []
+        more = [name for name in ("b", "c", "d", "y", "r") if draw.random() < 0.25]
+        self.fields = ["t", "k", "n", "v", "s", *more]
+        if draw.random() < 0.5:
+            draw.shuffle(self.fields)
+        self.many = draw.random() < 0.5  # many events of one time
 
     def line(self, text: str, node: Node, what: str, keyed: bool = False) -> Both:
         name = f"s{len(self.lines)}"
@@ -121,11 +149,35 @@ class Case:
         chance = self.draw.random()
         if x.what != "E" or chance < 0.6:
             return x
+        if chance < 0.68 and len(x.node.at) == 1:  # else the order of what arrives from several counts
+            return self.counted(x)
         if chance < 0.8:
             node = Each(x.node, lambda row: [row] if row.value.n != 3 else [])
             return self.line(f"{x.name}.filter(lambda e: e.n != 3)", node, x.what, x.keyed)
         node = Each(x.node, lambda row: [row._replace(value=row.value._replace(n=row.value.n + 1))])
         return self.line(f"{x.name}.map(lambda e: e._replace(n=e.n + 1))", node, x.what, x.keyed)
+
+    def counted(self, x: Both) -> Both:
+        """A step that remembers: which event of its key this is, by arrival."""
+        seen: dict[Any, int] = {}
+
+        def change(row: Row) -> list[Row]:
+            seen[row.key] = seen.get(row.key, 0) + 1
+            return [row._replace(value=row.value._replace(n=row.value.n + seen[row.key] % 2))]
+
+        count = "task(lambda c, e: (c + 1, [e._replace(n=e.n + (c + 1) % 2)]), initial=0)"
+        return self.line(f"{x.name}.{count}", Each(x.node, change), x.what, x.keyed)
+
+    def summed(self, x: Both) -> Both:
+        """What stands behind windows and remembers, too: it shows in which order their answers come."""
+        sums: dict[Any, int] = {}
+
+        def change(row: Row) -> list[Row]:
+            sums[row.key] = (sums.get(row.key, 1) * 31 + row.value.value) % 1000003
+            return [row._replace(value=sums[row.key])]
+
+        text = f"{x.name}.cumulate(lambda a, w: (a * 31 + w.value) % 1000003, start=1)"
+        return self.line(text, Each(x.node, change), "number", x.keyed)
 
     def key(self, x: Both, how: str) -> Both:
         keys: dict[str, Callable[[Any], Any]] = {
@@ -231,7 +283,8 @@ class Case:
         lines = "\n".join(self.lines)
         results = ", ".join(self.results)
         body = f"{subs}\n\ndef f({names}):\n{lines}\n    return {{{results}}}\n\n\np = pipeline(f, {types})\n"
-        return HEAD.format(type=self.face.hint) + "\n" + body
+        types = {"t": self.face.hint, **{name: hint for name, (hint, _) in FIELDS.items()}}
+        return HEAD.format(fields="\n".join(f"    {name}: {types[name]}" for name in self.fields)) + "\n" + body
 
     def rows(self) -> list[tuple[str, int, Any]]:
         """Events in the order of their arrival: the source, the time, the event as the pipeline gets it."""
@@ -240,19 +293,15 @@ class Case:
         within = draw.random() < 0.35  # no later than was said
         tops: dict[str, int] = {}
         for _ in range(draw.choice([0, 1, 3, 6, 12, 25])):
-            now += draw.choice([0, 0, 1, 1, 2, 3, 17])
+            now += draw.choice([0, 0, 0, 0, 0, 9] if self.many else [0, 0, 1, 1, 2, 3, 17])
             source = draw.choice(list(self.sources))
             ticks = now - draw.choice([0, 0, 0, 1, 2, 4, draw.randint(0, 15)])
             if within and source in tops:
                 ticks = max(ticks, tops[source] - self.sources[source].lateness // self.face.unit)
             tops[source] = max(tops.get(source, ticks), ticks)
-            event = self.type(
-                self.face.time(ticks),
-                draw.choice(["a", "b", "c"]),
-                draw.randint(0, 9),
-                draw.choice([None, 0.0, -0.0, 0.1, 0.2, 1e16, -1e16, 2.5]),
-                draw.choice([None, None, "", "a", "b", "Z", "ä", "\U0001d11e", "\uffff"]),
-            )
+            drawn = {name: make(draw, self.space) for name, (_, make) in FIELDS.items()}
+            drawn["t"] = self.face.time(ticks)
+            event = self.space["E"](**{name: drawn[name] for name in self.fields})
             found.append((source, self.face.ticks(ticks), event))
             while draw.random() < 0.1:
                 found.append((source, self.face.ticks(ticks), event))
@@ -264,12 +313,16 @@ def draw_case(seed: str, build: bool = True) -> Case:
     draw = random.Random(f"time {seed}")
     case = Case(seed, draw)
     key = draw.choice(["", "e.k", "e.k", "e.n % 3", "(e.k, e.n % 2)", "e.s"])
-    shape = draw.choice(["window", "window", "merged", "pair", "pair", "self", "dedup", "lookup"])
+    shape = draw.choice(["window", "window", "merged", "pair", "pair", "self", "dedup", "lookup", "mixed"])
     x = case.some(case.source("x"))
-    if shape in ("merged", "pair", "lookup"):
+    if shape in ("merged", "pair", "lookup", "mixed"):
         y = case.some(case.source("y", idle=shape == "lookup"))
         if shape == "merged":
-            x = case.line(f"merge({x.name}, {y.name})", Merge(x.node, y.node), "E")
+            others = [y, case.source("z")] if draw.random() < 0.4 else [y]
+            names = ", ".join(one.name for one in (x, *others))
+            x = case.line(f"merge({names})", Merge(x.node, *(one.node for one in others)), "E")
+        elif shape == "mixed":  # answers of windows beside events
+            x = case.pair(case.window(case.key(x, key)), case.key(y, key))
         elif shape == "pair":
             x = case.pair(case.key(x, key), case.key(y, key))
         else:
@@ -285,13 +338,16 @@ def draw_case(seed: str, build: bool = True) -> Case:
         else:
             x = case.window(x)
     case.out("first", x.name, x.node, order=isinstance(x.node, (Windows, Sessions)))
+    if x.what == "int" and draw.random() < 0.2:
+        y = case.summed(x)
+        case.out("sums", y.name, y.node, order=True)
     if draw.random() < 0.5:
         y = case.window(x)
         case.out("then", y.name, y.node, order=True)
     if build:
-        space: dict[str, Any] = {"__name__": "case"}
-        exec(compile(case.text, "<case>", "exec", dont_inherit=True), space)
-        case.type, case.pipeline = space["E"], space["p"]
+        case.space = {"__name__": "case"}
+        exec(compile(case.text, "<case>", "exec", dont_inherit=True), case.space)
+        case.pipeline = case.space["p"]
     return case
 
 

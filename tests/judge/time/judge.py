@@ -44,10 +44,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return "nan" if math.isnan(value) else repr(value)
     if isinstance(value, (tuple, list)):
-        if len(value) == 5 and all(part is None for part in value):
+        if len(value) >= 3 and _gone(value):
             return None  # a record that is missing: each field is
         return tuple(plain(part) for part in value)
     return value
+
+
+def _gone(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple) and all(_gone(part) for part in value))
 
 
 def wanted(case: Case, batches: list[Batch]) -> list[Out | None]:
@@ -211,9 +215,7 @@ def _written(case: Case, rows: list[tuple[str, int, Any]]) -> str:
     for name, events in columns(case, rows).items():
         said = ["silent" if event is silent else repr(event) for event in events]
         texts.append(
-            f"{name}=[{', '.join(said)}]".replace("datetime.datetime", "datetime").replace(
-                "datetime.timezone.utc", "UTC"
-            )
+            f"{name}=[{', '.join(said)}]".replace("datetime.date", "date").replace("datetime.timezone.utc", "UTC")
         )
     return ", ".join(texts)
 
