@@ -100,11 +100,11 @@ def frame_title(node: Node, name: str) -> str:
     """What stands over a frame: which windows, and the name of what is inside.
 
     >>> from pellucid import pipeline
-    >>> graph = pipeline(lambda x: x.at(lambda v: v).sliding(9, 3, lambda w: w, id="w").window(2, lambda w: w), x=int).graph
-    >>> frame_title(graph["w"], "total"), frame_title(graph.nodes[-1], "total")
-    ('sliding 9 every 3 of total', 'window 2 of total')
+    >>> slid = lambda x: x.at(lambda v: v).sliding(9, 3, lambda w: w).window(2, lambda w: w)
+    >>> [frame_title(node, "total") for node in pipeline(slid, x=int).graph.nodes if node.sub is not None]
+    ['sliding 9 every 3 of total', 'window 2 of total']
     """
-    return f"{node.kind} {node.k if node.timing is None else node.timing.words()} of {name}"
+    return f"{node.kind} {node.k if node.timing is None else node.timing.words(late=False)} of {name}"
 
 
 def _is_nothing(start: Any) -> bool:

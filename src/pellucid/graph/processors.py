@@ -114,7 +114,8 @@ PROCESSORS = {
         "route", ("(((", ")))"), passes="first", keyed=True, forgets=True,
     ),
     "at": Processor(  # a flag on an axis
-        "the same events, each with its time", "time", (">", "]"), passes="first", timed=True, clock="makes", cut=_TIMES,
+        "the same events, each with its time", "time", (">", "]"),
+        passes="first", timed=True, clock="makes", cut=_TIMES,
     ),
     "tumbling": Processor(
         "the last event of a sub-pipeline over each window of time, once, when the window is complete",

@@ -40,7 +40,8 @@ def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str |
     if clock is None:
         hint = "; make one of it, as in datetime(d.year, d.month, d.day)" if fn.result == DATE else ""
         raise TypeMismatch(
-            f"{_title('at', id)}: an event's time is a datetime (or an int that counts anything), found {fn.result}{hint}"
+            f"{_title('at', id)}: an event's time is a datetime (or an int that counts anything), found "
+            f"{fn.result}{hint}"
         )
     late = 0 if isinstance(lateness, int) and lateness == 0 else _length("at", id, clock, lateness, "lateness", least=0)
     silence = None
@@ -60,8 +61,8 @@ def make_fixed(
         _wrong(
             kind,
             id,
-            f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves events "
-            "in no window: make it at most size",
+            f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves "
+            "events in no window: make it at most size",
         )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
@@ -109,8 +110,8 @@ def make_late(w: Stream[Any]) -> Stream[Any] | None:
         assert step.timing is not None and step.clock is not None
         if step.timing.late == "drop":
             raise PipelineError(
-                f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and they "
-                "are used here: leave one out"
+                f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and "
+                "they are used here: leave one out"
             )
         return _make("late", (w,), late_type(step.clock, judged_type(step)))
     return None
@@ -133,8 +134,8 @@ def join(
 
     ``within=w`` means that ``b`` is at most ``w`` before or after ``a``; ``within=(low, high)`` that ``low`` <= time of
     b - time of a <= ``high``.  A pair comes out when its second event does.  With ``how="left"`` an ``a`` that finds no
-    partner comes out with None once none can come any more, with ``"full"`` a ``b`` as well (of a record that is missing
-    each field is None).
+    partner comes out with None once none can come any more, with ``"full"`` a ``b`` as well (of a record that is
+    missing each field is None).
 
     >>> from pellucid import pipeline
     >>> def paired(x, y):
@@ -149,8 +150,8 @@ def join(
         _wrong(
             "join",
             id,
-            "within= is missing: without an interval every event could still find a partner, so that no lateness bounds "
-            "what is kept; say how far apart partners may be",
+            "within= is missing: without an interval every event could still find a partner, so that no lateness "
+            "bounds what is kept; say how far apart partners may be",
         )
     if isinstance(within, tuple):
         if len(within) != 2:
@@ -199,8 +200,8 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
     """Each event beside what a table held at its time: ``table`` is the stream of the table's changes, of one key each.
 
     What holds is the latest change of the event's key that is not after it, however old; before the first one it is
-    None (of a record each field is None).  A table changes rarely, and each event waits until no earlier change can come
-    any more, so the table's ``at`` says ``idle=``: after such a silence it holds the stream back no longer.
+    None (of a record each field is None).  A table changes rarely, and each event waits until no earlier change can
+    come any more, so the table's ``at`` says ``idle=``: after such a silence it holds the stream back no longer.
 
     >>> from datetime import timedelta
     >>> from typing import NamedTuple
@@ -331,8 +332,8 @@ def _zone(kind: str, id: str | None, clock: Type, tz: Any, size: int, every: int
             _wrong(
                 kind,
                 id,
-                f"with tz= windows are whole days, and {word} is {shown_length(clock, units)}: use timedelta(days=n), or "
-                "leave tz out: then windows are the same everywhere",
+                f"with tz= windows are whole days, and {word} is {shown_length(clock, units)}: use timedelta(days=n), "
+                "or leave tz out: then windows are the same everywhere",
             )
     return str(name)
 

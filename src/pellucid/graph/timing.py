@@ -94,8 +94,8 @@ class Timing:
         """What is not as if nothing had been said."""
         return [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
 
-    def words(self) -> str:
-        """What it is told, for pictures and messages."""
+    def words(self, *, late: bool = True) -> str:
+        """What it is told, for pictures and messages; what becomes of late events only if that is asked for."""
 
         def shown(units: int) -> str:
             return shown_length(self.times, units)
@@ -118,7 +118,7 @@ class Timing:
         parts += [self.how] if self.how else []
         parts += [f"lateness {shown(self.lateness)}"] if self.lateness else []
         parts += [f"idle after {shown_length(INSTANT, self.idle)}"] if self.idle is not None else []
-        parts += ["late ones dropped"] if self.late == "drop" else []
+        parts += ["late ones dropped"] if late and self.late == "drop" else []
         return ", ".join(parts)
 
 

@@ -49,8 +49,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Item:
-    """An event in a stream: the row that it came with (`MOVED`: it came because the clock moved), its time, the key that
-    came with the data and that of `key_by`, and itself; for messages, the push."""
+    """An event in a stream: the row that it came with (`MOVED`: it came because the clock moved), its time, the key
+    that came with the data and that of `key_by`, and itself; for messages, the push."""
 
     stamp: int
     time: int | None
@@ -275,9 +275,10 @@ class Literal:
         return []
 
     def step_join(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff the
-        clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have found
-        nobody come exactly then.  Late is t < the clock by which the other side's rows were given up: its own."""
+        """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff
+        the clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have
+        found nobody come exactly then.  Late is t < the clock by which the other side's rows were given up: its own.
+        """
         timing = node.timing
         assert timing is not None and timing.low is not None and timing.high is not None
         sides: list[list[_Waiting]] = self.state.setdefault(stage.step, [[], []])

@@ -1,8 +1,8 @@
 """Pipelines by event time on data: which engine runs one, and columns through the literal one.
 
 An engine of event time is pushed batch by batch (`push_batch`, of which the rows are judged by the clock at its
-beginning), and told of the end (`finish_batch`); both give what came out, an `Output` for each output of the graph, with the
-keys that came with the data if it runs per key.
+beginning), and told of the end (`finish_batch`); both give what came out, an `Output` for each output of the graph,
+with the keys that came with the data if it runs per key.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ class TimedEngine(Protocol):
 def engine_of(graph: Graph, key: Type | None = None) -> TimedEngine:
     """The engine that runs a graph by event time."""
     return LiteralEngine(graph, key=key)
+
+
+def why_literal(graph: Graph) -> str | None:
+    """Why a graph is run word by word, in plain Python; None if it is not."""
+    return "pipelines by event time run in plain Python here, event by event" if graph.timed else None
 
 
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
