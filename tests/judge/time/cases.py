@@ -119,6 +119,7 @@ class Case:
         self.fields = ["t", "k", "n", "v", "s", *more]
         if draw.random() < 0.5:
             draw.shuffle(self.fields)
+        self.together = draw.random() < 0.3  # pushes that bring events of several sources
         self.many = draw.random() < 0.5  # many events of one time
 
     def line(self, text: str, node: Node, what: str, keyed: bool = False) -> Both:

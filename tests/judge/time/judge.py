@@ -93,9 +93,21 @@ def came(case: Case, out: Any) -> Out:
     return found
 
 
+def pushes(case: Case, rows: list[tuple[str, int, Any]]) -> list[dict[str, Any]]:
+    """Rows as pushes: one each, or (if that is the order in which they come) one of several sources together."""
+    names = list(case.sources)
+    found: list[dict[str, Any]] = []
+    for source, _, event in rows:
+        if case.together and found and names.index(source) > names.index(next(reversed(found[-1]))):
+            found[-1][source] = event
+        else:
+            found.append({source: event})
+    return found
+
+
 def columns(case: Case, rows: list[tuple[str, int, Any]]) -> dict[str, list[Any]]:
-    """One push for each row: the source that it comes from has it, the others are silent."""
-    return {name: [event if source == name else silent for source, _, event in rows] for name in case.sources}
+    """The source that an event comes from has it, the others are silent in that push."""
+    return {name: [push.get(name, silent) for push in pushes(case, rows)] for name in case.sources}
 
 
 def compare(case: Case, what: str, found: Out, said: Out, ordered: bool = True) -> None:
@@ -154,10 +166,13 @@ def _trace(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
         return
     if None in said:
         raise Fault(f"trace: no LateError, though row {said.index(None)} is late")
-    if len(found) != len(said):
-        raise Fault(f"trace: {len(found)} entries for {len(batches)} pushes and the end")
-    for i, (out, want) in enumerate(zip(found, said, strict=True)):
-        assert want is not None
+    each = pushes(case, [row for batch in batches for row in batch.rows])
+    if len(found) != len(each) + 1:
+        raise Fault(f"trace: {len(found)} entries for {len(each)} pushes and the end")
+    rest = iter(said)
+    for i, (out, push) in enumerate(zip(found, [*each, {"the end": None}], strict=True)):
+        parts = [part for part in (next(rest) for _ in push) if part is not None]
+        want = {name: [event for part in parts for event in part[name]] for name in case.outputs}
         compare(case, f"trace, entry {i}", came(case, out), want)
 
 
