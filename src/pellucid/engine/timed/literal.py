@@ -160,11 +160,11 @@ class Literal:
 
     def _now(self, stage: Timed, number: int = 0) -> int:
         """The clock by which events of an input are judged."""
-        return self.clocks.now(stage.inputs[number])
+        return self.clocks.now(stage.inputs[number], stage.step)
 
     def _after(self, stage: Timed, number: int = 0) -> int:
         """The clock of an input as it has moved to."""
-        return self.clocks.after(stage.inputs[number])
+        return self.clocks.after(stage.inputs[number], stage.step)
 
     def _too_late(
         self, stage: Timed, item: Item, number: int = 0, start: int | None = None, end: int | None = None
