@@ -52,7 +52,7 @@ class Node:
     def __init__(self, *inputs: Node) -> None:
         self.inputs = inputs
         self.at: tuple[At, ...] = tuple(dict.fromkeys(at for one in inputs for at in one.at))
-        self.clocks = [Clock(one.at) for one in inputs]
+        self.clocks = [Clock(one.at, self.at) for one in inputs]
         self.late: list[Late] = []
 
     def take(self, *rows: list[Row]) -> None:
@@ -83,10 +83,14 @@ class At(Node):
 
 
 class Clock:
-    """The clock over some sources: the greatest candidate so far."""
+    """The clock over some sources: the greatest candidate so far.
 
-    def __init__(self, sources: Sequence[At]) -> None:
-        self.sources = sources
+    `whole` are the sources of all streams of a step.  A stream that is idle as a whole holds the others back no longer (a
+    table that rarely changes must not), so its candidate is that of all of them.
+    """
+
+    def __init__(self, sources: Sequence[At], whole: Sequence[At] = ()) -> None:
+        self.sources, self.whole = sources, whole or sources
         self.now = NEVER
 
     def candidate(self) -> float:
@@ -95,6 +99,8 @@ class Clock:
             return min(active)
         if all(one.state == "ended" for one in self.sources):
             return ALWAYS
+        if set(self.whole) != set(self.sources):
+            return Clock(self.whole).candidate()
         return max(one.watermark for one in self.sources)
 
     def move(self) -> None:
