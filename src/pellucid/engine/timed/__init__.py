@@ -1,0 +1,1 @@
+"""Event time: windows, joins and dedup that wait for the clock."""
