@@ -17,6 +17,7 @@ from pellucid.engine.timed.columns.rows import Kinds, Rows, later
 from pellucid.engine.timed.columns.search import Index
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
+from pellucid.expr.types import INT
 
 _SOME = 1 << 12
 
@@ -69,7 +70,9 @@ class AsOf:
                 there &= later(found[0], self.within) >= asked.time
             answers = Rows.made(found[0], found[1:], len(self.right.key))
         else:
-            answers = Rows(asked.time, [], [np.zeros(len(asked), kind) for kind in self.right.arrays[len(self.right.key) :]])
+            answers = Rows(
+                asked.time, [], [np.zeros(len(asked), kind) for kind in self.right.arrays[len(self.right.key) :]]
+            )
         self._tidy(left_clock, right_clock)
         return asked, answers, there
 
@@ -101,10 +104,6 @@ class AsOf:
         last = before & np.append(~before[1:] | (key[order][1:] != key[order][:-1]), True)
         self.restore([c[order[last | ~before]] for c in columns])
 
-    def kept(self) -> list[Any]:
-        """What is kept of the right stream's complete events: time, key, value."""
-        return self._pool.all()
-
     def restore(self, columns: list[Any]) -> None:
         """Keep just these."""
         self._start()
@@ -112,3 +111,20 @@ class AsOf:
             rows = Rows.made(columns[0], columns[1:], len(self.right.key))
             self._add(self._keys.of(rows.key, len(rows)), rows)
         self._tidied = len(columns[0])
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        left, right = ([INT, *kinds.key, *kinds.value] for kinds in (self.left, self.right))
+        return [left, right, right]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {}, [self.asked.columns(), self.coming.columns(), self._pool.all()]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self.asked.put(groups[0])
+        self.coming.put(groups[1])
+        self.restore(groups[2])

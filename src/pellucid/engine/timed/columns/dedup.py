@@ -12,6 +12,7 @@ from pellucid.engine.timed.columns.plain import chosen
 from pellucid.engine.timed.columns.rows import Kinds, Rows, later
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
+from pellucid.expr.types import INT
 
 _SOME = 1 << 12
 
@@ -87,3 +88,18 @@ class Dedup:
             key = self._keys.of(columns[:-1], len(columns[-1]))
             self._last, self._known = longer(self._last, self._keys.count), longer(self._known, self._keys.count)
             self._last[key], self._known[key] = columns[-1], True
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        return [[INT, *self.kinds.key, *self.kinds.value], [*self.kinds.key, INT]]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {}, [self._rows.columns(), self._kept()]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self._rows.put(groups[0])
+        self._restore(groups[1])

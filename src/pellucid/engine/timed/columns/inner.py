@@ -13,20 +13,21 @@ from pellucid.engine.kernel.engine import COMPILE_FROM, Engine
 from pellucid.engine.timed.columns.rows import kind_of, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.errors import StepError
-from pellucid.expr.types import BOOL, INT, STR, EnumType, Type
+from pellucid.expr.types import INT, STR, EnumType, Type
 from pellucid.graph.memory import forgetting
 from pellucid.graph.model import Graph
 
 _ROWS = 1 << 20  # of one call of the kernel
 _WORDS = 1 << 23
+_MANY_TEXTS = 1 << 20
 
 
 class Failed(Exception):  # noqa: N818 - reads as what it is
-    """The sub-pipeline failed on a row: which one, and how."""
+    """The sub-pipeline failed on a row: in which group, and how."""
 
-    def __init__(self, row: int, error: StepError) -> None:
+    def __init__(self, group: int, error: StepError) -> None:
         super().__init__(str(error))
-        self.row, self.error = row, error
+        self.group, self.error = group, error
 
 
 class Inner:
@@ -65,8 +66,7 @@ class Inner:
             try:
                 found, out = self._of(number, part, stop - first)
             except StepError as error:
-                at = begin + error.position
-                raise Failed(at if gather is None else int(gather[at]), error) from error.__cause__
+                raise Failed(first + int(number[error.position]), error) from error.__cause__
             answered.append(found + first)
             columns.append(out)
             first = stop
@@ -81,6 +81,8 @@ class Inner:
             return self._literal(number, events_of(self.takes, given))
         if self._engine.mode == "auto" and self._rows >= COMPILE_FROM and self._engine.why_plain is None:
             self._engine.mode = "numba"
+        if len(self._engine.state.strings) > _MANY_TEXTS:  # of groups that are over
+            self._engine = Engine(self.graph, key=INT, mode=self._engine.mode)
         engine = self._engine.sibling()
         (output,) = engine.push_batch(Batch(len(number), [given], [None], [[number]]), positions=True)
         if not len(output):
@@ -122,6 +124,7 @@ class Inner:
 def inside(t: Type, column: Any, texts: Texts) -> Any:
     """A leaf's column of any kind as an array; texts as codes.
 
+    >>> from pellucid.expr.types import BOOL
     >>> inside(BOOL, [True, False], Texts()).tolist()
     [True, False]
     """

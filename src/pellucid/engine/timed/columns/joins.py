@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys, longer
-from pellucid.engine.timed.columns.order import canonical, numbers, order_by
+from pellucid.engine.timed.columns.order import canonical, order_by
 from pellucid.engine.timed.columns.pool import Pool
-from pellucid.engine.timed.columns.rows import Kinds, Rows, later
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows, later
 from pellucid.engine.timed.columns.search import Index
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
+from pellucid.expr.types import BOOL, INT
 
 _SOME = 1 << 12
 
@@ -66,22 +67,20 @@ class Side:
         return Rows.made(columns[0], columns[1:], len(self.kinds.key))
 
     def alone(self, clock: int | None) -> Rows:
-        """The rows that the other side's clock gives up now, and that have found nobody; their time is the last at
-        which they could have."""
+        """The rows that the other side's clock gives up now, and that have found nobody."""
         if not self.told:
             return self.kinds.none()
-        due, at = self.due.take(None if clock is None else clock - 1)
-        left = ~self.found[at]
-        rows = self.rows(at[left])
-        rows.time = due[left]
-        return rows
+        _, at = self.due.take(None if clock is None else clock - 1)
+        alone = at[~self.found[at]]
+        self.found[alone] = True  # they need not be told again
+        return self.rows(alone)
 
     def kept(self, clock: int | None) -> list[Any]:
         """The columns of the rows that are not given up: time, key, value, and whether a partner was found."""
         columns = self.pool.all()
         found = longer(self.found, self.pool.size)[: self.pool.size]
-        if clock is None:
-            return [*columns, found]
+        if clock is None:  # the end: nothing can come any more
+            return [c[:0] for c in [*columns, found]]
         alive = np.flatnonzero(later(columns[0], self.reach) >= clock)
         return [c[alive] for c in [*columns, found]]
 
@@ -114,7 +113,7 @@ class IntervalJoin:
     ([1], [7], [2])
     >>> left, right = join.give_up(23, 23)
     >>> left.value[0].tolist(), left.time.tolist(), len(right)
-    ([2], [22], 0)
+    ([2], [20], 0)
     """
 
     def __init__(self, low: int, high: int, how: str, left: Kinds, right: Kinds, texts: Texts) -> None:
@@ -133,9 +132,7 @@ class IntervalJoin:
         before = self.right.pool.size
         order = order_by([other, right.time]) if len(right) else np.zeros(0, np.int64)
         probe = right.at(order)
-        asked, old = self.left.index.between(
-            other[order], later(probe.time, -self.high), later(probe.time, -self.low)
-        )
+        asked, old = self.left.index.between(other[order], later(probe.time, -self.high), later(probe.time, -self.low))
         new_right = self.right.add(other, right)
         earlier, late = old, new_right[order[asked]] if len(asked) else asked
         place = right_at[order[asked]] if len(asked) else asked
@@ -176,25 +173,28 @@ class IntervalJoin:
         return canonical([place, earlier], types, [*left.value, *right.value], self.texts)
 
     def give_up(self, left_clock: int | None, right_clock: int | None) -> tuple[Rows, Rows]:
-        """The rows without a partner that the clocks give up now (None: the end), of either side; by time, key and
-        event."""
-        out = self._sorted(self.left, self.left.alone(right_clock)), self._sorted(self.right, self.right.alone(left_clock))
-        for side in (self.left, self.right):
-            if side.pool.size > 2 * side.tidied + _SOME:
-                self._tidy(left_clock, right_clock)
-                break
+        """The rows without a partner that the clocks give up now (None: the end), of either side, in no order."""
+        out = self.left.alone(right_clock), self.right.alone(left_clock)
+        if any(side.pool.size > 2 * side.tidied + _SOME for side in (self.left, self.right)):
+            self.restore(self.left.kept(right_clock), self.right.kept(left_clock))
         return out
 
-    def _sorted(self, side: Side, rows: Rows) -> Rows:
-        words = [numbers(t, c, self.texts) for t, c in zip(side.kinds.key, rows.key, strict=True)]
-        return rows.at(canonical([rows.time, *words], side.kinds.value, rows.value, self.texts)) if len(rows) else rows
-
-    def _tidy(self, left_clock: int | None, right_clock: int | None) -> None:
-        """Throw away what nothing can match any more."""
-        self.restore(self.left.kept(right_clock), self.right.kept(left_clock))
-
     def restore(self, left: list[Any], right: list[Any]) -> None:
-        """Keep just these rows."""
+        """Throw away what nothing can match any more: keep just these rows."""
         self._keys = Keys(self.left.kinds.key)
         self.left.restore(left, self._keys)
         self.right.restore(right, self._keys)
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        return [[INT, *side.kinds.key, *side.kinds.value, BOOL] for side in (self.left, self.right)]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {}, [side.kept(LEAST) for side in (self.left, self.right)]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self.restore(*groups)

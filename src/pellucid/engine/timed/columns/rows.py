@@ -47,7 +47,9 @@ class Kinds:
     def none(self) -> Rows:
         """No rows."""
         return Rows(
-            np.zeros(0, np.int64), [np.zeros(0, kind_of(t)) for t in self.key], [np.zeros(0, kind_of(t)) for t in self.value]
+            np.zeros(0, np.int64),
+            [np.zeros(0, kind_of(t)) for t in self.key],
+            [np.zeros(0, kind_of(t)) for t in self.value],
         )
 
 
@@ -103,7 +105,11 @@ def later(times: Any, by: int) -> Any:
     if by > 0 and int(times.max()) > MOST - by:
         return np.where(times > MOST - by, MOST, np.minimum(times, MOST - by) + by) if by <= MOST else _all(times, MOST)
     if by < 0 and int(times.min()) < LEAST - by:
-        return np.where(times < LEAST - by, LEAST, np.maximum(times, LEAST - by) + by) if by > LEAST else _all(times, LEAST)
+        return (
+            np.where(times < LEAST - by, LEAST, np.maximum(times, LEAST - by) + by)
+            if by > LEAST
+            else _all(times, LEAST)
+        )
     return times + by
 
 

@@ -32,7 +32,9 @@ class _Run:
         """How many units, or times of the run, are before these times; with ``right`` those equal to them count."""
         if self.times is not None:
             return np.searchsorted(self.times, time, side=side)
-        return np.clip(time, self.base - (side == "right"), self.most + (side == "left")) - (self.base - (side == "right"))
+        return np.clip(time, self.base - (side == "right"), self.most + (side == "left")) - (
+            self.base - (side == "right")
+        )
 
     def search(self, key: Any, time: Any, side: str) -> Any:
         """Where rows of these keys and times would go in; of equal ones before (``left``) or behind them."""

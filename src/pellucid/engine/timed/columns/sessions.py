@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.timed.columns.inner import Inner
+from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.keys import Keys, longer
 from pellucid.engine.timed.columns.order import canonical, changes, numbers, order_by
-from pellucid.engine.timed.columns.rows import MOST, Kinds, Rows, behind, later
+from pellucid.engine.timed.columns.rows import Kinds, Rows, behind, later
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
-from pellucid.engine.timed.columns.windows import Answers, LateRows
-from pellucid.errors import DataError
+from pellucid.engine.timed.columns.windows import Answers, LateRows, WindowFailed
+from pellucid.expr.types import INT
 
 _SOME = 1 << 12
 
@@ -101,23 +101,25 @@ class Sessions:
             found += self._fall(rows, limit)
         found += self._over(limit)
         if not found:
-            return self._answers(self.kinds.none(), *(np.zeros(0, np.int64),) * 3, [np.zeros(0, c) for c in self.inner.kinds])
+            return self._answers(
+                self.kinds.none(), *(np.zeros(0, np.int64),) * 3, [np.zeros(0, c) for c in self.inner.kinds]
+            )
         rows = behind([rows for rows, _, _ in found])
         offsets = np.cumsum([0, *(len(rows) for rows, _, _ in found)])[:-1]
         starts = np.concatenate([starts + by for by, (_, starts, _) in zip(offsets, found, strict=True)])
         last = np.concatenate([last for _, _, last in found])
-        answered, values = self.inner.last(starts, rows.value)
+        try:
+            answered, values = self.inner.last(starts, rows.value)
+        except Failed as failed:
+            first, end = int(rows.time[starts[failed.group]]), int(last[failed.group]) + self.gap + 1
+            raise WindowFailed(first, end, failed.error) from None
         return self._answers(rows, starts[answered], rows.time[starts[answered]], last[answered], values)
 
     def _answers(self, rows: Rows, at: Any, first: Any, last: Any, values: list[Any]) -> Answers:
-        if len(last) and int(last.max()) > MOST - self.gap - 1:
-            raise DataError(f"the session that ends at {int(last.max()) + self.gap + 1} does not fit in 64 bits")
         key = [c[at] for c in rows.key]
         words = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, key, strict=True)]
         order = order_by([last, *words]) if len(last) else at
-        return Answers(
-            [c[order] for c in key], first[order], last[order] + (self.gap + 1), [c[order] for c in values]
-        )
+        return Answers([c[order] for c in key], first[order], last[order] + (self.gap + 1), [c[order] for c in values])
 
     def _fall(self, rows: Rows, limit: int | None) -> list[tuple[Rows, Any, Any]]:
         """Rows whose times are complete fall into sessions; what is closed already among them."""
@@ -141,7 +143,9 @@ class Sessions:
             key = self._keys.of([c[at] for c in rows.key], len(at), add=False)
             near = key >= 0
             of = key[near]
-            near[near] = self._held[of] & ((rows.time[at[near]] - self._last[of]).view(np.uint64) <= np.uint64(self.gap))
+            near[near] = self._held[of] & (
+                (rows.time[at[near]] - self._last[of]).view(np.uint64) <= np.uint64(self.gap)
+            )
             joined[begins[near]] = True
             if near.any():
                 which = begins[near]
@@ -216,6 +220,21 @@ class Sessions:
         if len(owner):
             order = order_by([owner, rows.time])
             self._hold(rows.at(order), np.flatnonzero(changes([owner[order]], len(owner))))
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        return [[INT, *self.kinds.key, *self.kinds.value], [*self.kinds.key, INT, INT, *self.kinds.value]]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {}, [self._rows.columns(), self._kept()]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self._rows.put(groups[0])
+        self._restore(groups[1])
 
 
 class _Log:

@@ -9,6 +9,8 @@ import numpy as np
 
 from pellucid.data.columns import Strings
 
+_TABLES = 16  # of other engines, that are remembered
+
 
 class Texts:
     """A table of texts.
@@ -19,6 +21,10 @@ class Texts:
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.put(texts)
+
+    def put(self, texts: Iterable[str]) -> None:
+        """Exactly these texts, from now on."""
         self.values: list[str] = list(texts)
         self._codes = {text: i for i, text in enumerate(self.values)}
         self._known: dict[int, tuple[Any, Any]] = {}  # tables of others, and what their codes are here
@@ -51,7 +57,9 @@ class Texts:
             table = np.zeros(0, dtype=np.int64)
         if len(table) < len(values):
             table = np.concatenate([table, self.taken(list(values[len(table) :]))])
-        self._known = {id(values): (values, table)} if isinstance(values, list) else {}
+        if isinstance(values, list):
+            self._known = self._known if len(self._known) < _TABLES else {}
+            self._known[id(values)] = (values, table)
         return table
 
     def column(self, codes: Any) -> Strings:

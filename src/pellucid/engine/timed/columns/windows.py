@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.timed.columns.inner import Inner
+from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.order import canonical, changes, numbers, order_by
-from pellucid.engine.timed.columns.rows import Kinds, Rows
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
 from pellucid.engine.timed.columns.spans import Spans
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
+from pellucid.errors import StepError
+from pellucid.expr.types import INT
 
 
 @dataclass
@@ -45,6 +47,14 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.start)
+
+
+class WindowFailed(Exception):  # noqa: N818 - reads as what it is
+    """The sub-pipeline failed in a window."""
+
+    def __init__(self, start: int, end: int, error: StepError) -> None:
+        super().__init__(str(error))
+        self.start, self.end, self.error = start, end, error
 
 
 class FixedWindows:
@@ -114,7 +124,7 @@ class FixedWindows:
             starts = np.flatnonzero(changes([*rows.key, last], len(rows)))
             return self._run(rows, last[starts], starts, starts)
         first = self.spans.first(rows.time)
-        if since is not None:
+        if since is not None and since > LEAST:
             np.maximum(first, since, out=first)
         if through is not None:
             again = np.flatnonzero(last > through)
@@ -149,7 +159,11 @@ class FixedWindows:
 
     def _run(self, rows: Rows, k: Any, starts: Any, at: Any, gather: Any = None) -> Answers:
         """The answers over groups of rows: their windows, where they begin, and a row with the key of each."""
-        answered, values = self.inner.last(starts, rows.value, gather)
+        try:
+            answered, values = self.inner.last(starts, rows.value, gather)
+        except Failed as failed:
+            window = k[failed.group : failed.group + 1]
+            raise WindowFailed(int(self.spans.start(window)[0]), int(self.spans.end(window)[0]), failed.error) from None
         k, at = k[answered], at[answered]
         order = order_by([k]) if len(k) else answered  # by key they are already
         return self._answers([c[at[order]] for c in rows.key], k[order], [c[order] for c in values])
@@ -159,3 +173,18 @@ class FixedWindows:
             none = self.kinds.none()
             key, value = none.key, [np.zeros(0, c) for c in self.inner.kinds]
         return Answers(key, self.spans.start(k), self.spans.end(k), value)
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        return [[INT, INT, *self.kinds.key, *self.kinds.value]]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {"open": self._open}, [self._rows.columns()]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self._open = words["open"]
+        self._rows.put(groups[0])
