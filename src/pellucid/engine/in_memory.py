@@ -121,7 +121,7 @@ def _trace_by_time(run: Ready, count: int) -> list[Any]:
         raise _found(run, rows, error) from error.__cause__
     if rows is not None:  # silent pushes were left out
         nothing: dict[str, list[Any]] = {name: [] for name, _ in run.graph.outputs}
-        at = {push: entry for push, entry in zip(rows, found, strict=False)}
+        at = dict(zip(rows, found, strict=False))
         found = [*(at.get(i, nothing) for i in range(count)), found[-1]]
     return [next(iter(entry.values())) for entry in found] if len(run.graph.outputs) == 1 else list(found)
 

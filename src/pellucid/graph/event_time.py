@@ -33,10 +33,10 @@ class EventTime(Generic[T]):
     ) -> Stream[T]:
         """The same events, each with its time: what ``f`` gives, or a field by its name.
 
-        A time is a ``datetime``, or an ``int`` that counts anything.  ``lateness`` says how far behind the greatest time
-        seen an event may come: a window is complete when no event of it can come any more.  ``idle``: after so long a
-        silence of this stream it holds others back no longer (only where a run has a clock on the wall; a run over data
-        that ends has none).
+        A time is a ``datetime``, or an ``int`` that counts anything.  ``lateness`` says how far behind the greatest
+        time seen an event may come: a window is complete when no event of it can come any more.  ``idle``: after so
+        long a silence of this stream it holds others back no longer (only where a run has a clock on the wall; a run
+        over data that ends has none).
 
         >>> from pellucid import pipeline
         >>> def per_ten(x):

@@ -262,7 +262,7 @@ class Graph:
             what += [f"k={node.k}"] if node.k is not None else []
             what += [f"start={node.start!r}"] if node.processor.starts else []
             what += [f"over {node.sub.name}"] if node.sub else []
-            what += [str(node.timing)] if node.timing is not None and str(node.timing) else []
+            what += [node.timing.words()] if node.timing is not None and node.timing.words() else []
             parts = ", ".join(self.nodes[i].id for i in node.inputs)
             inside = "; ".join(p for p in (parts, ", ".join(what)) if p)
             lines.append(f"{node.id}: {node.kind}{f'({inside})' if inside else ''} → {node.type}")

@@ -65,7 +65,7 @@ class Processor:
     def plain(self) -> bool:
         """Whether what it does with an event depends on that event alone, whatever its parameters, and puts out one at
         most."""
-        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed
+        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed and not self.timed
 
 
 PROCESSORS = {
@@ -114,7 +114,8 @@ PROCESSORS = {
         "route", ("(((", ")))"), passes="first", keyed=True, forgets=True,
     ),
     "at": Processor(  # a flag on an axis
-        "the same events, each with its time", "time", (">", "]"), passes="first", timed=True, clock="makes", cut=_TIMES,
+        "the same events, each with its time", "time", (">", "]"),
+        passes="first", timed=True, clock="makes", cut=_TIMES,
     ),
     "tumbling": Processor(
         "the last event of a sub-pipeline over each window of time, once, when the window is complete",

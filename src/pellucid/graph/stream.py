@@ -75,8 +75,8 @@ def caller() -> str:
 class Step:
     """What a stream is made by.
 
-    Its ``key`` and its ``clock`` are never given: they follow from what the step does and from the streams it reads, also where a
-    pipeline's steps are made once more over other streams (`instantiate`).
+    Its ``key`` and its ``clock`` are never given: they follow from what the step does and from the streams it reads,
+    also where a pipeline's steps are made once more over other streams (`instantiate`).
     """
 
     kind: str
@@ -109,13 +109,13 @@ class Step:
         """Where no step can wait for event time."""
         if inside_of.get():
             raise PipelineError(
-                f"{title} works by event time, which a sub-pipeline knows nothing of: it sees the events of one window, "
-                f"in {inside_of.get()}; use it outside"
+                f"{title} works by event time, which a sub-pipeline knows nothing of: it sees the events of one window,"
+                f" in {inside_of.get()}; use it outside"
             )
         if any(s._step.forgotten_by is not None for s in self.inputs):
             raise PipelineError(
-                f"{title} is under keys that are given up after a number of events (forget), and by event time keys are "
-                "given up when their times are complete: leave forget out, or put key_by(…).forget(…) after it"
+                f"{title} is under keys that are given up after a number of events (forget), and by event time keys "
+                "are given up when their times are complete: leave forget out, or put key_by(…).forget(…) after it"
             )
 
 
@@ -412,8 +412,8 @@ class Stream(EventTime[T], Generic[T]):
         own = list(dict(t.fields)) if isinstance(t, RecordType) else []
         if name == "late":
             raise AttributeError(
-                f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup and "
-                "dedup, as in w = x.at(…).tumbling(…), w.late"
+                f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup "
+                "and dedup, as in w = x.at(…).tumbling(…), w.late"
             )
         fields = f"; its events have {', '.join(own)}" if own else ""
         known = [*own, *(n for n in dir(Stream) if not n.startswith("_"))]

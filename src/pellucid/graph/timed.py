@@ -40,13 +40,14 @@ def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str |
     if clock is None:
         hint = "; make one of it, as in datetime(d.year, d.month, d.day)" if fn.result == DATE else ""
         raise TypeMismatch(
-            f"{_title('at', id)}: an event's time is a datetime (or an int that counts anything), found {fn.result}{hint}"
+            f"{_title('at', id)}: an event's time is a datetime (or an int that counts anything), found "
+            f"{fn.result}{hint}"
         )
     late = 0 if isinstance(lateness, int) and lateness == 0 else _length("at", id, clock, lateness, "lateness", least=0)
     silence = None
     if idle is not None:
         silence = _length("at", id, INSTANT, idle, "idle")  # wall time, whatever the times of the events are
-    return _make("at", (x,), x.type, fn=fn, id=id, timing=Timing(lateness=late, idle=silence))
+    return _make("at", (x,), x.type, fn=fn, id=id, timing=Timing(times=clock, lateness=late, idle=silence))
 
 
 def make_fixed(
@@ -60,19 +61,19 @@ def make_fixed(
         _wrong(
             kind,
             id,
-            f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves events "
-            "in no window: make it at most size",
+            f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves "
+            "events in no window: make it at most size",
         )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
-    timing = Timing(size=long, every=step, origin=first, tz=zone, late=_late(kind, id, late))
+    timing = Timing(times=clock, size=long, every=step, origin=first, tz=zone, late=_late(kind, id, late))
     return _windows(kind, x, clock, sub, timing, id)
 
 
 def make_session(x: Stream[Any], gap: Any, sub: Any, late: str, id: str | None) -> Stream[Any]:
     """Windows of events that are near each other."""
     clock = _clock("session", id, x)
-    timing = Timing(gap=_length("session", id, clock, gap, "gap"), late=_late("session", id, late))
+    timing = Timing(times=clock, gap=_length("session", id, clock, gap, "gap"), late=_late("session", id, late))
     return _windows("session", x, clock, sub, timing, id)
 
 
@@ -92,7 +93,9 @@ def make_dedup(x: Stream[Any], by: Any, within: Any, late: str, to: Any, id: str
         _wrong("dedup", id, f"what makes events alike must not contain a float, found {fn.result}: say by=…")
     if list_in(fn.result) is not None:
         _wrong("dedup", id, f"what makes events alike must not contain a list, found {fn.result}: say by=…")
-    timing = Timing(within=_length("dedup", id, clock, within, "within", least=0), late=_late("dedup", id, late))
+    timing = Timing(
+        times=clock, within=_length("dedup", id, clock, within, "within", least=0), late=_late("dedup", id, late)
+    )
     return _make("dedup", (x,), x.type, fn=fn, id=id, timing=timing)
 
 
@@ -107,8 +110,8 @@ def make_late(w: Stream[Any]) -> Stream[Any] | None:
         assert step.timing is not None and step.clock is not None
         if step.timing.late == "drop":
             raise PipelineError(
-                f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and they "
-                "are used here: leave one out"
+                f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and "
+                "they are used here: leave one out"
             )
         return _make("late", (w,), late_type(step.clock, judged_type(step)))
     return None
@@ -131,8 +134,8 @@ def join(
 
     ``within=w`` means that ``b`` is at most ``w`` before or after ``a``; ``within=(low, high)`` that ``low`` <= time of
     b - time of a <= ``high``.  A pair comes out when its second event does.  With ``how="left"`` an ``a`` that finds no
-    partner comes out with None once none can come any more, with ``"full"`` a ``b`` as well (of a record that is missing
-    each field is None).
+    partner comes out with None once none can come any more, with ``"full"`` a ``b`` as well (of a record that is
+    missing each field is None).
 
     >>> from pellucid import pipeline
     >>> def paired(x, y):
@@ -147,8 +150,8 @@ def join(
         _wrong(
             "join",
             id,
-            "within= is missing: without an interval every event could still find a partner, so that no lateness bounds "
-            "what is kept; say how far apart partners may be",
+            "within= is missing: without an interval every event could still find a partner, so that no lateness "
+            "bounds what is kept; say how far apart partners may be",
         )
     if isinstance(within, tuple):
         if len(within) != 2:
@@ -160,10 +163,14 @@ def join(
     else:
         high = _length("join", id, clock, within, "within", least=0)
         low = -high
-    pair = TupleType(
-        (maybe(a.type) if how == "full" else a.type, maybe(b.type) if how in ("left", "full") else b.type)
+    pair = TupleType((maybe(a.type) if how == "full" else a.type, maybe(b.type) if how in ("left", "full") else b.type))
+    return _make(
+        "join",
+        (a, b),
+        pair,
+        id=id,
+        timing=Timing(times=clock, low=low, high=high, how=how, late=_late("join", id, late)),
     )
-    return _make("join", (a, b), pair, id=id, timing=Timing(low=low, high=high, how=how, late=_late("join", id, late)))
 
 
 def as_of(
@@ -185,7 +192,7 @@ def as_of(
         _wrong("as_of", id, f"how must be 'inner' or 'left', found {how!r}")
     tolerance = None if within is None else _length("as_of", id, clock, within, "within", least=0)
     pair = TupleType((a.type, maybe(b.type) if how == "left" else b.type))
-    timing = Timing(within=tolerance, how=how, late=_late("as_of", id, late))
+    timing = Timing(times=clock, within=tolerance, how=how, late=_late("as_of", id, late))
     return _make("as_of", (a, b), pair, id=id, timing=timing)
 
 
@@ -193,8 +200,8 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
     """Each event beside what a table held at its time: ``table`` is the stream of the table's changes, of one key each.
 
     What holds is the latest change of the event's key that is not after it, however old; before the first one it is
-    None (of a record each field is None).  A table changes rarely, and each event waits until no earlier change can come
-    any more, so the table's ``at`` says ``idle=``: after such a silence it holds the stream back no longer.
+    None (of a record each field is None).  A table changes rarely, and each event waits until no earlier change can
+    come any more, so the table's ``at`` says ``idle=``: after such a silence it holds the stream back no longer.
 
     >>> from datetime import timedelta
     >>> from typing import NamedTuple
@@ -221,7 +228,7 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
             f"the table must be the stream of its changes, found {type(table).__name__}; one that never changes is a "
             "dictionary that a function reads, as in x.map(lambda e: names[e.code])",
         )
-    _two("lookup", id, x, table)
+    clock = _two("lookup", id, x, table)
     if x._step.key is None:
         _wrong("lookup", id, "a table is looked up by key: say key_by(…) on the stream and on the changes of the table")
     for step in _sources_of_time(table):
@@ -234,7 +241,9 @@ def lookup(x: Stream[Any], table: Stream[Any], *, late: str = "fail", id: str | 
                 f"idle= where its times are said (at, {step.where}), as in .at(…, idle=timedelta(seconds=10))",
             )
     pair = TupleType((x.type, maybe(table.type)))
-    return _make("lookup", (x, table), pair, id=id, timing=Timing(how="left", late=_late("lookup", id, late)))
+    return _make(
+        "lookup", (x, table), pair, id=id, timing=Timing(times=clock, how="left", late=_late("lookup", id, late))
+    )
 
 
 def _sources_of_time(x: Stream[Any]) -> list[Step]:
@@ -323,8 +332,8 @@ def _zone(kind: str, id: str | None, clock: Type, tz: Any, size: int, every: int
             _wrong(
                 kind,
                 id,
-                f"with tz= windows are whole days, and {word} is {shown_length(clock, units)}: use timedelta(days=n), or "
-                "leave tz out: then windows are the same everywhere",
+                f"with tz= windows are whole days, and {word} is {shown_length(clock, units)}: use timedelta(days=n), "
+                "or leave tz out: then windows are the same everywhere",
             )
     return str(name)
 
@@ -346,4 +355,3 @@ def _origin(kind: str, id: str | None, clock: Type, origin: Any, zone: str | Non
     if not isinstance(origin, dt.date):
         _wrong(kind, id, f"with tz= origin is a date, found {type(origin).__name__} {origin!r}")
     return int((dt.datetime.combine(origin, dt.time()) - EPOCH) // TICK)
-

@@ -66,10 +66,14 @@ class Late(NamedTuple, Generic[At, V]):
 class Timing:
     """What a timed step is told, all in the unit of its stream's times.
 
-    >>> print(Timing(size=60, every=10, late="drop"))
-    size=60, every=10, late='drop'
+    >>> hourly = Timing(times=DATETIME, size=3_600_000_000, every=600_000_000, late="drop")
+    >>> print(hourly)
+    times=datetime, size=3600000000, every=600000000, late='drop'
+    >>> hourly.words()
+    '1 h every 10 min, late ones dropped'
     """
 
+    times: Type = INT  # the type of the times: DATETIME, INSTANT or INT
     lateness: int = 0  # at: how far behind the greatest time seen an event may come
     idle: int | None = None  # at: after a silence of so many microseconds of wall time it holds nobody back
     size: int | None = None  # tumbling, sliding: a window is [origin + k * every, … + size)
@@ -89,6 +93,33 @@ class Timing:
     def said(self) -> list[tuple[str, Any]]:
         """What is not as if nothing had been said."""
         return [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+
+    def words(self, *, late: bool = True) -> str:
+        """What it is told, for pictures and messages; what becomes of late events only if that is asked for."""
+
+        def shown(units: int) -> str:
+            return shown_length(self.times, units)
+
+        parts = []
+        if self.size is not None and self.every is not None:
+            parts.append(shown(self.size) + (f" every {shown(self.every)}" if self.every != self.size else ""))
+            if self.tz is not None:
+                parts[0] += f" in {self.tz}"
+            if self.origin:
+                zone = DATETIME if self.tz is not None else self.times
+                parts.append(f"from {shown_time(zone, self.origin)}")
+        if self.gap is not None:
+            parts.append(f"gap {shown(self.gap)}")
+        if self.low is not None and self.high is not None:
+            both = self.low == -self.high
+            parts.append(f"within {shown(self.high) if both else f'{shown(self.low)} to {shown(self.high)}'}")
+        if self.within is not None:
+            parts.append(f"within {shown(self.within)}")
+        parts += [self.how] if self.how else []
+        parts += [f"lateness {shown(self.lateness)}"] if self.lateness else []
+        parts += [f"idle after {shown_length(INSTANT, self.idle)}"] if self.idle is not None else []
+        parts += ["late ones dropped"] if late and self.late == "drop" else []
+        return ", ".join(parts)
 
 
 def clock_of(
@@ -232,13 +263,10 @@ def windowed(clock: Type, value: Type) -> RecordType:
 def late_type(clock: Type, value: Type) -> RecordType:
     """The type of the events that came too late."""
     edge = OptionalType(clock)
-    return RecordType(
-        Late, (("value", value), ("time", clock), ("clock", clock), ("start", edge), ("end", edge))
-    )
+    return RecordType(Late, (("value", value), ("time", clock), ("clock", clock), ("start", edge), ("end", edge)))
 
 
 def time_type(t: Type | None) -> Type | None:
     """The type of times that a function of this result gives, None if it gives none."""
     inner = t.inner if isinstance(t, OptionalType) else t
     return inner if inner in (DATETIME, INSTANT, INT) else None
-

@@ -39,7 +39,7 @@ def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
         found = []
         for engine in (literal, fast):
             try:
-                out = engine.finish() if batch is None else engine.push_batch(batch)
+                out = engine.finish_batch() if batch is None else engine.push_batch(batch)
                 events += sum(map(len, out))
                 found.append(plain(out, key))
             except PellucidError as error:

@@ -35,7 +35,7 @@ from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import TooDeep
 from pellucid.expr.types import ListType, OptionalType, Type
-from pellucid.graph.memory import refuse_key
+from pellucid.graph.memory import refuse_key, refuse_timed
 from pellucid.graph.model import Graph, Node
 
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
@@ -79,6 +79,7 @@ class Engine:
     ) -> None:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        refuse_timed(graph, "the kernel")
         if key is not None:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)

@@ -9,7 +9,7 @@ the states of the kernels of the ordinary steps.
 >>> engine = TimedEngine(pipeline(counts, x=int).graph)
 >>> engine.push([9, 11, 8]), engine.push([7, 12])
 ([], [Windowed(start=0, end=10, value=3)])
->>> engine.finish_push()
+>>> engine.finish()
 [Windowed(start=10, end=20, value=2)]
 """
 
@@ -122,9 +122,9 @@ class TimedEngine:
         batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
         return shown(self.push_batch(batch), arrays)
 
-    def finish_push(self) -> Any:
-        """The end of the input: what that puts out, as `push` gives it."""
-        return shown(self.finish(), False)
+    def finish(self) -> Any:
+        """The end of the input, at which every time is complete: what that puts out, as `push` gives it."""
+        return shown(self.finish_batch(), False)
 
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Push columns, one batch: all its rows are judged by the clock at its beginning, which moves at its end.
@@ -142,8 +142,8 @@ class TimedEngine:
         streams = self._streams(batch)
         return self._through(streams, batch.count, positions)
 
-    def finish(self, *, positions: bool = False) -> list[Output]:
-        """The end of the input, at which every time is complete: what that puts out."""
+    def finish_batch(self, *, positions: bool = False) -> list[Output]:
+        """The end of the input: what that puts out, as `push_batch` gives it."""
         self._ready()
         self.clocks.end()
         self._ended = True

@@ -49,8 +49,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Item:
-    """An event in a stream: the row that it came with (`MOVED`: it came because the clock moved), its time, the key that
-    came with the data and that of `key_by`, and itself; for messages, the push."""
+    """An event in a stream: the row that it came with (`MOVED`: it came because the clock moved), its time, the key
+    that came with the data and that of `key_by`, and itself; for messages, the push."""
 
     stamp: int
     time: int | None
@@ -153,9 +153,7 @@ class Literal:
         with_rows = known(self.STEPS, node.kind, "the literal engine of event time")(self, stage, node, events)
         outer, key = ranking(self.outer), ranking(node.key)
         rank = ranking(node.type)  # a window's answer begins with its start
-        moved = sorted(
-            self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value))
-        )
+        moved = sorted(self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value)))
         return with_rows + [item for _, item in moved]
 
     # ------------------------------------------------------------ what the timed steps share
@@ -198,9 +196,7 @@ class Literal:
         assert clock is not None
         return clock
 
-    def _answer(
-        self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[tuple[int, Any]]
-    ) -> None:
+    def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[tuple[int, Any]]) -> None:
         """The answer of a window: the sub-pipeline sees its events by time, and where times are equal by the whole
         event; the last that it puts out is the value, and its time the last one of the window."""
         assert node.sub is not None
@@ -279,9 +275,10 @@ class Literal:
         return []
 
     def step_join(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff the
-        clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have found
-        nobody come exactly then.  Late is t < the clock by which the other side's rows were given up: its own."""
+        """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff
+        the clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have
+        found nobody come exactly then.  Late is t < the clock by which the other side's rows were given up: its own.
+        """
         timing = node.timing
         assert timing is not None and timing.low is not None and timing.high is not None
         sides: list[list[_Waiting]] = self.state.setdefault(stage.step, [[], []])

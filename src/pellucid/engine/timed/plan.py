@@ -28,10 +28,10 @@ What whoever runs a plan keeps to, so that all engines do the same:
   its end - 1, a pair the later of the two times, a row of a join without a partner the last time at which it could
   still have found one (a: time + high; b: time - low), the others the event's own.
 * **Keys**: a stream under a key carries the key of each event beside it.  Where such a stream goes into a segment, the
-  segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a segment
-  puts out under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a table) is
-  not in the plan: whoever runs per key sees to it that each key has ordinary states of its own, and that timed steps
-  keep (that key, the stream's key) apart; the clock is of all keys together.
+  segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a
+  segment puts out under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a
+  table) is not in the plan: whoever runs per key sees to it that each key has ordinary states of its own, and that
+  timed steps keep (that key, the stream's key) apart; the clock is of all keys together.
 
 >>> from pellucid import pipeline
 >>> def busy(x):
@@ -72,8 +72,8 @@ class Crossing:
 class Segment:
     """Ordinary steps (their positions in the whole graph) as a graph of their own.
 
-    ``outputs`` are the streams that are wanted elsewhere: by other stages, or as outputs of the whole graph; the name of
-    the graph's output for each is the id of its step.
+    ``outputs`` are the streams that are wanted elsewhere: by other stages, or as outputs of the whole graph; the name
+    of the graph's output for each is the id of its step.
     """
 
     steps: tuple[int, ...]
@@ -163,9 +163,7 @@ def _parts(graph: Graph, steps: Sequence[int]) -> list[list[int]]:
 def _segment(graph: Graph, steps: Sequence[int]) -> Segment:
     inside = set(steps)
     streams = sorted({j for i in steps for j in graph.nodes[i].inputs if j not in inside})
-    crossings = tuple(
-        Crossing(j, graph.nodes[j].id, graph.nodes[j].type, graph.nodes[j].key) for j in streams
-    )
+    crossings = tuple(Crossing(j, graph.nodes[j].id, graph.nodes[j].type, graph.nodes[j].key) for j in streams)
     nodes: list[Node] = []
     at: dict[int, int] = {}
     sources = []

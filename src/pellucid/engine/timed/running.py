@@ -1,8 +1,8 @@
 """Pipelines by event time on data: which engine runs one, and columns through the literal one.
 
 An engine of event time is pushed batch by batch (`push_batch`, of which the rows are judged by the clock at its
-beginning), and told of the end (`finish`); both give what came out, an `Output` for each output of the graph, with the
-keys that came with the data if it runs per key.
+beginning), and told of the end (`finish_batch`); both give what came out, an `Output` for each output of the graph,
+with the keys that came with the data if it runs per key.
 """
 
 from __future__ import annotations
@@ -24,11 +24,20 @@ class TimedEngine(Protocol):
 
     late: dict[str, int]
 
-    def push_batch(self, batch: Batch) -> list[Output]: ...
+    def push_batch(self, batch: Batch) -> list[Output]:
+        """One batch of rows."""
 
-    def finish(self) -> list[Output]: ...
+    def finish_batch(self) -> list[Output]:
+        """The end of the input."""
 
-    def idle(self, source: str) -> None: ...
+    def push(self, *data: Any, **named: Any) -> Any:
+        """A chunk of events for each source, as one batch: events in lists, of several outputs by name."""
+
+    def finish(self) -> Any:
+        """The end of the input, as `push` gives it."""
+
+    def idle(self, source: str) -> None:
+        """Nothing has come from a source for long: it holds nobody back, until its next event."""
 
 
 def engine_of(graph: Graph, key: Type | None = None) -> TimedEngine:
@@ -36,10 +45,15 @@ def engine_of(graph: Graph, key: Type | None = None) -> TimedEngine:
     return LiteralEngine(graph, key=key)
 
 
+def why_literal(graph: Graph) -> str | None:
+    """Why a graph is run word by word, in plain Python; None if it is not."""
+    return "pipelines by event time run in plain Python here, event by event" if graph.timed else None
+
+
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
     """All there is, as one batch, and then the end of the input."""
     engine = engine_of(graph, key)
-    parts = [engine.push_batch(batch), engine.finish()]
+    parts = [engine.push_batch(batch), engine.finish_batch()]
     return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
@@ -67,7 +81,7 @@ class LiteralEngine:
     >>> from pellucid import pipeline
     >>> p = pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int)
     >>> engine = LiteralEngine(p.graph)
-    >>> engine.push([1, 2]), engine.push([7, 8]), engine.finish_push()
+    >>> engine.push([1, 2]), engine.push([7, 8]), engine.finish()
     ([], [Windowed(start=0, end=5, value=2)], [Windowed(start=5, end=10, value=8)])
     """
 
@@ -87,7 +101,7 @@ class LiteralEngine:
         self._pushed += batch.count
         return self._outputs(self._run.batch(rows))
 
-    def finish(self) -> list[Output]:
+    def finish_batch(self) -> list[Output]:
         """The end of the input."""
         return self._outputs(self._run.finish())
 
@@ -110,9 +124,9 @@ class LiteralEngine:
         self._pushed += count
         return shaped(self._outputs(self._run.batch(rows)))
 
-    def finish_push(self) -> Any:
+    def finish(self) -> Any:
         """The end of the input, as `push` gives it."""
-        return shaped(self.finish())
+        return shaped(self.finish_batch())
 
     def idle(self, source: str) -> None:
         """Nothing has come from a source for long: it holds nobody back, until its next event."""

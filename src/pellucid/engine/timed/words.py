@@ -12,7 +12,14 @@ from pellucid.graph.timing import shown_length, shown_time
 
 
 def late_error(
-    node: Node, clock: Type, value: Any, time: int, now: int, push: int, start: int | None = None, end: int | None = None
+    node: Node,
+    clock: Type,
+    value: Any,
+    time: int,
+    now: int,
+    push: int,
+    start: int | None = None,
+    end: int | None = None,
 ) -> LateError:
     """An event came too late, and nothing was said about such events."""
     missed = ""
@@ -20,8 +27,8 @@ def late_error(
         missed = f", whose window from {shown_time(clock, start)} to {shown_time(clock, end)} is complete"
     why = (
         f"on the event {short(value)}: its time is {shown_time(clock, time)}{missed}, and the clock is at "
-        f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for that with lateness= in at, or "
-        "take late events from this step's .late, or let them go with late='drop'"
+        f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for that with lateness= in at, "
+        "or take late events from this step's .late, or let them go with late='drop'"
     )
     return LateError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 
@@ -39,8 +46,8 @@ def no_such_time(node: Node, value: Any, time: int, clock: Type, push: int) -> S
     """A window, a session or a time of waiting would begin or end where there are no times any more."""
     limits = "64 bits" if clock.limits()[0] is None else "the years 1 to 9999"
     why = (
-        f"on the event {short(value)} of {shown_time(clock, time)}: what it belongs to begins or ends outside {limits}; "
-        "leave such events out before, with filter"
+        f"on the event {short(value)} of {shown_time(clock, time)}: what it belongs to begins or ends outside {limits}"
+        "; leave such events out before, with filter"
     )
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 

@@ -151,10 +151,24 @@ def _filled(hint: Any, given: dict[Any, Any]) -> Any:
     """A type hint of a record with parameters, with what is given for them."""
     if isinstance(hint, typing.TypeVar):
         if hint not in given:
-            raise TypeMismatch(f"its type is a parameter, {hint.__name__}: write what it is, in brackets behind the record")
+            raise TypeMismatch(
+                f"its type is a parameter, {hint.__name__}: write what it is, in brackets behind the record"
+            )
         return given[hint]
     of = getattr(hint, "__parameters__", ())
     return hint[tuple(given.get(p, p) for p in of)] if of and given else hint
+
+
+def generic_fields(value: Any) -> list[str] | None:
+    """The fields of a record whose class has parameters, such as ``Windowed``: only its values tell their types; None
+    for everything else."""
+    cls = type(value)
+    if not getattr(cls, "__parameters__", ()):
+        return None
+    try:
+        return _field_names(cls)
+    except TypeMismatch:
+        return None
 
 
 def type_of_value(value: Any) -> Type | None:
@@ -178,6 +192,11 @@ def type_of_value(value: Any) -> Type | None:
     if type(value) is tuple:
         items = [type_of_value(v) for v in value]
         return TupleType(tuple(items)) if items and all(items) else None  # type: ignore[arg-type]
+    generic = generic_fields(value)
+    if generic is not None:  # its type is what it holds
+        found = [(name, type_of_value(getattr(value, name))) for name in generic]
+        known = tuple((name, t) for name, t in found if t is not None and t != NOTHING)
+        return RecordType(type(value), known) if len(known) == len(found) else None
     try:
         if _field_names(type(value)) is not None:
             return type_of(type(value))
