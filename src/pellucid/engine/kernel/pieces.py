@@ -97,4 +97,6 @@ def joined(parts: Sequence[Output]) -> Output:
     if first.keys is not None:
         joined.key_type = first.key_type
         joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
+    if first.inner is not None:
+        joined.inner = [join([p.inner[j] for p in parts if p.inner is not None]) for j in range(len(first.inner))]
     return joined
