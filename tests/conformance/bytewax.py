@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 
 from pellucid import Stream, merge, pipeline, silent
 from tests.conformance import Differs, Kind, OtherRule, expect
-from tests.conformance.windows import Held, Shape, Windows, known, product, refused, seconds, sessions, shape, units
+from tests.conformance.windows import (
+    PAST,
+    Held,
+    Shape,
+    Windows,
+    known,
+    product,
+    refused,
+    seconds,
+    sessions,
+    shape,
+    units,
+)
 
 ENDLESS = 10**14  # units: a lateness within which nothing of a case is late
 
@@ -95,6 +107,7 @@ def event_clock_watermark(case: dict[str, Any]) -> None:
     known(case, "wait_s", "steps")
     run = Windows(Shape("sliding", 1, 1), lateness=(_wait(case),))
     batch: list[tuple[int, str]] = []
+    wait, wall, seen = _wait(case), 0, -ENDLESS  # `seen`: their clock, which goes with the wall
     walled = ended = False
 
     def pushed() -> None:
@@ -107,28 +120,32 @@ def event_clock_watermark(case: dict[str, Any]) -> None:
             pushed()
         elif name == "event":
             batch.append((units(given[0]), ""))
+            seen = max(seen, units(given[0]) - wait)
         elif name == "eof":
             pushed()
             run.finish()
             ended = True
         elif name == "advance_wall":
-            walled = True
+            walled, wall = True, wall + units(given[0])
+            seen += units(given[0])
         elif name == "poll":
             pushed()
         elif name == "expect_watermark":
             pushed()
-            _clock(run, given[0], walled, ended, _wait(case))
+            if ended:  # no time can come any more
+                after = refused(lambda: run.push([(PAST, "")]))
+                expect("the clock", "MAX" if after is not None else "before the end of time", given[0])
+                continue
+            theirs = f"MIN+{seconds(wall)}" if wait == ENDLESS else seconds(seen)
+            _clock(run, given[0], theirs if walled else None, wait)
         else:
             raise Differs(f"the step {name!r} is not known")
 
 
-def _clock(run: Windows, wanted: Any, walled: bool, ended: bool, wait: int) -> None:
-    if ended:  # every window came out: what came before is complete, whatever its time
-        expect("the clock", "MAX", wanted)
-        return
+def _clock(run: Windows, wanted: Any, theirs: Any, wait: int) -> None:
     now = run.clock()
     found: Any = "MIN" if now is None or wait == ENDLESS else seconds(now)
-    if walled and found != wanted:
+    if found != wanted == theirs:
         raise OtherRule("time on the wall does not move the clock: greatest time seen - lateness, and a silence counts "
                         f"only where `idle` says so; here it is {found}, there {wanted}")  # fmt: skip
     expect("the clock", found, wanted)
