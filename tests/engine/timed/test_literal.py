@@ -105,7 +105,9 @@ def test_windows_of_windows() -> None:
     assert one(p, [1, 7, 8], [10], [20]) == [[], [Windowed(0, 10, 2)], [Windowed(10, 20, 1)], [Windowed(20, 30, 1)]]
 
 
-@pytest.mark.parametrize(("time", "fine"), [(2**63 - 1, False), (2**63 - 8, True), (-(2**63), False), (-(2**63) + 8, True)])
+@pytest.mark.parametrize(
+    ("time", "fine"), [(2**63 - 1, False), (2**63 - 8, True), (-(2**63), False), (-(2**63) + 8, True)]
+)
 def test_at_the_ends_of_64_bits_a_window_is_exact_or_an_error(time: int, fine: bool) -> None:
     p = pipeline(lambda x: x.at(lambda v: v).tumbling(7, counted), x=int)
     if fine:
@@ -361,8 +363,8 @@ def test_what_is_said_of_a_late_event() -> None:
     said = str(found.value)
     assert said.startswith("step 'w' (tumbling, test_literal.py:")
     assert said.partition("failed ")[2] == (
-        "at push 1 on the event 7: its time is 7, whose window from 5 to 10 is complete, and the clock is at 18: it is 11 "
-        "late; allow for that with lateness= in at, or take late events from this step's .late, or let them go with "
+        "at push 1 on the event 7: its time is 7, whose window from 5 to 10 is complete, and the clock is at 18: it is "
+        "11 late; allow for that with lateness= in at, or take late events from this step's .late, or let them go with "
         "late='drop'"
     )
     assert (found.value.step, found.value.position) == ("w", 1)
@@ -383,7 +385,9 @@ def test_an_event_without_a_time() -> None:
 
 
 def test_a_failure_inside_a_window_names_the_window() -> None:
-    p = pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.map(lambda v: 10 // (v - 3), id="div"), id="w"), x=int)
+    p = pipeline(
+        lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.map(lambda v: 10 // (v - 3), id="div"), id="w"), x=int
+    )
     with pytest.raises(StepError) as found:
         p([1, 3, 9])
     said = str(found.value)
@@ -422,7 +426,10 @@ def test_a_key_that_comes_with_the_data_keeps_everything_apart_but_the_clock() -
 
     run = Literal(pipeline(p, x=int).graph, STR)
     run.batch([Row("x", 1, "ada"), Row("x", 2, "bob"), Row("x", 3, "ada")])
-    assert [(i.outer, *i.value) for i in run.batch([Row("x", 10, "bob")])["out"]] == [("ada", 0, 10, 2), ("bob", 0, 10, 1)]
+    assert [(i.outer, *i.value) for i in run.batch([Row("x", 10, "bob")])["out"]] == [
+        ("ada", 0, 10, 2),
+        ("bob", 0, 10, 1),
+    ]
 
 
 def test_nothing_comes_after_the_end() -> None:
@@ -452,7 +459,9 @@ SHAPES: dict[str, Callable[[Stream[E], int], Any]] = {
         within=(-1, 2),
         how="full",
     ),
-    "as_of": lambda x, late: as_of(x.at("t", lateness=late), x.at("t", lateness=late).filter(lambda e: e.v == "a"), within=3),
+    "as_of": lambda x, late: as_of(
+        x.at("t", lateness=late), x.at("t", lateness=late).filter(lambda e: e.v == "a"), within=3
+    ),
 }  # fmt: skip
 
 

@@ -109,9 +109,7 @@ class Clocks:
         return {
             "marks": {name[i]: mark for i, mark in self.marks.items()},
             "status": {name[i]: status for i, status in self.status.items()},
-            "now": [
-                ([name[i] for i in own], [name[i] for i in both], now) for (own, both), now in self._now.items()
-            ],
+            "now": [([name[i] for i in own], [name[i] for i in both], now) for (own, both), now in self._now.items()],
         }
 
     def load(self, saved: dict[str, Any]) -> None:
