@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.timed.engine import TimedEngine, why_literal
-from pellucid.engine.timed.running import LiteralEngine
+from pellucid.engine.timed.engine import TimedEngine
+from pellucid.engine.timed.running import LiteralEngine, why_literal
 from pellucid.errors import PellucidError
 from pellucid.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn

@@ -211,11 +211,11 @@ class Step:
 
     def now(self, number: int = 0) -> int:
         """The clock of an input, by which its events are judged."""
-        return self.run.clocks.now(self.stage.inputs[number])
+        return self.run.clocks.now(self.stage.inputs[number], self.stage.step)
 
     def after(self, number: int = 0) -> int | None:
         """The clock that it moves to."""
-        return upto(self.run.clocks.after(self.stage.inputs[number]))
+        return upto(self.run.clocks.after(self.stage.inputs[number], self.stage.step))
 
     def nothing(self) -> Flow:
         """No event of its own."""
