@@ -287,13 +287,14 @@ class Case:
         types = {"t": self.face.hint, **{name: hint for name, (hint, _) in FIELDS.items()}}
         return HEAD.format(fields="\n".join(f"    {name}: {types[name]}" for name in self.fields)) + "\n" + body
 
-    def rows(self) -> list[tuple[str, int, Any]]:
+    def rows(self, large: bool = False) -> list[tuple[str, int, Any]]:
         """Events in the order of their arrival: the source, the time, the event as the pipeline gets it."""
         draw = self.draw
         now, found = 0, []
         within = draw.random() < 0.35  # no later than was said
         tops: dict[str, int] = {}
-        for _ in range(draw.choice([0, 1, 3, 6, 12, 25])):
+        names = [f"k{i}" for i in range(draw.choice([3, 40, 400]))]
+        for _ in range(draw.choice([200, 800, 2500]) if large else draw.choice([0, 1, 3, 6, 12, 25])):
             now += draw.choice([0, 0, 0, 0, 0, 9] if self.many else [0, 0, 1, 1, 2, 3, 17])
             source = draw.choice(list(self.sources))
             ticks = now - draw.choice([0, 0, 0, 1, 2, 4, draw.randint(0, 15)])
@@ -302,6 +303,8 @@ class Case:
             tops[source] = max(tops.get(source, ticks), ticks)
             drawn = {name: make(draw, self.space) for name, (_, make) in FIELDS.items()}
             drawn["t"] = self.face.time(ticks)
+            if large:
+                drawn["k"] = draw.choice(names)
             event = self.space["E"](**{name: drawn[name] for name in self.fields})
             found.append((source, self.face.ticks(ticks), event))
             while draw.random() < 0.1:

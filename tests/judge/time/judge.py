@@ -23,6 +23,7 @@ from tests.judge.time.rules import Late, Node, Run, Sessions
 __all__ = ["Fault", "judge", "main", "plain"]
 
 Out = dict[str, list[Any]]
+MODE = "auto"  # of engines: as in `Pipeline.engine`
 
 
 class Fault(AssertionError):  # noqa: N818 - an answer
@@ -124,9 +125,9 @@ def late_is_told(error: BaseException) -> bool:
     return type(error).__name__ == "LateError"
 
 
-def judge(case: Case, draw: random.Random, kind: str | None = None) -> str:
+def judge(case: Case, draw: random.Random, kind: str | None = None, large: bool = False) -> str:
     """One way of running one case on rows of its own; what was tried, or a `Fault`."""
-    rows = case.rows()
+    rows = case.rows(large)
     kind = kind or draw.choice(["call", "trace", "engine", "engine", "engine"])
     if kind == "call":
         batches = [Batch(rows)]
@@ -177,7 +178,7 @@ def _trace(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
 
 
 def _engine(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
-    engine = case.pipeline.engine()
+    engine = case.pipeline.engine(mode=MODE)
     late = 0
     for i, want in enumerate(said):
         try:
@@ -195,8 +196,8 @@ def _engine(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
             raise Fault(f"engine: no LateError in batch {i}")
         compare(case, f"engine, batch {i}", out, want)
         late += sum(len(events) for name, events in want.items() if case.outputs[name][1])
-        if i < len(batches) and batches[i].saved and hasattr(engine, "save"):
-            again = case.pipeline.engine()
+        if i < len(batches) and batches[i].saved:
+            again = case.pipeline.engine(mode=MODE)
             again.load(engine.save())
             engine = again
     if "drop" not in case.policies.values() and sum(engine.late.values()) != late:
@@ -243,7 +244,10 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=3, help="stop after so many")
     parser.add_argument("--runs", type=int, default=4, help="of each case")
     parser.add_argument("--way", choices=[*RUN], help="only this one")
+    parser.add_argument("--mode", default=MODE, help="of engines: auto, numba or python")
+    parser.add_argument("--large", action="store_true", help="hundreds and thousands of rows")
     given = parser.parse_args()
+    globals()["MODE"] = given.mode
     until, number, tried, faults = time.monotonic() + given.minutes * 60, 0, Counter[str](), 0
     while time.monotonic() < until and faults < given.faults:
         seed = f"{given.seed}.{number}"
@@ -252,7 +256,7 @@ def main() -> int:
         try:
             case = draw_case(seed)
             for _ in range(given.runs):
-                tried[judge(case, draw, given.way)] += 1
+                tried[judge(case, draw, given.way, given.large)] += 1
         except Fault as fault:
             faults += 1
             print(f"\n{'-' * 100}\n{fault}")

@@ -85,8 +85,8 @@ class At(Node):
 class Clock:
     """The clock over some sources: the greatest candidate so far.
 
-    `whole` are the sources of all streams of a step.  A stream that is idle as a whole holds the others back no longer (a
-    table that rarely changes must not), so its candidate is that of all of them.
+    `whole` are the sources of all streams of a step.  A stream that is idle as a whole holds the others back no longer
+    (a table that rarely changes must not), so its candidate is that of all of them.
     """
 
     def __init__(self, sources: Sequence[At], whole: Sequence[At] = ()) -> None:
