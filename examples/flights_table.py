@@ -44,6 +44,28 @@ def table() -> pa.Table:
     return found.sort_by([(name, "ascending") for name in ("time_hour", "minute", "rowid")]).combine_chunks()
 
 
+def as_they_left() -> pa.Table:
+    """The flights with the time at which each was scheduled, in the order in which they left, or should have."""
+    found = table()
+    minutes = pc.cast(pc.multiply(found["minute"], 60_000_000), pa.duration("us"))
+    found = found.append_column("scheduled", pc.add(found["time_hour"], minutes))
+    late = pc.cast(pc.multiply(pc.fill_null(found["dep_delay"], 0), 60_000_000), pa.duration("us"))
+    found = found.append_column("left", pc.add(found["scheduled"], late))
+    return found.sort_by([("left", "ascending"), ("rowid", "ascending")]).combine_chunks()
+
+
+def weather() -> pa.Table:
+    """The weather of each airport and hour; without the package there is none."""
+    if not is_whole():
+        zone = pa.timestamp("us", "UTC")
+        return pa.table(
+            {"time_hour": pa.array([], zone), "origin": pa.array([], pa.string()), "visib": pa.array([], pa.float64())}
+        )
+    found = pa.Table.from_pandas(frame("weather")[["time_hour", "origin", "visib"]], preserve_index=False)
+    times = pc.strptime(found["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "us").cast(pa.timestamp("us", "UTC"))
+    return found.set_column(0, "time_hour", times).sort_by("time_hour")
+
+
 def write(folder: Path, rows: int | None = None) -> tuple[Path, Path]:
     """The table, or its first rows, as flights.csv and flights.parquet."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from pellucid.errors import (
     CycleError,
     DataError,
     IntOverflow,
+    LateError,
     NotTraceable,
     PellucidError,
     PipelineError,
@@ -15,6 +16,8 @@ from pellucid.errors import (
 )
 from pellucid.expr.types import Scale
 from pellucid.graph.stream import Stream, apply, merge, silent
+from pellucid.graph.timed import as_of, join, lookup
+from pellucid.graph.timing import Late, Windowed
 from pellucid.pipeline import Pipeline, pipeline
 
 __version__ = "0.1.0"
@@ -23,6 +26,8 @@ __all__ = [
     "CycleError",
     "DataError",
     "IntOverflow",
+    "Late",
+    "LateError",
     "Mod",
     "NotTraceable",
     "PellucidError",
@@ -34,8 +39,12 @@ __all__ = [
     "Stream",
     "TypeMismatch",
     "UsageError",
+    "Windowed",
     "apply",
+    "as_of",
     "check",
+    "join",
+    "lookup",
     "merge",
     "pipeline",
     "silent",

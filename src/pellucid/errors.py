@@ -9,7 +9,8 @@
     ├── NotTraceable           a part needs a function as data, but the function is opaque
     ├── DataError              the input or output data is wrong (file, column, row, value)
     ├── StepError              a step failed on an event (the user's function raised)
-    │   └── IntOverflow        an integer left the signed 64-bit range
+    │   ├── IntOverflow        an integer left the signed 64-bit range
+    │   └── LateError          an event came after its time was complete, and nothing was said about such events
     ├── StateError             a saved state does not fit this pipeline or is damaged
     └── UsageError             a call or a command line is wrong
 
@@ -134,6 +135,10 @@ class StepError(PellucidError):
 
 class IntOverflow(StepError):  # noqa: N818
     """An integer left the signed 64-bit range: never a silent wrap."""
+
+
+class LateError(StepError):
+    """An event came when its time was complete already, and nothing was said about late events."""
 
 
 class StateError(PellucidError):

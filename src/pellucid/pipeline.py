@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pellucid.engine.epochs.generation import Report
-    from pellucid.engine.kernel.engine import Engine
     from pellucid.sinks.interface import Sink
 
 
@@ -115,12 +114,16 @@ class Pipeline(Built):
 
         return trace_in_memory(self.graph, data, named)
 
-    def engine(self, *, key: Any = None, mode: str = "auto", nan: str = "fail") -> Engine:
+    def engine(self, *, key: Any = None, mode: str = "auto", nan: str = "fail") -> Any:
         """A running instance that is pushed chunk by chunk, saved and loaded.
 
         ``key`` is the type of a key that comes with the data: ``str``, or ``(str, int)`` for a key of several parts.
         The pipeline then runs once for each key, and every push says its keys, one for each event.  With ``nan="keep"``
         NaN is a value of float.
+
+        By event time a chunk is a batch: its events are judged by the clock at its beginning, which moves at its end.
+        ``finish()`` is the end of the input, ``late`` counts the events that came too late, ``idle("x")`` says that a
+        source has been silent for long.
 
         >>> from pellucid import pipeline
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -135,6 +138,10 @@ class Pipeline(Built):
         >>> each.push([1, 2, 3], key=["ada", "bob", "ada"])
         [1, 2, 4]
         """
+        if self.graph.timed:
+            from pellucid.engine.timed.running import engine_of
+
+            return engine_of(self.graph, _key_type(self.name, key), mode=mode, nan=nan)
         from pellucid.engine.kernel.engine import Engine
 
         return Engine(self.graph, key=_key_type(self.name, key), mode=mode, nan=nan)
@@ -152,7 +159,9 @@ class Pipeline(Built):
         step 'name' (map λ, ...): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)`
         works)
         """
-        return self.engine().why_plain
+        from pellucid.engine.explain import why_plain
+
+        return why_plain(self.graph)
 
     def run_epochs(
         self,

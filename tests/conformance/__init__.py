@@ -46,9 +46,13 @@ def plain(value: Any) -> Any:
 
 def kinds() -> dict[str, Kind]:
     """All that is known, by name."""
-    from tests.conformance import atomic, autoscaler, timely, timely_runs
+    from tests.conformance import atomic, autoscaler, beam, bytewax, spark_time, timely, timely_runs
 
-    return timely.KINDS | timely_runs.KINDS | autoscaler.KINDS | atomic.KINDS
+    return {
+        name: kind
+        for file in (timely, timely_runs, autoscaler, atomic, bytewax, beam, spark_time)
+        for name, kind in file.KINDS.items()
+    }
 
 
 def run(case: dict[str, Any]) -> Result:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pellucid.errors import UsageError
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph
 
 OPTIONS = ("engine", "timeout", "max_states", "max_depth", "progress")
@@ -51,6 +52,8 @@ def check_arguments(ask: Callable[..., Any], args: tuple[Any, ...], named: Mappi
     for argument, value in given.items():
         if argument in ("p", "a", "b") and not isinstance(getattr(value, "graph", None), Graph):
             raise UsageError(f"{name} wants a pipeline as {argument}, found {short(value)}")
+        if argument in ("p", "a", "b"):
+            refuse_timed(value.graph, name)
         if argument in _CHECKS:
             _CHECKS[argument](value)
 

@@ -39,10 +39,8 @@ def explain(target: str, keys: tuple[str, ...], order: tuple[str, ...], as_json:
 
 def _document(graph: Any, key: bool, order: bool) -> dict[str, Any]:
     from pellucid.engine.explain import step_facts, why_plain
-    from pellucid.spark.plan import choose
 
-    plan = choose(graph, key=key, order=order)
-    on_spark = dict(plan.steps)
+    on_spark, spark = _on_spark(graph, key, order)
     steps = [
         {
             "step": facts.step,
@@ -55,12 +53,22 @@ def _document(graph: Any, key: bool, order: bool) -> dict[str, Any]:
         }
         for facts in step_facts(graph, key=key)
     ]
-    spark = {"way": plan.way, "reasons": list(plan.reasons), "problem": plan.problem}
     why = why_plain(graph)
     return {
         "pellucid": 1, "verb": "explain", "pipeline": graph.name, "compiled": why is None, "why": why, "steps": steps,
         "spark": spark,
     }  # fmt: skip
+
+
+def _on_spark(graph: Any, key: bool, order: bool) -> tuple[dict[str, str], dict[str, Any]]:
+    """What becomes of each step on Spark, and of all of them."""
+    from pellucid.spark.plan import choose
+
+    if graph.timed:
+        words = "Spark does not know event time yet"
+        return {}, {"way": None, "reasons": [], "problem": words}
+    plan = choose(graph, key=key, order=order)
+    return dict(plan.steps), {"way": plan.way, "reasons": list(plan.reasons), "problem": plan.problem}
 
 
 def _lines(found: dict[str, Any], key: bool) -> list[str]:
@@ -86,6 +94,8 @@ def _lines(found: dict[str, Any], key: bool) -> list[str]:
         out.append("cores here: one, as a step is called in plain Python")
     else:
         out.append("cores here: one for the steps (with --key all that pay), the others for reading and writing files")
+    if found["spark"]["way"] is None:
+        return [*out, f"on Spark: {found['spark']['problem']}"]
     out.append(f"on Spark: {WAYS[found['spark']['way']]}")
     out += [f"  because {reason}" for reason in found["spark"]["reasons"]]
     if found["spark"]["problem"] is not None:

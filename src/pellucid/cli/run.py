@@ -28,6 +28,7 @@ from pellucid.cli.running.given import (
 from pellucid.cli.running.local import run_here
 from pellucid.data.formats.missing import said_nulls
 from pellucid.errors import UsageError
+from pellucid.graph.memory import refuse_timed
 
 if TYPE_CHECKING:
     from pellucid.cli.spark.run import SparkOptions
@@ -253,6 +254,7 @@ def run(
     aside = bad_given(bad, max_bad)
     p = load_pipeline(target)
     graph = p.graph
+    refuse_timed(graph, "pellucid run")
     from pellucid.cli.running.epochs import EpochOptions, run_with_epochs
     from pellucid.cli.spark.run import SparkOptions
 

@@ -64,6 +64,8 @@ def _document(graph: object) -> dict[str, object]:
             entry["key"] = str(node.key)
         if node.k is not None:
             entry["k"] = node.k
+        if node.timing is not None:
+            entry["timing"] = {name: v if isinstance(v, int) else str(v) for name, v in node.timing.said()}
         if node.processor.starts:
             entry["start"] = repr(node.start)
         if node.sub is not None:

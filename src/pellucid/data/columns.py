@@ -61,6 +61,7 @@ class Output:
     positions: Any = None  # the 0-based position of the push that each event came with
     key_type: Type | None = None
     keys: list[Column] | None = None
+    inner: list[Column] | None = None  # where both have one, the key of key_by
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -85,6 +85,8 @@ def label(node: Node, *, inner: str | None = None) -> str:
     words = [node.kind.replace("_", " ") if not node.processor.forgets else "key by"]
     if node.fn is not None:
         words.append(clean(str(node.fn)))
+    if node.timing is not None and node.timing.words():
+        words.append(node.timing.words())
     if node.k is not None:
         words.append(str(node.k) if not node.processor.forgets else f"and forget after {node.k}")
     if node.sub is not None:
@@ -92,6 +94,17 @@ def label(node: Node, *, inner: str | None = None) -> str:
     if node.processor.starts and not _is_nothing(node.start):
         words.append(f"from {start_text(node.start)}")
     return " ".join(words)
+
+
+def frame_title(node: Node, name: str) -> str:
+    """What stands over a frame: which windows, and the name of what is inside.
+
+    >>> from pellucid import pipeline
+    >>> slid = lambda x: x.at(lambda v: v).sliding(9, 3, lambda w: w).window(2, lambda w: w)
+    >>> [frame_title(node, "total") for node in pipeline(slid, x=int).graph.nodes if node.sub is not None]
+    ['sliding 9 every 3 of total', 'window 2 of total']
+    """
+    return f"{node.kind} {node.k if node.timing is None else node.timing.words(late=False)} of {name}"
 
 
 def _is_nothing(start: Any) -> bool:
@@ -120,6 +133,8 @@ def describe(node: Node) -> str:
         lines.append(
             f"k = {node.k}" if not node.processor.forgets else f"gives up a key after {node.k} events of others"
         )
+    if node.timing is not None and node.timing.words():
+        lines.append(node.timing.words())
     if node.processor.starts:
         lines.append(f"starts from {start_text(node.start, 80)}")
     if node.sub is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pellucid.draw.labels import OPAQUE, clean, label
+from pellucid.draw.labels import OPAQUE, clean, frame_title, label
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.processors import PROCESSORS
 
@@ -45,7 +45,7 @@ def _lines(graph: Graph, prefix: str) -> Iterator[str]:
 
 def _window(node: Node, sub: Graph, name: str) -> Iterator[str]:
     """A subgraph; pipes go to its source and come from its output, as Mermaid lays out both sides then."""
-    title = f"window {node.k} of {sub.name} · {node.id}"  # one line: Mermaid leaves no room for two
+    title = f"{frame_title(node, sub.name)} · {node.id}"  # one line: Mermaid leaves no room for two
     yield f'subgraph {name}["{_escape(title)}"]'
     yield "  direction LR"
     yield from (f"  {line}" for line in _lines(sub, f"{name}_"))

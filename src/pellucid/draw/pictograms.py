@@ -41,6 +41,24 @@ _FIXED = {
     # a key
     "key_by": '<circle class="wash" cx="11.5" cy="20" r="7.5"/><circle cx="11.5" cy="20" r="7.5"/>'
     '<circle class="full" cx="9" cy="20" r="1.6"/><path d="M19 20h18M36 20v7M29.5 20v5"/>',
+    # a clock
+    "at": '<circle class="wash" cx="20" cy="20" r="15"/><circle cx="20" cy="20" r="15"/><path d="M20 10v10l7 5"/>',
+    # two events that an interval joins
+    "join": '<circle class="full" cx="9" cy="11" r="4"/><circle class="full" cx="27" cy="29" r="4"/>'
+    '<path d="M9 15v6h18v4M3 20v4M37 16v4" opacity=".6"/><path d="M3 22h34" stroke-dasharray="2 3" opacity=".6"/>',
+    # an event, and the way back to the latest one before it
+    "as_of": '<circle cx="8" cy="30" r="4"/><circle class="full" cx="20" cy="30" r="4"/>'
+    '<circle class="full" cx="33" cy="9" r="4"/><path d="M33 13c0 8-5 9-11 12M27.5 25.5l-5.5-.2 2.2-5"/>',
+    # a table, and a look at it
+    "lookup": '<rect class="wash" x="4" y="6" width="22" height="22" rx="2"/>'
+    '<rect x="4" y="6" width="22" height="22" rx="2"/><path d="M4 13h22M4 20h22M13 6v22" opacity=".6"/>'
+    '<circle class="hole" cx="28" cy="26" r="6"/><path d="M32.4 30.4l5 5"/>',
+    # one of several that are alike
+    "dedup": '<circle class="full" cx="11" cy="20" r="6"/><circle cx="22" cy="20" r="6" stroke-dasharray="3 3" '
+    'opacity=".6"/><circle cx="33" cy="20" r="6" stroke-dasharray="3 3" opacity=".4"/>',
+    # a clock, and an event behind it
+    "late": '<circle cx="24" cy="18" r="12"/><path d="M24 10v8l5 4"/><circle class="full" cx="7" cy="31" r="4"/>'
+    '<path d="M13 33h10m-3-3l3 3-3 3" opacity=".6"/>',
     # a key that fades
     "forget": '<circle cx="11.5" cy="20" r="7.5" opacity=".5"/><circle class="full" cx="9" cy="20" r="1.6"/>'
     '<path d="M19 20h4M26 20h3M32 20h2" opacity=".5"/><path d="M26 6h10M26 34h10M28 6l6 8M34 34l-6-8"/>',
@@ -130,6 +148,31 @@ def window_glyph(k: int, width: float = 64.0) -> str:
     )
 
 
+def frame_glyph(node: Node) -> str:
+    """What stands beside the title of a frame: events in a row, or on the axis of time, and the window over them.
+
+    >>> from pellucid import pipeline
+    >>> graph = pipeline(lambda x: x.at(lambda v: v).session(5, lambda w: w), x=int).graph
+    >>> frame_glyph(graph.nodes[-1]).count("<circle")
+    5
+    """
+    if node.timing is None:
+        return window_glyph(node.k or 1)
+    # Events where they are on the axis of time, not in a row; windows side by side, overlapping, or around events.
+    dots = "".join(_dot(x, 17, 2.6, full=True) for x in (6, 13, 24, 40, 46))
+    axis = '<path d="M1 27h61m-4-3l4 3-4 3" opacity=".6"/>'
+    edges = {
+        "tumbling": ((2, 20), (22, 20), (42, 20)),
+        "sliding": ((2, 30), (17, 30), (32, 30)),
+        "session": ((3, 24), (37, 12)),
+    }
+    brackets = "".join(
+        f"M{_n(x)} {_n(9 - 3 * (i % 2) * (node.kind == 'sliding'))}v-4h{_n(width)}v4"
+        for i, (x, width) in enumerate(known(edges, node.kind, "the pictograms"))
+    )
+    return f'{dots}{axis}<path d="{brackets}"/>'
+
+
 _MADE: dict[str, Callable[[Node], str]] = {
     **{kind: lambda node: _FIXED[node.kind] for kind in _FIXED},
     "source": lambda node: "",  # a source is a labelled end of a pipe
@@ -138,7 +181,7 @@ _MADE: dict[str, Callable[[Node], str]] = {
     "trim": lambda node: _trim(node.k or 0),
     "lag": lambda node: _lag(node.k or 1),
     "task": lambda node: _gear(),  # code with a state at its heart
-    "window": lambda node: window_glyph(node.k or 1),
+    **dict.fromkeys(("window", "tumbling", "sliding", "session"), frame_glyph),
 }
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from pellucid.draw.fold import FoldedRows, fold
-from pellucid.draw.labels import cells, clean, describe, shorten, start_text, wrap
+from pellucid.draw.labels import cells, clean, describe, frame_title, shorten, start_text, wrap
 from pellucid.draw.layout import Item, Layout, Segment, Wire, arrange
-from pellucid.draw.pictograms import pictogram, queue_glyph, window_glyph
+from pellucid.draw.pictograms import frame_glyph, pictogram, queue_glyph
 from pellucid.draw.theme import BOX, CHAR, document
 from pellucid.draw.theme import number as _n
 from pellucid.graph.model import Graph, Node
@@ -127,7 +127,7 @@ def _window(node: Node, sub: Graph) -> SvgPart:
 
 
 def _window_title(node: Node) -> str:
-    return f"window {node.k} of {shorten(clean(node.sub.name if node.sub else ''), 28)}"
+    return frame_title(node, shorten(clean(node.sub.name if node.sub else ""), 28))
 
 
 def _caption(node: Node) -> tuple[str, ...]:
@@ -135,6 +135,8 @@ def _caption(node: Node) -> tuple[str, ...]:
     lines = wrap(clean(str(node.fn)), 22, 2) if node.fn is not None else []
     if node.k is not None:
         lines.append(f"k = {node.k}")
+    if node.timing is not None and node.timing.words():
+        lines += wrap(node.timing.words(), 22, 2)
     if node.processor.starts and (node.state is not None or node.start is not None):
         lines.append(f"start = {start_text(node.start, 14)}")
     return (node.kind.replace("_", " "), *lines, shorten(clean(node.id), 28))
@@ -209,7 +211,7 @@ def _box(part: SvgPart, x: float, y: float) -> str:
         starts = over + columns[0][1] - first.item.width + first.left
         ends = over + columns[-1][0] + last.left + last.width
         inside = (
-            f'<g class="plc-icon" transform="translate(12 10)">{window_glyph(node.k or 1)}</g>'
+            f'<g class="plc-icon" transform="translate(12 10)">{frame_glyph(node)}</g>'
             f'<text class="plc-head" x="84" y="28">{escape(_window_title(node))}</text>'
             f'<path class="plc-rule" d="M0 {_n(_HEAD)}H{_n(part.width)}"/>'
             f'<path class="plc-feed" d="M0 {_n(part.item.ports[0])}H{_n(starts)}'

@@ -15,10 +15,10 @@ FAMILY = {kind: p.family for kind, p in PROCESSORS.items()}
 # Every selector starts with .plc, so that a picture inside a page changes nothing else on it.
 STYLE = """
 .plc{--page:#fff;--ink:#1f2933;--soft:#66727f;--pipe:#52606d;--box:#fbfcfd;--edge:#52606d;--plain:#1d5fae;\
---state:#b4530a;--route:#18794e;--frame:#6d3fb0;--badge:#c02626;\
+--state:#b4530a;--route:#18794e;--frame:#6d3fb0;--time:#0f766e;--badge:#c02626;\
 font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;max-width:100%;height:auto}
 @media (prefers-color-scheme:dark){.plc{--page:#14181d;--ink:#e6eaee;--soft:#98a4b0;--pipe:#9aa7b4;--box:#1c2229;\
---edge:#9aa7b4;--plain:#74b0f4;--state:#f0a35c;--route:#5fcf9a;--frame:#bb9af0;--badge:#ff8080}}
+--edge:#9aa7b4;--plain:#74b0f4;--state:#f0a35c;--route:#5fcf9a;--frame:#bb9af0;--time:#5ed0c5;--badge:#ff8080}}
 .plc .plc-page{fill:var(--page)}
 .plc .plc-pipe path{fill:none;stroke:var(--pipe);stroke-width:1.6}
 .plc .plc-pipe .plc-feel{stroke:transparent;stroke-width:12;pointer-events:stroke}
@@ -32,6 +32,7 @@ font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monosp
 .plc .plc-state{color:var(--state)}
 .plc .plc-route{color:var(--route)}
 .plc .plc-frame{color:var(--frame)}
+.plc .plc-time{color:var(--time)}
 .plc .plc-box{fill:var(--box);stroke:currentColor;stroke-width:1.6}
 .plc .plc-frame>g>.plc-box{fill:var(--page);stroke-dasharray:none}
 .plc .plc-rule{stroke:currentColor;stroke-width:1;opacity:.45}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pellucid.engine.kernel.emit import emit
 from pellucid.engine.kernel.engine import Engine, plain_reasons
 from pellucid.engine.kernel.layout import KernelLayout
+from pellucid.engine.timed.plan import Segment, plan_of
+from pellucid.engine.timed.running import why_literal
+from pellucid.engine.timed.running import why_plain as timed_why_plain
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph, Node
 
@@ -31,6 +34,8 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
     >>> [(f.step, f.what, f.remembers) for f in step_facts(p.graph)]
     [('rest', 'trim 1', 'a count'), ('sum', 'cumulate t + v', 'its last value (int)')]
     """
+    if graph.timed:
+        return _by_time(graph, key)
     layout = emit(graph, numba=False, external=INT if key else None).layout  # of which type does not matter here
     called: dict[str, list[str]] = {}
     for step, node, why in plain_reasons(graph):
@@ -47,7 +52,43 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
 
 def why_plain(graph: Graph) -> str | None:
     """Why the loop is run by CPython however long the input; None: it is compiled."""
+    if graph.timed:
+        return timed_why_plain(graph)
     return Engine(graph).why_plain
+
+
+def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
+    """The steps of a pipeline by event time: ordinary ones are compiled segment by segment."""
+    found: dict[str, StepFacts] = {}
+    why = why_literal(graph)
+    for stage in plan_of(graph).stages:
+        if isinstance(stage, Segment):
+            own = {graph.nodes[i].id for i in stage.steps}
+            for facts in step_facts(stage.graph, key=key):
+                if facts.step in own:
+                    found[facts.step] = replace(facts, called=facts.called or why)
+            continue
+        node = graph.nodes[stage.step]
+        told = node.timing.words() if node.timing is not None else ""
+        what = " ".join(str(part) for part in (node.kind, node.fn, told) if part)
+        reasons = [reason for step, _, reason in plain_reasons(graph) if step is node]
+        apart = ", for each key" if node.key is not None or key else ""
+        kept = f"{REMEMBERED[node.kind]}{apart}" if node.processor.keeps else ""
+        kept = "the greatest time that it has seen" if node.kind == "at" else kept
+        found[node.id] = StepFacts(node.id, what, node.where, "; ".join(reasons) or why, kept)
+    return [found[node.id] for node in graph.nodes if node.kind != "source"]
+
+
+#: What timed steps keep, until the clock says that nobody needs it any more.
+REMEMBERED = {
+    "tumbling": "the events of windows that are not complete",
+    "sliding": "the events of windows that are not complete",
+    "session": "the events of sessions that are not complete",
+    "join": "the events of both streams that can still find a partner",
+    "as_of": "events that wait for their answer, and those of the other stream that can still be one",
+    "lookup": "events that wait for their answer, and the changes that can still be one",
+    "dedup": "events that wait until no earlier one can come, and when the last of each kind was",
+}
 
 
 def _remembered(graph: Graph, node: Node, layout: KernelLayout, key: bool) -> str:

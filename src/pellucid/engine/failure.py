@@ -34,14 +34,19 @@ def step_error(node: Node, args: Sequence[Any], position: int, error: Exception)
     what = "an integer left the signed 64-bit range" if overflow else f"{type(error).__name__}: {error}"
     if overflow and "does not fit" in str(error):
         what += f" ({error})"
-    shown = ", ".join(_short(a) for a in args)
+    shown = ", ".join(short(a) for a in args)
     arguments = "on the event" if len(args) == 1 else "on the arguments"
     why = f"{arguments} {shown}: {what}{_line(error)}"
     cls = IntOverflow if overflow else StepError
     return cls(f"{node.describe()} failed at push {position:,} {why}", step=node.id, position=position, why=why)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value for a message, of at most 80 characters.
+
+    >>> short("ada")
+    "'ada'"
+    """
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
 

@@ -7,6 +7,7 @@ only touched where the data is theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pellucid.data.bind import type_of_key
@@ -15,6 +16,7 @@ from pellucid.data.events import Given
 from pellucid.data.tables.letters import KEPT, letters, refuse_kept, shown_letters, write_letters
 from pellucid.data.tables.ready import Ready, RunOptions, by_source, chosen, make_ready
 from pellucid.errors import DataError, StepError, UsageError
+from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 
 
@@ -27,10 +29,11 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     """
     options, named = RunOptions.taken_from(graph, named)
     refuse_kept([name for name, _ in graph.outputs], options.bad)
+    options = _by_time(graph, options)
     run = make_ready(graph, by_source(graph, data, named), options)
     first = next(iter(run.inputs))
     shows = run.inputs[first].shows
-    along = bool(options.order or run.kept.columns)
+    along = bool(options.order or run.kept.columns) and not graph.timed  # an answer by event time has no one row
     positions = shows in ("Series", "DataFrame") or bool(options.key) or along
     failed: list[StepError] | None = [] if options.bad else None
     outputs, pushed = _push_given(run, positions=positions, failed=failed)
@@ -42,6 +45,9 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
             continue
         from pellucid.data.kinds import result
 
+        if graph.timed:
+            results.append(result(shows, output, run.inputs[first].data, _no_rows(len(output)), options.key))
+            continue
         pushes = output.positions if pushed is None or not positions else [pushed[int(p)] for p in output.positions]
         rows = run.rows(first, pushes) if shows in ("Series", "DataFrame") else None
         extra = run.along(output, pushes) if along else []
@@ -73,8 +79,10 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
         raise UsageError(
             f"{graph.name}.trace gives events, push by push: keep= goes with a run, as in p(table, keep=…)"
         )
-    run = make_ready(graph, by_source(graph, data, named), options)
+    run = make_ready(graph, by_source(graph, data, named), _by_time(graph, options))
     count = max(g.count for g in run.given)
+    if graph.timed:
+        return _trace_by_time(run, count)
     outputs, rows = _push_given(run, positions=True)
     traces: dict[str, list[list[Any]]] = {o.name: [[] for _ in range(count)] for o in outputs}
     for o in outputs:
@@ -85,23 +93,78 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     return [{name: trace[i] for name, trace in traces.items()} for i in range(count)]
 
 
+def _by_time(graph: Graph, options: RunOptions) -> RunOptions:
+    """What is said, for a pipeline by event time: there the inputs meet by time, and not row by row."""
+    if not graph.timed:
+        return options
+    if options.keep:
+        raise UsageError(
+            f"{graph.name} works by event time, where an answer is of many rows: keep= has no one row to take columns "
+            "from; put the fields that you want into the events"
+        )
+    return replace(options, short="silent")
+
+
+def _no_rows(count: int) -> Any:
+    import numpy as np
+
+    return np.full(count, -1, dtype=np.int64)
+
+
+def _trace_by_time(run: Ready, count: int) -> list[Any]:
+    from pellucid.engine.timed.running import trace_batch
+
+    batch, rows = _batch(run)
+    try:
+        found = trace_batch(run.graph, _key_type(run), batch)
+    except StepError as error:
+        raise _found(run, rows, error) from error.__cause__
+    if rows is not None:  # silent pushes were left out
+        nothing: dict[str, list[Any]] = {name: [] for name, _ in run.graph.outputs}
+        at = dict(zip(rows, found, strict=False))
+        found = [*(at.get(i, nothing) for i in range(count)), found[-1]]
+    return [next(iter(entry.values())) for entry in found] if len(run.graph.outputs) == 1 else list(found)
+
+
+def _key_type(run: Ready) -> Type | None:
+    """The type of the key that comes with the data, which is one in all inputs."""
+    kinds = {name: t for name, (t, _) in run.given[0].key.items()}
+    for g in run.given[1:]:
+        for name, (t, _) in g.key.items():
+            if t != kinds[name]:
+                raise DataError(
+                    f"{run.graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: "
+                    "they must be of one type"
+                )
+    return type_of_key(kinds)
+
+
 def _push_given(
     run: Ready, *, positions: bool, failed: list[StepError] | None = None
 ) -> tuple[list[Output], list[int] | None]:
     """Push all at once.  The second result tells the push of each row, where silent rows were left out."""
-    from pellucid.engine.cores import OnCores
+    graph, key = run.graph, _key_type(run)
+    batch, rows = _batch(run)
+    try:
+        if graph.timed:
+            from pellucid.engine.timed.running import run_batch
 
-    graph, given = run.graph, run.given
-    kinds = {name: t for name, (t, _) in given[0].key.items()}
-    for g in given[1:]:
-        for name, (t, _) in g.key.items():
-            if t != kinds[name]:
-                raise DataError(
-                    f"{graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: they "
-                    "must be of one type"
-                )
-    one_key = "" in run.inputs or run.lineup is not None
-    engine = OnCores(graph, key=type_of_key(kinds), cores=run.options.cores, one_key=one_key)
+            return run_batch(graph, key, batch), rows
+        from pellucid.engine.cores import OnCores
+
+        one_key = "" in run.inputs or run.lineup is not None
+        engine = OnCores(graph, key=key, cores=run.options.cores, one_key=one_key)
+        return engine.push_batch(batch, positions=positions, failed=failed), rows
+    except StepError as error:
+        found = _found(run, rows, error)
+        if found is error:
+            raise
+        raise found from error.__cause__
+
+
+def _batch(run: Ready) -> tuple[Batch, list[int] | None]:
+    """All rows as one batch; and the push of each row, where silent rows were left out."""
+    given = run.given
     rows: list[int] | None = None
     if len(given) == 1 and given[0].mask is not None:
         # A push in which the only source is silent does nothing: leave it out.
@@ -120,19 +183,18 @@ def _push_given(
             columns.append(g.columns)
         masks.append(mask)
     leaves = [[c for _, leaves in g.key.values() for c in leaves] for g in given]
-    keys = [[_longer(c, count - g.count) for c in cs] for g, cs in zip(given, leaves, strict=True)] if kinds else None
-    try:
-        batch = Batch(count, columns, masks, keys)
-        return engine.push_batch(batch, positions=positions, failed=failed), rows
-    except StepError as error:
-        at = error.position
-        if rows is not None and 0 <= at < len(rows):
-            at = rows[at]
-        if run.lineup is not None and len(run.inputs) == 1 and 0 <= at < run.lineup.count:
-            at = int(run.lineup.rows[0][at])  # where the user finds it: as the rows came
-        if at == error.position:
-            raise
-        raise _moved(error, at) from error.__cause__
+    keys = [[_longer(c, count - g.count) for c in cs] for g, cs in zip(given, leaves, strict=True)]
+    return Batch(count, columns, masks, keys if given[0].key else None), rows
+
+
+def _found(run: Ready, rows: list[int] | None, error: StepError) -> StepError:
+    """The error at the push at which the user finds it."""
+    at = error.position
+    if rows is not None and 0 <= at < len(rows):
+        at = rows[at]
+    if run.lineup is not None and len(run.inputs) == 1 and 0 <= at < run.lineup.count:
+        at = int(run.lineup.rows[0][at])  # where the user finds it: as the rows came
+    return error if at == error.position else _moved(error, at)
 
 
 def _moved(error: StepError, position: int) -> StepError:

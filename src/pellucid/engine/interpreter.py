@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 from pellucid.engine.failure import call
 from pellucid.errors import DataError, StepError, UsageError, known
 from pellucid.expr.types import conform
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph, Node
 
 Event = tuple[Any, Any]  # (key, value); the key is None where there is none
@@ -36,10 +37,13 @@ Event = tuple[Any, Any]  # (key, value); the key is None where there is none
 class Interpreter:
     """Runs a graph push by push.
 
-    ``state[step][key]`` and ``queues[id]`` can be looked at after every push.
+    ``state[step][key]`` and ``queues[id]`` can be looked at after every push.  What works by event time is run by
+    `pellucid.engine.timed.literal`.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, ordinary: bool = False) -> None:
+        if not ordinary:  # whoever says so runs the timed steps by itself, and has `step` do the others
+            refuse_timed(graph, "the interpreter of single pushes")
         self.graph = graph
         self.pushed = 0
         self.state: dict[str, dict[Any, Any]] = {node.id: {} for node in graph.nodes}

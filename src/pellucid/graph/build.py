@@ -19,7 +19,7 @@ from typing import Any
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.model import Graph, Node, node_shape
-from pellucid.graph.stream import Step, Stream, caller, scope, widened
+from pellucid.graph.stream import Step, Stream, caller, inside_of, scope, widened
 
 
 class Built:
@@ -162,6 +162,7 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
     name = "sub" if name == "<lambda>" else name
     event = source("in", t)
     token = scope.set(())  # ids inside stand on their own
+    frame = inside_of.set(title)
     try:
         if hasattr(sub, "__wrapped__"):  # a pipeline, which looks after itself
             result = sub(event)
@@ -170,6 +171,7 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
                 result = sub(event)
     finally:
         scope.reset(token)
+        inside_of.reset(frame)
     if not isinstance(result, Stream):
         raise PipelineError(f"{title}: the sub-pipeline must return one stream, found {result!r}")
     return assemble(name, [event], {"out": result}, title)
@@ -193,8 +195,9 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
             )
         inputs = tuple(position[id(i)] for i in step.inputs)
         node = Node(
-            "", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where
-        )
+            "", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where,
+            step.timing,
+        )  # fmt: skip
         label = step.id
         marks.append(label or "")
         if label is None or "/" in label:
@@ -215,7 +218,7 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
     )
 
 
-_FIELDS = ("kind", "inputs", "type", "fn", "k", "start", "state", "sub", "key", "where")
+_FIELDS = ("kind", "inputs", "type", "fn", "k", "start", "state", "sub", "key", "where", "timing")
 
 
 def _order(roots: list[Stream[Any]]) -> list[Stream[Any]]:
@@ -281,8 +284,11 @@ def instantiate(
         label = "/".join([*prefix, node.id]) if ids and not _derived(node) else None
         try:
             made[i] = Stream(
-                Step(node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, label, node.where)
-            )
+                Step(
+                    node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, label, node.where,
+                    node.timing,
+                )
+            )  # fmt: skip
         except PipelineError as error:  # the streams that it is called on are keyed differently
             raise type(error)(f"{caller()}: pipeline {graph.name}: {error}") from None
     outputs = {name: made[i] for name, i in graph.outputs}

@@ -112,3 +112,20 @@ def inner_key(graph: Graph) -> list[Expr] | None:
     if not found or any(other != found[0] for other in found) or any(fails(e) or e.type == FLOAT for e in found[0]):
         return None  # a key that fails on a row which a filter drops, and one that Spark would hash by its bits
     return found[0]
+
+
+def refuse_timed(graph: Graph, who: str) -> None:
+    """Refuse a pipeline by event time, in the name of a back-end that knows nothing of it.
+
+    >>> from pellucid import pipeline
+    >>> refuse_timed(pipeline(lambda x: x.at(lambda v: v, id="when"), x=int).graph, "a check")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: step 'when' (at v, ...) works by event time, which a check does not know yet: such a
+    pipeline runs here, as p(data), p.trace(data) and p.engine()
+    """
+    node = next((node for node in graph.nodes if node.processor.timed), None)
+    if node is not None:
+        raise UsageError(
+            f"{node.describe()} works by event time, which {who} does not know yet: such a pipeline runs here, as "
+            "p(data), p.trace(data) and p.engine()"
+        )

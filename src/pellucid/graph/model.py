@@ -28,6 +28,7 @@ from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.stable import sha
 from pellucid.expr.types import FLOAT, ListType, Type
 from pellucid.graph.processors import PROCESSORS, Processor
+from pellucid.graph.timing import Timing, clock_of, time_type
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Node:
     sub: Graph | None = None
     key: Type | None = None  # the type of the keys that keep its state apart
     where: str = ""  # the user's file and line
+    timing: Timing | None = None  # what a timed step is told
 
     @property
     def processor(self) -> Processor:
@@ -157,7 +159,21 @@ class Graph:
                     f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads "
                     f"makes that {key or 'no key'}"
                 )
-        _ = self.forgotten_by  # refuses streams that do not meet
+        _ = self.forgotten_by, self.clocks  # refuse streams that do not meet
+
+    @cached_property
+    def clocks(self) -> tuple[Type | None, ...]:
+        """For each step the type of the times that its events have, None if they have none."""
+        found: list[Type | None] = []
+        for node in self.nodes:
+            made = time_type(node.fn.result) if node.fn is not None else None
+            found.append(clock_of(node.kind, made, [found[j] for j in node.inputs], node.describe()))
+        return tuple(found)
+
+    @property
+    def timed(self) -> bool:
+        """Whether a step waits for event time."""
+        return any(node.processor.timed for node in self.nodes)
 
     @cached_property
     def forgotten_by(self) -> tuple[int | None, ...]:
@@ -246,6 +262,7 @@ class Graph:
             what += [f"k={node.k}"] if node.k is not None else []
             what += [f"start={node.start!r}"] if node.processor.starts else []
             what += [f"over {node.sub.name}"] if node.sub else []
+            what += [node.timing.words()] if node.timing is not None and node.timing.words() else []
             parts = ", ".join(self.nodes[i].id for i in node.inputs)
             inside = "; ".join(p for p in (parts, ", ".join(what)) if p)
             lines.append(f"{node.id}: {node.kind}{f'({inside})' if inside else ''} → {node.type}")
@@ -268,7 +285,8 @@ def node_shape(node: Node, inputs: list[str]) -> str:
 def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None) -> str:
     # The type of a key: of a traced function its digest has it, and of every other step its inputs.
     key = [str(node.key)] if node.processor.keyed and node.fn is not None and node.fn.traced is None else []
-    what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub, *key)
+    told = [str(node.timing)] if node.timing is not None else []
+    what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub, *key, *told)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
 

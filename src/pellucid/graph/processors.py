@@ -10,6 +10,8 @@ is asked through `pellucid.errors.known`: a kind that it does not name is refuse
 To add a kind: a row here, a method of `Stream`, and a row in the tables of the interpreter, the kernel
 (``kernel/emit/steps.py``), the checks (``check/system/run.py``, ``check/functions/arguments.py``), NuSMV
 (``export/smv/modules.py`` and ``kinds.py``) and the pictograms; `tests/graph/test_table.py` says what is missing.
+A timed kind, which waits for event time, has its meaning in ``engine/timed/literal.py``; a back-end that knows no event
+time refuses it by name (`refuse_timed`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _WAITS = " waits for its inputs: what waits depends on all that came before"
+_TIMES = " waits for event time, which all events before have moved"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Processor:
     """One kind of processor."""
 
     words: str  # what it puts out
-    family: str  # its colour in pictures: without memory, with memory, a frame around others, a router of events
+    #: Its colour in pictures: without memory, with memory, a frame around others, a router of events, by event time.
+    family: str
     shape: tuple[str, str]  # what opens and closes its box in Mermaid
     #: How events come to it: ``none`` (a source), ``one`` input, several ``together`` (it waits for one of each), or
     #: ``apart`` (each as it comes).
@@ -34,7 +38,8 @@ class Processor:
     puts: str = "each"
     #: Whose events it hands on as they are: those of its ``first`` input, those of ``all``, or none's.
     passes: str = ""
-    #: What it remembers: its last ``value``, a ``count`` of its events, its last ``events``, a ``state``, or nothing.
+    #: What it remembers: its last ``value``, a ``count`` of its events, its last ``events``, a ``state``, events
+    #: by their ``times``, or nothing.
     keeps: str = ""
     idle: int | None = None  # the k with which it lets every event through and remembers nothing
     counted: Callable[[int, int], int] | None = None  # what is left of the count of n events, given k
@@ -45,6 +50,12 @@ class Processor:
     #: ``fold``; or the end of a sentence that says why it cannot be.
     cut: str = ""
 
+    timed: bool = False  # it works by event time: engines cut the graph at it, and tell it when times are complete
+    #: What becomes of the times of events: it ``makes`` them, ``drops`` them, or else hands them on.
+    clock: str = ""
+    #: Of a timed one: whether an event can come too late for it, so that it has a ``late`` stream.
+    judges: bool = False
+
     @property
     def starts(self) -> bool:
         """Whether it begins with a start value of the user's."""
@@ -54,7 +65,7 @@ class Processor:
     def plain(self) -> bool:
         """Whether what it does with an event depends on that event alone, whatever its parameters, and puts out one at
         most."""
-        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed
+        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed and not self.timed
 
 
 PROCESSORS = {
@@ -101,5 +112,41 @@ PROCESSORS = {
     "forget": Processor(
         "the same events, kept apart by key, where a key begins anew after k events that are not its own",
         "route", ("(((", ")))"), passes="first", keyed=True, forgets=True,
+    ),
+    "at": Processor(  # a flag on an axis
+        "the same events, each with its time", "time", (">", "]"),
+        passes="first", timed=True, clock="makes", cut=_TIMES,
+    ),
+    "tumbling": Processor(
+        "the last event of a sub-pipeline over each window of time, once, when the window is complete",
+        "time", ("[", "]"), puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "sliding": Processor(
+        "the same over windows of time that overlap", "time", ("[", "]"),
+        puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "session": Processor(
+        "the last event of a sub-pipeline over events that are no further apart than a gap",
+        "time", ("[", "]"), puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "join": Processor(
+        "pairs of events whose times are within an interval", "time", ("[[", "]]"),
+        inputs="apart", puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "as_of": Processor(
+        "each event beside the latest of another stream that is not after it", "time", ("[[", "]]"),
+        inputs="apart", puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "lookup": Processor(
+        "each event beside what a table that changes held at its time", "time", ("[(", ")]"),
+        inputs="apart", puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "dedup": Processor(
+        "the events of which there was no like one shortly before", "time", ("{", "}"),
+        puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
+    "late": Processor(
+        "the events that came too late for a step", "time", ("[/", "\\]"),
+        puts="many", timed=True, clock="drops", cut=_TIMES,
     ),
 }  # fmt: skip

@@ -31,7 +31,10 @@ from pellucid.expr.types import (
     type_of_value,
     with_none,
 )
+from pellucid.graph.event_time import EventTime
 from pellucid.graph.model import forgotten_by, key_of
+from pellucid.graph.processors import PROCESSORS
+from pellucid.graph.timing import Timing, clock_of, time_type
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -39,6 +42,10 @@ S = TypeVar("S")
 
 #: The names of the pipelines being called right now, outermost first.
 scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
+
+
+#: The window whose sub-pipeline is being built right now.
+inside_of: ContextVar[str] = ContextVar("pellucid_inside", default="")
 
 
 class _Silent:
@@ -68,8 +75,8 @@ def caller() -> str:
 class Step:
     """What a stream is made by.
 
-    Its ``key`` is never given: it follows from what the step does and from the streams it reads, also where a
-    pipeline's steps are made once more over other streams (`instantiate`).
+    Its ``key`` and its ``clock`` are never given: they follow from what the step does and from the streams it reads,
+    also where a pipeline's steps are made once more over other streams (`instantiate`).
     """
 
     kind: str
@@ -82,8 +89,10 @@ class Step:
     sub: Any = None  # the Graph of a window's sub-pipeline
     id: str | None = None
     where: str = ""
+    timing: Timing | None = None
     key: Type | None = field(init=False)
     forgotten_by: Step | None = field(init=False)
+    clock: Type | None = field(init=False)  # the type of its events' times
 
     def __post_init__(self) -> None:
         label = f"{self.kind}, {self.where}" if self.where else self.kind
@@ -91,6 +100,23 @@ class Step:
         object.__setattr__(self, "key", key_of(self.kind, self.fn, [s._step.key for s in self.inputs], title))
         by = forgotten_by(self.kind, self, [s._step.forgotten_by for s in self.inputs], title)
         object.__setattr__(self, "forgotten_by", by)
+        made = time_type(self.fn.result) if self.fn is not None else None
+        if PROCESSORS[self.kind].timed:
+            self._refuse_timed(title)
+        object.__setattr__(self, "clock", clock_of(self.kind, made, [s._step.clock for s in self.inputs], title))
+
+    def _refuse_timed(self, title: str) -> None:
+        """Where no step can wait for event time."""
+        if inside_of.get():
+            raise PipelineError(
+                f"{title} works by event time, which a sub-pipeline knows nothing of: it sees the events of one window,"
+                f" in {inside_of.get()}; use it outside"
+            )
+        if any(s._step.forgotten_by is not None for s in self.inputs):
+            raise PipelineError(
+                f"{title} is under keys that are given up after a number of events (forget), and by event time keys "
+                "are given up when their times are complete: leave forget out, or put key_by(…).forget(…) after it"
+            )
 
 
 def _operator(op: Callable[[Any, Any], Any], name: str) -> tuple[Callable[[Stream[Any], Any], Stream[Any]], ...]:
@@ -98,7 +124,7 @@ def _operator(op: Callable[[Any, Any], Any], name: str) -> tuple[Callable[[Strea
     return lambda self, other: self._with(op, other, name), lambda self, other: self._with(op, other, name, True)
 
 
-class Stream(Generic[T]):
+class Stream(EventTime[T], Generic[T]):
     """A stream of events.  Write ``Stream[int]`` in the parameters of a pipeline.
 
     >>> from pellucid import pipeline
@@ -384,6 +410,11 @@ class Stream(Generic[T]):
         if name.startswith("__"):
             raise AttributeError(name)
         own = list(dict(t.fields)) if isinstance(t, RecordType) else []
+        if name == "late":
+            raise AttributeError(
+                f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup "
+                "and dedup, as in w = x.at(…).tumbling(…), w.late"
+            )
         fields = f"; its events have {', '.join(own)}" if own else ""
         known = [*own, *(n for n in dir(Stream) if not n.startswith("_"))]
         raise AttributeError(f"a stream of {t} has no processor or field {name!r}{fields}{nearest(name, known)}")

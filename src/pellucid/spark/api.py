@@ -15,6 +15,7 @@ from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, Type
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph
 from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame, one_frame
@@ -58,6 +59,7 @@ class SparkOptions:
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
     """A DataFrame, or a dict of them by output."""
+    refuse_timed(graph, "Spark")
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
     keep = _kept(graph, given, options, [*key, *order])

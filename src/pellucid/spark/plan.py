@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pellucid.errors import UsageError, option
 from pellucid.expr.node import walk
 from pellucid.expr.types import FLOAT
-from pellucid.graph.memory import forgetting, inner_key, refuse_key, remembering
+from pellucid.graph.memory import forgetting, inner_key, refuse_key, refuse_timed, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
@@ -72,6 +72,7 @@ def choose(
 ) -> SparkPlan:
     """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value; ``bad``:
     rows that fail are set aside, which only the kernel can do, one after the other."""
+    refuse_timed(graph, "Spark")
     memory, forgets = remembering(graph), forgetting(graph)
     if key and forgets is not None:
         try:
@@ -179,6 +180,7 @@ def _steps(graph: Graph, memory: list[Node], before: Sequence[Node] = ()) -> tup
 
 def explain(graph: Graph, *, key: bool | None, order: bool | None, streaming: bool, native: str) -> str:
     """The plan in words; for both cases where it was not said whether there is a key."""
+    refuse_timed(graph, "Spark")
     if not remembering(graph) or key is not None or order is not None:
         plan = choose(graph, key=bool(key), order=order is not False, streaming=streaming, native=native)
         return f"{graph.name} on Spark\n{plan}"

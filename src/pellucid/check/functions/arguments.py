@@ -29,6 +29,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, EnumType, Type
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph, Node
 
 _EVENTS = 50_000  # of a source
@@ -70,6 +71,7 @@ def tables_of(
     >>> [args for args, _ in tables_of(p.graph, domain_of(range(3)))(same).rows.values()]
     [(0,), (10,), (20,)]
     """
+    refuse_timed(graph, "a check")
     made = ledger()
     if graph.opaque():
         given = None if sources is None else {name: tuple(events) for name, events in sources.items()}

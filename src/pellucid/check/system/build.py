@@ -40,7 +40,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.text import has_text
 from pellucid.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
-from pellucid.graph.memory import forgetting
+from pellucid.graph.memory import forgetting, refuse_timed
 from pellucid.graph.model import Graph
 
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
@@ -188,6 +188,7 @@ def build_system(
     the keys that are tracked; ``events`` are all that the sources bring, where that is known. ``sides`` are pipelines
     side by side in one graph, each by its outputs: they fail each for itself, and share what both would do.
     """
+    refuse_timed(graph, "a check")
     for id in lossy:
         if id not in graph.position:
             raise UsageError(f"{graph.name} has no stream {id!r} to lose events: it has {', '.join(graph.position)}")

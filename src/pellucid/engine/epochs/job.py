@@ -43,7 +43,7 @@ from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
-from pellucid.graph.memory import refuse_key
+from pellucid.graph.memory import refuse_key, refuse_timed
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
@@ -267,6 +267,7 @@ def prepare(
     settings: Settings,
 ) -> Job:
     """Bind and check everything; nothing is written."""
+    refuse_timed(graph, "a run in epochs")
     check_states(graph)
     if settings.keys:
         refuse_key(graph)

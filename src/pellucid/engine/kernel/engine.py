@@ -19,24 +19,24 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from pellucid.data.bind import keeps_nan
-from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
+from pellucid.data.columns import Batch, Output, Strings
 from pellucid.engine.kernel.calls import Calls
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit.window import needs_interpreter
 from pellucid.engine.kernel.exchange import Exchange
+from pellucid.engine.kernel.given import batch_given, shown
 from pellucid.engine.kernel.layout import opens
 from pellucid.engine.kernel.lookups import Lookups
-from pellucid.engine.kernel.pieces import as_array, checked, conformed, joined, padded
+from pellucid.engine.kernel.pieces import joined
 from pellucid.engine.kernel.times import StepTimes
 from pellucid.engine.kernel.undo import log_of, undo_push
 from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import TooDeep
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, ListType, OptionalType, ScalarType, Type
-from pellucid.graph.memory import refuse_key
+from pellucid.expr.types import ListType, OptionalType, Type
+from pellucid.graph.memory import refuse_key, refuse_timed
 from pellucid.graph.model import Graph, Node
-from pellucid.graph.stream import silent
 
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
 _CHUNK = 1 << 20  # events per call where a push may put out several events
@@ -79,6 +79,7 @@ class Engine:
     ) -> None:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        refuse_timed(graph, "the kernel")
         if key is not None:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
@@ -170,68 +171,8 @@ class Engine:
         >>> engine.push([1, 2, 3], key=[("a", 1), ("a", 2), ("a", 1)])
         [1, 2, 4]
         """
-        names = [self.graph.nodes[i].id for i in self.graph.sources]
-        keys = named.pop("key", None) if self.key is not None else None
-        given = dict(zip(names, data, strict=False)) | named
-        if len(data) > len(names) or set(given) != set(names):
-            raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
-        key_columns = None
-        if self.key is not None:
-            given = {name: events if hasattr(events, "__len__") else list(events) for name, events in given.items()}
-            key_columns = self._keys_given(keys, given)
-        arrays = all(type(d).__module__ == "numpy" for d in given.values())
-        columns: list[list[Any]] = []
-        masks: list[Any] = []
-        for name in names:
-            t = self.graph[name].type
-            events = given[name]
-            if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
-                columns.append([checked(name, t, events, self.pushed, self._nan)])
-                masks.append([True] * len(events) if len(names) > 1 else None)
-                continue
-            events = list(events)
-            masks.append([e is not silent for e in events])
-            if len(names) == 1:  # a push in which nothing comes in does nothing
-                events, masks[-1] = [e for e in events if e is not silent], None
-            fill = next((e for e in events if e is not silent), silent)
-            events = [fill if e is silent else e for e in events]
-            columns.append(
-                columns_of(t, conformed(name, t, events, self.pushed, self._nan))
-                if fill is not silent
-                else [[] for _ in range(t.width)]
-            )
-        count = max([len(m) for m in masks if m is not None], default=len(columns[0][0]))
-        for s, mask in enumerate(masks):
-            if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
-                masks[s] = mask + [False] * (count - len(mask))
-                columns[s] = [
-                    padded(t, c, count)
-                    for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)
-                ]
-        outputs = self.push_batch(Batch(count, columns, masks, key_columns))
-        results = {
-            o.name: as_array(o.columns[0]) if arrays and isinstance(o.type, (ScalarType, EnumType)) else o.events()
-            for o in outputs
-        }
-        return next(iter(results.values())) if len(results) == 1 else results
-
-    def _keys_given(self, keys: Any, given: dict[str, Any]) -> list[list[Column]]:
-        """The columns of the keys of a chunk, for each source; a key stands beside each push."""
-        assert self.key is not None
-        who, count = f"{self.graph.name} runs per key here ({self.key})", max(map(len, given.values()))
-        if keys is None or isinstance(keys, str) or not hasattr(keys, "__len__"):
-            raise UsageError(
-                f"{who}: expected the key of each push, as in push(events, key=[…]), found "
-                f"{'none' if keys is None else repr(keys)}"
-            )
-        if len(keys) != count:
-            raise UsageError(f"{who}: expected {count:,} keys, one for each push, found {len(keys):,}")
-        plain = [k.item() if type(k).__module__ == "numpy" else k for k in keys]
-        if len(given) == 1:  # as for the events: a push in which nothing comes in is left out
-            (events,) = given.values()
-            plain = [k for k, event in zip(plain, events, strict=True) if event is not silent]
-        columns = columns_of(self.key, conformed("key", self.key, plain, self.pushed))
-        return [columns for _ in given]
+        batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
+        return shown(self.push_batch(batch), arrays)
 
     def push_batch(
         self, batch: Batch, *, positions: bool = False, failed: list[StepError] | None = None

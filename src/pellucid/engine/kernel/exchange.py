@@ -127,7 +127,11 @@ class Exchange:
                 at = head(outs[o][f"P{o}"], have)
                 output.positions = shifted(at, offset) if numbers is None else numbers[at]
                 if f"G{o}" in outs[o]:
-                    output.key_type, output.keys = self._keys_of(node, head(outs[o][f"G{o}"], have))
+                    rows = head(outs[o][f"G{o}"], have)
+                    output.key_type, output.keys = self._keys_of(node, rows)
+                    if self.key is not None and node.key is not None:
+                        r = self.state.layout.region_of[node.key]
+                        output.inner = self._key_columns(node.key, r, rows, 1)
             results.append(output)
         return results
 
@@ -158,18 +162,23 @@ class Exchange:
         if self.key is not None and node.key is not None:
             inner = state.keys[r]
             rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
-            r, size = layout.region_of[None], key.width
+            r = layout.region_of[None]
+        return key, self._key_columns(key, r, rows)
+
+    def _key_columns(self, key: Type, r: int, rows: Any, first: int = 0) -> list[Column]:
+        """The leaves of the keys of these rows of a region; before them there may be others."""
+        state, size = self.state, len(self.state.layout.regions[r].keys)
         columns: list[Column] = []
         for j, t in enumerate(leaf_types(key)):
             stored = state.keys[r]
             if isinstance(rows, list):
-                values: Any = [stored[row * size + j] for row in rows]
+                values: Any = [stored[row * size + first + j] for row in rows]
                 values = [bool(v) for v in values] if t == BOOL else values
             else:
-                values = stored[rows * size + j]
+                values = stored[rows * size + first + j]
                 values = values.astype(bool) if t == BOOL else values
             columns.append(self._decoded(t, values))
-        return key, columns
+        return columns
 
 
 def _everywhere(count: int, compiled: bool) -> Any:

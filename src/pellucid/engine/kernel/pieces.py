@@ -85,6 +85,8 @@ def joined(parts: Sequence[Output]) -> Output:
 
     def join(columns: list[Any]) -> Any:
         if isinstance(columns[0], Strings):
+            if any(c.values is not columns[0].values for c in columns):  # the table was made anew in between
+                return [c.values[code] for c in columns for code in c.codes.tolist()]
             return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
         if isinstance(columns[0], list):
             return [v for c in columns for v in c]
@@ -97,4 +99,6 @@ def joined(parts: Sequence[Output]) -> Output:
     if first.keys is not None:
         joined.key_type = first.key_type
         joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
+    if first.inner is not None:
+        joined.inner = [join([p.inner[j] for p in parts if p.inner is not None]) for j in range(len(first.inner))]
     return joined

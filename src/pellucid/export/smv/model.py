@@ -35,6 +35,7 @@ from pellucid.export.smv.wiring import Wiring, wire
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, Type
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph
 
 PAPER = "Model Checking of Stream Processing Pipelines (2021)"
@@ -58,6 +59,7 @@ def export(
     CTLSPEC NAME p_2 := AG (EF out_b);
     """
     graph = graph if isinstance(graph, Graph) else graph.graph
+    refuse_timed(graph, "NuSMV")
     where = domain_of(domain)
     formulas = [as_formula(f) for f in properties]
     bound = _bounds(graph, queue)

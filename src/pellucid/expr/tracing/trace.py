@@ -57,6 +57,7 @@ from pellucid.expr.types import (
     simplest,
     type_of_value,
 )
+from pellucid.expr.types.of import generic_fields
 
 MAX_PATHS = 2048  # how many paths a function may have
 MAX_DECISIONS = 400  # how many truth tests one path may make
@@ -369,6 +370,12 @@ def _result_type(value: Any) -> Type:
     nothing = result_type(value)
     if nothing is not None:
         return nothing
+    generic = generic_fields(value)
+    if generic is not None:
+        fields = tuple((name, _result_type(getattr(value, name))) for name in generic)
+        if any(t == NOTHING for _, t in fields):
+            raise Untraceable(f"returns a {type(value).__name__} of which a field is None, and nobody knows what else")
+        return RecordType(type(value), fields)
     if isinstance(value, (list, dict, set)):
         raise Untraceable(f"returns a {type(value).__name__}, which is no event")
     t = type_of_value(value)

@@ -78,6 +78,10 @@ def type_of(annotation: Any) -> Type:
         names = _field_names(annotation)
         if names is not None:
             return _record_type(annotation, names)
+    if isinstance(origin, type):  # a record with parameters, such as Windowed[datetime, float]
+        names = _field_names(origin)
+        if names is not None:
+            return _record_type(origin, names, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False)))
     name = getattr(annotation, "__name__", None) or str(annotation)
     raise TypeMismatch(
         f"an event cannot be a {name!r}: use bool, int, float, str, datetime, date, timedelta, Annotated[Decimal, "
@@ -125,7 +129,7 @@ def _field_names(cls: type) -> list[str] | None:
     return None
 
 
-def _record_type(cls: type, names: list[str]) -> RecordType:
+def _record_type(cls: type, names: list[str], given: dict[Any, Any] | None = None) -> RecordType:
     if not names:
         raise TypeMismatch(f"the record {cls.__name__} has no fields: an event needs at least one")
     try:
@@ -137,10 +141,34 @@ def _record_type(cls: type, names: list[str]) -> RecordType:
         if name not in hints:
             raise TypeMismatch(f"the field {name!r} of {cls.__name__} has no type")
         try:
-            fields.append((name, type_of(hints[name])))
+            fields.append((name, type_of(_filled(hints[name], given or {}))))
         except TypeMismatch as error:
             raise TypeMismatch(f"the field {name!r} of {cls.__name__}: {error}") from None
     return RecordType(cls, tuple(fields))
+
+
+def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+    """A type hint of a record with parameters, with what is given for them."""
+    if isinstance(hint, typing.TypeVar):
+        if hint not in given:
+            raise TypeMismatch(
+                f"its type is a parameter, {hint.__name__}: write what it is, in brackets behind the record"
+            )
+        return given[hint]
+    of = getattr(hint, "__parameters__", ())
+    return hint[tuple(given.get(p, p) for p in of)] if of and given else hint
+
+
+def generic_fields(value: Any) -> list[str] | None:
+    """The fields of a record whose class has parameters, such as ``Windowed``: only its values tell their types; None
+    for everything else."""
+    cls = type(value)
+    if not getattr(cls, "__parameters__", ()):
+        return None
+    try:
+        return _field_names(cls)
+    except TypeMismatch:
+        return None
 
 
 def type_of_value(value: Any) -> Type | None:
@@ -164,6 +192,11 @@ def type_of_value(value: Any) -> Type | None:
     if type(value) is tuple:
         items = [type_of_value(v) for v in value]
         return TupleType(tuple(items)) if items and all(items) else None  # type: ignore[arg-type]
+    generic = generic_fields(value)
+    if generic is not None:  # its type is what it holds
+        found = [(name, type_of_value(getattr(value, name))) for name in generic]
+        known = tuple((name, t) for name, t in found if t is not None and t != NOTHING)
+        return RecordType(type(value), known) if len(known) == len(found) else None
     try:
         if _field_names(type(value)) is not None:
             return type_of(type(value))

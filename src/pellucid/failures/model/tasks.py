@@ -39,6 +39,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import conform
 from pellucid.failures.model import EV, Configuration, Map, Messages, Task, initial, out
+from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph, Node
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = 
     {'both': TK⟨both, [x], both⟩, 'rest': TK⟨rest, [both], rest⟩}
     """
     graph = p if isinstance(p, Graph) else p.graph
+    refuse_timed(graph, "the model of failures")
     groups = _groups(graph, fuse)
     home = {i: name for name, members in groups.items() for i in members}
     named = {i for _, i in graph.outputs}

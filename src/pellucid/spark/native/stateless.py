@@ -31,7 +31,7 @@ from pellucid.expr.operations import LAZY
 from pellucid.expr.rewrite import rebuild, substitute
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
-from pellucid.graph.memory import remembers
+from pellucid.graph.memory import refuse_timed, remembers
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import NoColumn, NotNative, barrier, checked, column, size
 from pellucid.spark.reading import column_of, event_columns, pack
@@ -85,6 +85,7 @@ def stateless(graph: Graph, at: int | None = None) -> Stateless:
     ...
     pellucid.spark.native.stateless.Remembers: step 'half' (decimate, ...) remembers how many events it has seen
     """
+    refuse_timed(graph, "Spark")
     out = Stateless(graph)
     for i, node in enumerate(graph.nodes if at is None else graph.nodes[: at + 1]):
         if node.kind == "source":

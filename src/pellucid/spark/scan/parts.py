@@ -40,7 +40,7 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import TupleType, Type
 from pellucid.graph.folds import FoldPart, fold_of
-from pellucid.graph.memory import remembering
+from pellucid.graph.memory import refuse_timed, remembering
 from pellucid.graph.model import Graph, Node
 
 LARGEST_WINDOW = 100_000  # events: the last of every chunk are sent to every chunk
@@ -82,6 +82,7 @@ def scannable(graph: Graph) -> list[tuple[Node, str]] | str:
 
 def cuts(graph: Graph) -> Cut | str:
     """The steps that remember, by level, or a sentence that names one at which the stream cannot be cut."""
+    refuse_timed(graph, "Spark")
     memory = {node.id for node in remembering(graph)}
     depth: list[int] = []
     opaque: list[tuple[Node, Function] | None] = []  # a function before or in a step that cannot be read

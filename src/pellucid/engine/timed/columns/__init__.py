@@ -1,0 +1,1 @@
+"""Event time over columns: windows, sessions, joins and dedup whose state is plain arrays."""

@@ -1,0 +1,137 @@
+"""Keys as small whole numbers, so that what is kept for each is a row of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pellucid.engine.timed.columns.rows import kind_of
+from pellucid.expr.types import Type
+
+_SOME = 1 << 12
+_HALF = 31  # bits of the number of a part
+
+
+class Numbers:
+    """The places of whole numbers in the order in which they first came.
+
+    >>> numbers = Numbers()
+    >>> numbers.places(np.array([7, 10**15, 7]), True).tolist(), numbers.places(np.array([8, 7]), False).tolist()
+    ([0, 1, 0], [-1, 0])
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._direct = np.full(0, -1, dtype=np.int64)  # of those from 0 on, as far as it goes
+        self._others: dict[int, int] = {}
+
+    def places(self, values: Any, add: bool) -> Any:
+        """The place of each, -1 where it is not known and not to be added."""
+        if not len(values):
+            return np.zeros(0, np.int64)
+        most = int(values.max())
+        if len(self._direct) <= most < max(_SOME, 4 * (len(values) + self.count)):
+            self._widen(1 << most.bit_length())
+        if most < len(self._direct) and int(values.min()) >= 0:
+            out = self._direct[values]
+            if add and out.min() < 0:
+                new = values[out < 0]
+                new = new[np.sort(np.unique(new, return_index=True)[1])]
+                self._direct[new] = np.arange(self.count, self.count + len(new))
+                self.count += len(new)
+                out = self._direct[values]
+            return out
+        used, inverse = np.unique(values, return_inverse=True)
+        found = np.fromiter((self._place(v, add) for v in used.tolist()), dtype=np.int64, count=len(used))
+        return found[inverse]
+
+    def _widen(self, size: int) -> None:
+        wider = np.full(size, -1, dtype=np.int64)
+        wider[: len(self._direct)] = self._direct
+        self._direct = wider
+        for value in [v for v in self._others if 0 <= v < size]:
+            wider[value] = self._others.pop(value)
+
+    def _place(self, value: int, add: bool) -> int:
+        if 0 <= value < len(self._direct):
+            place = int(self._direct[value])
+        else:
+            place = self._others.get(value, -1)
+        if place < 0 and add:
+            place = self.count
+            self.count += 1
+            if 0 <= value < len(self._direct):
+                self._direct[value] = place
+            else:
+                self._others[value] = place
+        return place
+
+
+class Keys:
+    """Keys of one or more leaves, each with a number; where there is no key, everything is number 0.
+
+    >>> from pellucid.expr.types import INT
+    >>> keys = Keys((INT, INT))
+    >>> keys.of([np.array([1, 2, 1]), np.array([5, 5, 5])], 3).tolist(), [c.tolist() for c in keys.columns()]
+    ([0, 1, 0], [[1, 2], [5, 5]])
+    """
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self.types = tuple(types)
+        self._start()
+
+    def _start(self) -> None:
+        self._parts = [Numbers() for _ in self.types]
+        self._pairs = [Numbers() for _ in self.types[1:]]
+        self._columns = [np.zeros(16, kind_of(t)) for t in self.types]
+        self.count = 0 if self.types else 1
+
+    def of(self, columns: Sequence[Any], n: int, add: bool = True) -> Any:
+        """The number of each key; -1 for one that is new, if it is not to be added."""
+        if not self.types:
+            return np.zeros(n, np.int64)
+        place = self._parts[0].places(_whole(columns[0]), add)
+        for column, part, pairs in zip(columns[1:], self._parts[1:], self._pairs, strict=True):
+            other = part.places(_whole(column), add)
+            both = np.where((place < 0) | (other < 0), -1, place << _HALF | other)
+            place = pairs.places(both, add)
+        last = (self._pairs or self._parts)[-1]
+        if last.count > self.count:
+            self._note(columns, place, last.count)
+        return place
+
+    def _note(self, columns: Sequence[Any], place: Any, count: int) -> None:
+        rows = np.flatnonzero(place >= self.count)
+        for j, column in enumerate(columns):
+            if len(self._columns[j]) < count:
+                wider = np.zeros(2 * count, self._columns[j].dtype)
+                wider[: self.count] = self._columns[j][: self.count]
+                self._columns[j] = wider
+            self._columns[j][place[rows]] = column[rows]
+        self.count = count
+
+    def columns(self) -> list[Any]:
+        """The leaves of the keys, by their numbers."""
+        return [c[: self.count] for c in self._columns]
+
+    def keep(self, alive: Any) -> None:
+        """Forget all others; those that stay are numbered anew, in the same order."""
+        columns = [c[alive] for c in self.columns()]
+        self._start()
+        if self.types:
+            self.of(columns, len(alive))
+
+
+def _whole(column: Any) -> Any:
+    return column.astype(np.int64) if column.dtype == np.bool_ else column
+
+
+def longer(array: Any, size: int) -> Any:
+    """An array with room for so many, zero where it is new."""
+    if len(array) >= size:
+        return array
+    out = np.zeros(max(size, 2 * len(array), 16), array.dtype)
+    out[: len(array)] = array
+    return out

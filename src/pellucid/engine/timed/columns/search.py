@@ -1,0 +1,110 @@
+"""Rows found by key and time: which are in an interval, which is the last not after a time.
+
+They lie in a few sorted runs, each at least twice as long as the next, so that a row costs a logarithm.  In a run, key
+and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the place of
+the time among all times of the run stands for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pellucid.engine.timed.columns.order import order_by
+
+
+class _Run:
+    __slots__ = ("base", "bits", "codes", "key", "keys", "most", "row", "time", "times")
+
+    def __init__(self, key: Any, time: Any, row: Any) -> None:
+        """Rows by key and time."""
+        self.key, self.time, self.row = key, time, row
+        self.keys, self.base, self.most = int(key[-1]), int(time.min()), int(time.max())
+        self.times: Any = None
+        self.bits = (self.most - self.base + 1).bit_length()
+        if self.bits + self.keys.bit_length() > 62 or self.most > 2**62:
+            self.times = np.unique(time)
+            self.bits = len(self.times).bit_length()
+        self.codes = (key << self.bits) + self._place(time, "left")
+
+    def _place(self, time: Any, side: str) -> Any:
+        """How many units, or times of the run, are before these times; with ``right`` those equal to them count."""
+        if self.times is not None:
+            return np.searchsorted(self.times, time, side=side)
+        return np.clip(time, self.base - (side == "right"), self.most + (side == "left")) - (
+            self.base - (side == "right")
+        )
+
+    def search(self, key: Any, time: Any, side: str) -> Any:
+        """Where rows of these keys and times would go in; of equal ones before (``left``) or behind them."""
+        return np.searchsorted(self.codes, (key << self.bits) + self._place(time, side), side="left")
+
+
+class Index:
+    """Row numbers by key (a number from 0 on) and time.
+
+    >>> index = Index()
+    >>> index.add(np.array([1, 0, 1]), np.array([5, 5, 9]), np.array([0, 1, 2]))
+    >>> probe, row = index.between(np.array([1, 0]), np.array([5, 6]), np.array([9, 9]))
+    >>> probe.tolist(), row.tolist()
+    ([0, 0], [0, 2])
+    >>> index.last(np.array([1, 1, 0]), np.array([8, 4, 5])).tolist()
+    [0, -1, 1]
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.row) for run in self._runs)
+
+    def add(self, key: Any, time: Any, row: Any) -> None:
+        """More rows."""
+        if not len(row):
+            return
+        order = order_by([key, time])
+        parts = [(key[order], time[order], row[order])]
+        size = len(row)
+        while self._runs and len(self._runs[-1].row) < 2 * size:
+            run = self._runs.pop()
+            parts.append((run.key, run.time, run.row))
+            size += len(run.row)
+        if len(parts) > 1:
+            key, time, row = (np.concatenate(c) for c in zip(*reversed(parts), strict=True))
+            order = order_by([key, time])
+            parts = [(key[order], time[order], row[order])]
+        self._runs.append(_Run(*parts[0]))
+
+    def between(self, key: Any, low: Any, high: Any) -> tuple[Any, Any]:
+        """For each key and interval, both ends in it, the rows there: pairs (number of the interval, row)."""
+        probes, rows = [], []
+        for run in self._runs:
+            asked, keys, lows, highs = np.arange(len(key)), key, low, high
+            if len(key) and (int(key.min()) < 0 or int(key.max()) > run.keys):
+                asked = np.flatnonzero((key >= 0) & (key <= run.keys))
+                keys, lows, highs = key[asked], low[asked], high[asked]
+            start, stop = run.search(keys, lows, "left"), run.search(keys, highs, "right")
+            count = np.maximum(stop - start, 0)
+            total = int(count.sum())
+            if total:
+                probes.append(np.repeat(asked, count))
+                rows.append(run.row[np.repeat(start - (np.cumsum(count) - count), count) + np.arange(total)])
+        if not probes:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.concatenate(probes), np.concatenate(rows)
+
+    def last(self, key: Any, time: Any) -> Any:
+        """For each key and time the row of that key that is the last not after it, -1 if there is none."""
+        best, since = np.full(len(key), -1), np.full(len(key), -(2**63))
+        for run in self._runs:
+            asked = np.flatnonzero((key >= 0) & (key <= run.keys))
+            at = run.search(key[asked], time[asked], "right") - 1
+            there = at >= 0
+            asked, at = asked[there], at[there]
+            same = run.key[at] == key[asked]
+            asked, at = asked[same], at[same]
+            newer = (best[asked] < 0) | (run.time[at] >= since[asked])
+            asked, at = asked[newer], at[newer]
+            best[asked], since[asked] = run.row[at], run.time[at]
+        return best

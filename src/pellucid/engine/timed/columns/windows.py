@@ -1,0 +1,188 @@
+"""Tumbling and sliding windows over columns.
+
+A row waits by its time: that says which of its windows closes first.  When windows close, their rows are sorted by key
+and time: then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
+
+A row that is in a window which is still open goes on waiting.  Nothing is noted of which windows a row counts in: those
+of its windows that are open when it comes, and these are just those that no clock has closed before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pellucid.engine.timed.columns.inner import Failed, Inner
+from pellucid.engine.timed.columns.order import by_key_and_time, numbers, order_by
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
+from pellucid.engine.timed.columns.spans import Spans
+from pellucid.engine.timed.columns.texts import Texts
+from pellucid.engine.timed.columns.waiting import Waiting
+from pellucid.errors import StepError
+from pellucid.expr.types import INT
+
+
+@dataclass
+class LateRows:
+    """Rows that came too late, in the order in which they came: which of the batch, and what they missed."""
+
+    which: Any  # row numbers
+    start: Any = None  # of the windows that they missed
+    end: Any = None
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+
+@dataclass
+class Answers:
+    """What windows put out: their keys, starts, ends and the leaves of the values; by time, then by key."""
+
+    key: list[Any]
+    start: Any
+    end: Any
+    value: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+class WindowFailed(Exception):  # noqa: N818 - reads as what it is
+    """The sub-pipeline failed in a window."""
+
+    def __init__(self, start: int, end: int, error: StepError) -> None:
+        super().__init__(str(error))
+        self.start, self.end, self.error = start, end, error
+
+
+class FixedWindows:
+    """Windows of one size.
+
+    The clock is a whole number; None is the time before all others when a batch is taken, and the one after all others
+    when windows are closed.
+
+    >>> from pellucid import pipeline
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+    >>> texts = Texts()
+    >>> from pellucid.expr.types import INT
+    >>> windows = FixedWindows(Spans(10, 10), Inner(total.graph, texts), Kinds.of(None, INT), texts)
+    >>> len(windows.take(Rows(np.array([3, 12, 5]), [], [np.array([1, 2, 3])]), None))
+    0
+    >>> answers = windows.close(10)
+    >>> answers.start.tolist(), answers.value[0].tolist()
+    ([0], [4])
+    >>> late = windows.take(Rows(np.array([9, 10]), [], [np.array([7, 8])]), 10)
+    >>> late.which.tolist(), late.end.tolist(), windows.close(None).value[0].tolist()
+    ([0], [10], [10])
+    """
+
+    def __init__(self, spans: Spans, inner: Inner, kinds: Kinds, texts: Texts) -> None:
+        self.spans, self.inner, self.kinds, self.texts = spans, inner, kinds, texts
+        self._rows = Waiting(kinds.arrays)
+        self._open: int | None = None  # the first window that is not closed; None: none is
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, rows: Rows, clock: int | None) -> LateRows:
+        """Judge a batch by the clock, and keep the rows that count in some window; the others, and those that missed
+        one, are late."""
+        none = np.zeros(0, np.int64)
+        if clock is not None:
+            self._open = max(self.spans.open_at(clock), self._open if self._open is not None else -(2**63))
+        over = None if self._open is None else self.spans.ends(self._open - 1)  # what is before it has missed a window
+        if not len(rows) or over is None or int(rows.time.min()) >= over:
+            self._rows.add(rows.time, rows.columns())
+            return LateRows(none, none, none)
+        which = np.flatnonzero(rows.time < over)
+        some = rows.time[which]
+        first, last = self.spans.first(some), self.spans.last(some)
+        late = LateRows(which, self.spans.start(first), self.spans.end(np.minimum(last, self._open - 1)))
+        kept = np.ones(len(rows), np.bool_)
+        kept[which[last < self._open]] = False
+        rows = rows.at(kept)
+        self._rows.add(rows.time, rows.columns())
+        return late
+
+    def close(self, clock: int | None) -> Answers:
+        """The answers of the windows that the clock closes."""
+        through = limit = None
+        if clock is not None:
+            through = self.spans.open_at(clock) - 1
+            limit = self.spans.ends(through) - 1
+            done = self._open is not None and through < self._open  # no window closes that was open
+            if done or self._rows.least is None or self._rows.least > limit:
+                return self._answers([], np.zeros(0, np.int64), [])
+        columns = self._rows.take(limit)
+        if not len(columns[0]):
+            return self._answers([], columns[0], [])
+        rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
+        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
+        order, new, times = by_key_and_time(keys, rows.time, self.kinds.value, rows.value, self.texts)
+        since, self._open = self._open, through + 1 if through is not None else self._open
+        last = self.spans.last(times)
+        if self.spans.apart:
+            new[1:] |= last[1:] != last[:-1]
+            starts = np.flatnonzero(new)
+            return self._run(rows, last[starts], starts, order[starts], order)
+        first = self.spans.first(times)
+        if since is not None and since > LEAST:
+            np.maximum(first, since, out=first)
+        if through is not None:
+            again = last > through
+            if again.any():
+                left = rows.at(order[again])
+                self._rows.add(left.time, left.columns())
+            np.minimum(last, through, out=last)
+        return self._stretches(rows, order, new, first, last)
+
+    def _stretches(self, rows: Rows, order: Any, new: Any, first: Any, last: Any) -> Answers:
+        """Windows that share rows: each row begins those that no earlier row of its key is in, and ends those that no
+        later one is in.  In both ways the windows come by key and number, so starts and ends go together."""
+        n = len(rows)
+        begins, ends = first.copy(), last.copy()
+        same = np.flatnonzero(~new[1:])  # rows whose next one has the same key
+        begins[same + 1] = np.maximum(first[same + 1], last[same] + 1)
+        ends[same] = np.minimum(last[same], first[same + 1] - 1)
+        opened, closed = np.maximum(last - begins + 1, 0), np.maximum(ends - first + 1, 0)
+        at, upto = np.repeat(np.arange(n), opened), np.repeat(np.arange(n), closed) + 1
+        k = begins[at] + np.arange(len(at)) - np.repeat(np.cumsum(opened) - opened, opened)
+        lengths = upto - at
+        starts = np.cumsum(lengths) - lengths
+        gather = np.repeat(at - starts, lengths) + np.arange(int(lengths.sum()))
+        return self._run(rows, k, starts, order[at], order[gather])
+
+    def _run(self, rows: Rows, k: Any, starts: Any, at: Any, gather: Any) -> Answers:
+        """The answers over groups of rows: their windows, where they begin among the rows that ``gather`` says, and a
+        row with the key of each."""
+        try:
+            answered, values = self.inner.last(starts, rows.value, gather)
+        except Failed as failed:
+            window = k[failed.group : failed.group + 1]
+            raise WindowFailed(int(self.spans.start(window)[0]), int(self.spans.end(window)[0]), failed.error) from None
+        k, at = k[answered], at[answered]
+        order = order_by([k]) if len(k) else answered  # by key they are already
+        return self._answers([c[at[order]] for c in rows.key], k[order], [c[order] for c in values])
+
+    def _answers(self, key: list[Any], k: Any, value: list[Any]) -> Answers:
+        if not len(k):
+            none = self.kinds.none()
+            key, value = none.key, [np.zeros(0, c) for c in self.inner.kinds]
+        return Answers(key, self.spans.start(k), self.spans.end(k), value)
+
+    # ------------------------------------------------------------ what is saved
+
+    def layout(self) -> list[list[Any]]:
+        """The types of the columns that are saved, group by group."""
+        return [[INT, *self.kinds.key, *self.kinds.value]]
+
+    def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
+        """A few words, and columns."""
+        return {"open": self._open}, [self._rows.columns()]
+
+    def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
+        """Go on from what was saved."""
+        self._open = words["open"]
+        self._rows.put(groups[0])

@@ -1,0 +1,59 @@
+"""What is said when a step that works by event time cannot go on, the same in every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pellucid.engine.failure import short
+from pellucid.errors import LateError, StepError
+from pellucid.expr.types import Type
+from pellucid.graph.model import Node
+from pellucid.graph.timing import shown_length, shown_time
+
+
+def late_error(
+    node: Node,
+    clock: Type,
+    value: Any,
+    time: int,
+    now: int,
+    push: int,
+    start: int | None = None,
+    end: int | None = None,
+) -> LateError:
+    """An event came too late, and nothing was said about such events."""
+    missed = ""
+    if node.processor.puts == "many" and start is not None and end is not None and node.sub is not None:
+        missed = f", whose window from {shown_time(clock, start)} to {shown_time(clock, end)} is complete"
+    why = (
+        f"on the event {short(value)}: its time is {shown_time(clock, time)}{missed}, and the clock is at "
+        f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for that with lateness= in at, "
+        "or take late events from this step's .late, or let them go with late='drop'"
+    )
+    return LateError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def no_time(node: Node, value: Any, push: int) -> StepError:
+    """An event has no time."""
+    why = (
+        f"on the event {short(value)}: it has no time (None); leave such events out before, with filter, or say which "
+        "time they have"
+    )
+    return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def no_such_time(node: Node, value: Any, time: int, clock: Type, push: int) -> StepError:
+    """A window, a session or a time of waiting would begin or end where there are no times any more."""
+    limits = "64 bits" if clock.limits()[0] is None else "the years 1 to 9999"
+    why = (
+        f"on the event {short(value)} of {shown_time(clock, time)}: what it belongs to begins or ends outside {limits}"
+        "; leave such events out before, with filter"
+    )
+    return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def sub_failed(node: Node, clock: Type, start: int, end: int, error: StepError, push: int) -> StepError:
+    """A step inside a window failed: which window, for no single push is to blame."""
+    what = str(error).replace(f" failed at push {error.position:,} ", " failed ", 1)
+    why = f"in the window from {shown_time(clock, start)} to {shown_time(clock, end)}: {what}"
+    return type(error)(f"{node.describe()} failed {why}", step=node.id, position=push, why=why)

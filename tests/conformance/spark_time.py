@@ -1,0 +1,451 @@
+"""Kinds of cases from Spark's tests of event time: counts per window, two streams, chains, dedup, sessions.
+
+A step ``add`` is a micro-batch; what it completes comes out with it (there: with the empty batch that follows).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import chain as chained
+from typing import Any, NamedTuple
+
+from pellucid import Stream, pipeline
+from tests.conformance import Differs, Kind, OtherRule, expect
+from tests.conformance.windows import Event, Held, Put, Shape, Windows, known, refused, seconds, units
+
+
+def _times(given: Any) -> list[int]:
+    """Times of an ``add``, in units: a list, or ``10..15 five times``."""
+    if isinstance(given, list):
+        return [units(time) for time in given]
+    words = ["once", "twice", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    found = re.fullmatch(r"(-?\d+)\.\.(-?\d+)(?: (\w+)(?: times)?)?", given)
+    if found is None or (found[3] is not None and found[3] not in words and not found[3].isdigit()):
+        raise Differs(f"the rows {given!r} are not known")
+    often = 1 if found[3] is None else int(found[3]) if found[3].isdigit() else words.index(found[3]) + 1
+    return [time * units(1) for time in range(int(found[1]), int(found[2]) + 1)] * often
+
+
+def _counts(windows: list[Held]) -> list[list[Any]]:
+    return sorted([seconds(w.start), len(w.events)] for w in windows)
+
+
+def _query(case: dict[str, Any]) -> tuple[Shape, int]:
+    query = case["query"]
+    known(query, "window_s", "slide_s", "delay_s", "agg")
+    if query.get("agg", "count") != "count":
+        raise Differs(f"the aggregate {query['agg']!r} is not known")
+    size = units(query["window_s"])
+    return Shape("sliding", size, units(query.get("slide_s", query["window_s"]))), units(query["delay_s"])
+
+
+# ---------------------------------------------------------------- counts per window
+
+
+def windowed_count(case: dict[str, Any]) -> None:
+    known(case, "mode", "query", "steps")
+    over, delay = _query(case)
+    if case["mode"] == "complete":
+        return _complete(case, over, delay)
+    if case["mode"] != "append":
+        raise Differs(f"answers before a window is complete (mode {case['mode']}) are not built")
+    _append(case, Windows(over, (delay,)), _counts)
+
+
+def _append(case: dict[str, Any], run: Windows, counts: Callable[[list[Held]], Any]) -> None:
+    """Steps with what each adds to the output."""
+    new: list[Held] = []
+    every: list[Held] = []
+    late, other = 0, ""
+    for name, *given in case["steps"]:
+        if name == "add":
+            put = run.push([(time, "") for time in _times(given[0])])
+            new, every, late = put.windows, every + put.windows, len(put.late)
+        elif name in ("new", "new_if_no_data_batches_on"):
+            expect(name, counts(new), sorted(given[0]))
+        elif name == "all":
+            expect(name, counts(every), sorted(given[0]))
+        elif name == "new_if_no_data_batches_off":
+            if counts(new) != sorted(given[0]):
+                other = "what a batch completes comes out with it: there is no way to have it wait for the next rows"
+        elif name == "dropped":
+            expect("late rows", late, given[0])
+        elif name == "watermark":
+            expect("the clock", _clock(run), given[0])
+        elif name == "restart":
+            run.restart()
+        else:
+            raise Differs(f"the step {name!r} is not known")
+    if other:
+        raise OtherRule(other)
+
+
+def _complete(case: dict[str, Any], over: Shape, delay: int) -> None:
+    """There nothing ever closes; here a row of a window that closed is late.  Else it is about early answers."""
+    run = Windows(over, (delay,))
+    closed: list[Held] = []
+    late = 0
+    seen: Counter[int] = Counter()
+    for name, *given in case["steps"]:
+        if name == "add":
+            times = _times(given[0])
+            put = run.push([(time, "") for time in times])
+            closed, late = closed + put.windows, late + len(put.late)
+            seen.update(start for time in times for start in _starts(over, time))
+        elif name == "all":
+            expect("all that there is", sorted([seconds(s), n] for s, n in seen.items()), sorted(given[0]))
+        else:
+            raise Differs(f"the step {name!r} is not known")
+    if not late:
+        raise Differs("answers before a window is complete (mode complete) are not built")
+    raise OtherRule(f"a window comes out once, when the clock is at its end ({_counts(closed)}); {late} of these rows "
+                    "come after that, and are late")  # fmt: skip
+
+
+def _starts(over: Shape, time: int) -> list[int]:
+    first = time // over.every * over.every
+    return [start for start in range(first, first - over.size, -over.every) if start > time - over.size]
+
+
+def windowed_count_once(case: dict[str, Any]) -> None:
+    """There the output of a batch waits for the next start; here it comes with the batch."""
+    known(case, "query", "runs")
+    over, delay = _query(case)
+    run = Windows(over, (delay,))
+    ours = []
+    for given, _ in case["runs"]:
+        ours.append(_counts(run.push([(time, "") for time in _times(given)]).windows))
+        run.restart()
+    theirs = [sorted(new) for _, new in case["runs"]]
+    if theirs == [[], *ours[:-1]] and theirs != ours:
+        raise OtherRule("what a batch completes comes out with it, not with the next one")
+    expect("new rows of each start", ours, theirs)
+
+
+def windowed_count_available_now(case: dict[str, Any]) -> None:
+    known(case, "query", "before", "runs")
+    over, delay = _query(case)
+    run = Windows(over, (delay,))
+    run.push([(time, "") for time in _times(case["before"])])
+    for given, new in case["runs"]:
+        run.restart()
+        expect(f"new rows of {given}", _counts(run.push([(time, "") for time in _times(given)]).windows), sorted(new))
+
+
+def raw_key_count(case: dict[str, Any]) -> None:
+    """Counts per time: a window of one unit."""
+    known(case, "delay_s", "steps")
+    try:
+        _append(case, Windows(Shape("sliding", 1, 1), (units(case["delay_s"]),)), _counts)
+    except Differs:
+        if not _at_the_clock([_times(given[0]) for name, *given in case["steps"] if name == "add"], case):
+            raise
+        raise OtherRule("a time that the clock is exactly at is not complete, and its events are not late") from None
+
+
+def _at_the_clock(batches: list[list[int]], case: dict[str, Any]) -> bool:
+    """Whether any time of these batches is where the clock stands at some border."""
+    top = [max(time for batch in batches[: i + 1] for time in batch) for i in range(len(batches))]
+    times = {time for batch in batches for time in batch}
+    return any(one - units(case["delay_s"]) in times for one in top)
+
+
+# ---------------------------------------------------------------- two streams
+
+
+def _clock(run: Windows) -> Any:
+    """There 0 stands for a clock that is nowhere yet."""
+    now = run.clock()
+    return 0 if now is None else seconds(now)
+
+
+def two_stream_watermark(case: dict[str, Any]) -> None:
+    known(case, "policy", "delays_s", "steps")
+    if case["policy"] not in ("min", "max"):
+        raise Differs(f"the policy {case['policy']!r} is not known")
+    run = Windows(Shape("sliding", 1, 1), tuple(units(delay) for delay in case["delays_s"]))
+    ours, lost = [], False
+    for first, second, _ in case["steps"]:
+        if first == "restart":
+            run.restart()
+            lost = True
+        else:
+            run.push_all({0: [(t, "") for t in _times(first)], 1: [(t, "") for t in _times(second)]})
+        ours.append(_clock(run))
+    theirs = [wanted for *_, wanted in case["steps"]]
+    if ours != theirs and theirs == _spark_clocks(case, forget=True):
+        if case["policy"] == "max":
+            raise OtherRule(f"the clock is the least of the sources that are not idle, never the greatest: {ours}")
+        if lost and ours == _spark_clocks(case, forget=False):
+            raise OtherRule(f"how far each source was is kept over a restart: {ours} here, {theirs} there")
+    expect("the clock after each step", ours, theirs)
+
+
+def _spark_clocks(case: dict[str, Any], forget: bool) -> list[Any]:
+    """Spark's watermarks: the policy over the streams, `forget`: without what each knew before a restart."""
+    delays = case["delays_s"]
+    seen: list[Any] = [None] * len(delays)
+    now, found = 0, []
+    for *given, _ in case["steps"]:
+        if given[0] == "restart":
+            seen = [None] * len(delays) if forget else seen
+        else:
+            for i, times in enumerate(given):
+                if times:
+                    seen[i] = max(max(times) - delays[i], seen[i] if seen[i] is not None else max(times) - delays[i])
+        of = [one if one is not None else 0 for one in seen]
+        now = max(now, (min if case["policy"] == "min" else max)(of))
+        found.append(now)
+    return found
+
+
+# ---------------------------------------------------------------- batch, refusals
+
+
+def batch(case: dict[str, Any]) -> None:
+    """A call on rows that end: nothing is late, whatever the order."""
+    known(case, "expect")
+    found = re.fullmatch(r"all (\d+) rows, none dropped", case["expect"])
+    if found is None:
+        raise Differs(f"not known: {case['expect']!r}")
+    count = int(found[1])
+    run = Windows(Shape("sliding", units(5), units(5)))
+    rows = [Event(units(i * 37 % count), "", f"{i};") for i in range(count)]
+    out = run.pipeline(rows)
+    expect("rows that came out", sorted(i for w in run._put(out).windows for i in w.events), list(range(count)))
+    expect("late rows", out["late"], [])
+
+
+_DAYS = {"year": 365, "month": 31, "week": 7, "day": 1}  # a month is 31 days there
+_SECONDS = {"hour": 3600, "minute": 60, "second": 1, "millisecond": 0.001, "microsecond": 0.000001}
+
+
+def _length(text: str) -> timedelta:
+    """``1 year -13 months``; a year is twelve months."""
+    whole = timedelta()
+    for number, unit in re.findall(r"(-?\d+)\s+([a-z]+?)s?\b", text):
+        if unit == "year":
+            whole += timedelta(days=int(number) * 12 * _DAYS["month"])
+        elif unit in _DAYS:
+            whole += timedelta(days=int(number) * _DAYS[unit])
+        elif unit in _SECONDS:
+            whole += timedelta(seconds=int(number) * _SECONDS[unit])
+        else:
+            raise Differs(f"the length {text!r} is not known")
+    if not re.fullmatch(r"(\s*-?\d+\s+[a-z]+)+", text):
+        raise Differs(f"the length {text!r} is not known")
+    return whole
+
+
+def reject(case: dict[str, Any]) -> None:
+    known(case, "query", "values", "expect")
+    if not str(case["expect"]).startswith("error"):
+        raise Differs(f"not known: {case['expect']!r}")
+    if case.get("query") == "two withWatermark calls on one stream":
+        twice = refused(lambda: pipeline(lambda x: x.at("time", lateness=1).at("time", lateness=2), x=Event))
+        return expect("refused", twice is not None and "time" in twice, True)
+    if "query" in case or "values" not in case:
+        raise Differs(f"the query {case.get('query')!r} is not known")
+    for value in case["values"]:
+        late = _length(value) // timedelta(microseconds=1)
+        said = refused(lambda late=late: pipeline(lambda x: x.at("time", lateness=late), x=Event))
+        expect(f"a lateness of {value} is refused", said is not None and "lateness" in said, True)
+
+
+# ---------------------------------------------------------------- chains
+
+
+class Sum(NamedTuple):
+    """Of a window of windows."""
+
+    windows: int
+    total: int
+
+
+def _count(x: Stream[Any]) -> Stream[int]:
+    return x.cumulate(lambda n, e: n + 1, start=0)
+
+
+def _chain(query: str) -> tuple[Callable[[Stream[Event]], Any], Callable[[Any], list[Any]]]:
+    """The pipeline of a query, and its answers as the case writes them."""
+    if found := re.fullmatch(r"count per (\d+) s window \(delay (\d+)\), then per (\d+) s window: "
+                             r"\(start, windows, total\)", query):  # fmt: skip
+        small, delay, large = (units(part) for part in found.groups())
+
+        def windows(x: Stream[Event]) -> Any:
+            first = x.at("time", lateness=delay).tumbling(small, _count)
+            both = first.tumbling(
+                large, lambda w: w.cumulate(lambda s, e: Sum(s.windows + 1, s.total + e.value), start=Sum(0, 0))
+            )
+            return {"out": both, "late1": both.late, "late": first.late}
+
+        return windows, lambda w: [seconds(w.start), w.value.windows, w.value.total]
+    if found := re.fullmatch(r"dedup on \(value,\s?time\), delay (\d+), then count per (\d+) s", query):
+        delay, small = (units(part) for part in found.groups())
+
+        def after(x: Stream[Event]) -> Any:
+            once = x.at("time", lateness=delay).dedup(by=lambda e: (e.key, e.time), within=1)
+            counted = once.tumbling(small, _count)
+            return {"out": counted, "late1": counted.late, "late": once.late}
+
+        return after, lambda w: [seconds(w.start), w.value]
+    if found := re.fullmatch(
+        r"count per (\d+) s \(delay (\d+)\), dedup on \(count, window end\): \(end, count\)", query
+    ):
+        small, delay = (units(part) for part in found.groups())
+
+        def before(x: Stream[Event]) -> Any:
+            counted = x.at("time", lateness=delay).tumbling(small, _count)
+            once = counted.dedup(by=lambda w: (w.value, w.end), within=1)
+            return {"out": once, "late1": once.late, "late": counted.late}
+
+        return before, lambda w: [seconds(w.end), w.value]
+    raise Differs(f"the query {query!r} is not known")
+
+
+def chain(case: dict[str, Any]) -> None:
+    known(case, "query", "steps")
+    make, row = _chain(case["query"])
+    engine = pipeline(make, x=Event).engine()
+    new: list[Any] = []
+    late, other = [0, 0], ""
+    for name, *given in case["steps"]:
+        if name in ("add", "add_range"):
+            times = range(given[0], given[1] + 1) if name == "add_range" else given[0]
+            out = engine.push([Event(units(time), str(time), "") for time in times])
+            new, late = sorted(row(w) for w in out["out"]), [len(out["late1"]), len(out["late"])]
+        elif name == "new":
+            expect(name, new, sorted(given[0]))
+        elif name == "dropped_per_operator_last_first":
+            if late != given[0] and [bool(n) for n in late] == [bool(n) for n in given[0]] and late > given[0]:
+                other = (
+                    f"every late row counts: {late} here, {given[0]} there, where rows are counted after a first sum"
+                )
+            else:
+                expect(name, late, given[0])
+        else:
+            raise Differs(f"the step {name!r} is not known")
+    if other:
+        raise OtherRule(other)
+
+
+# ---------------------------------------------------------------- dedup, sessions
+
+
+def dedup(case: dict[str, Any]) -> None:
+    """There a row comes out when it arrives, and the first that arrives is kept; here the first by its time, when no
+    earlier one can come."""
+    known(case, "delay_s", "key", "steps")
+    if case["key"] != "value":
+        raise Differs(f"the key {case['key']!r} is not known")
+    delay = units(case["delay_s"])
+
+    def once(x: Stream[Event]) -> Any:
+        kept = x.at("time", lateness=delay).dedup(by=lambda e: e.key, within=delay)
+        return {"out": kept, "late": kept.late}
+
+    engine = pipeline(once, x=Event).engine()
+    ours: list[list[Any]] = []
+    theirs: list[list[Any]] = []
+    late: list[int] = []
+    rows = False
+    for name, *given in case["steps"]:
+        if name == "add":
+            out = engine.push([Event(time, str(time), "") for time in _times(given[0])])
+            ours.append(sorted(seconds(e.time) for e in out["out"]))
+            late.append(len(out["late"]))
+        elif name == "new":
+            theirs.append(sorted(given[0]))
+        elif name == "dropped":
+            expect("late rows", late[-1], given[0])
+        elif name == "state_rows":
+            rows = True
+        else:
+            raise Differs(f"the step {name!r} is not known")
+    rest = sorted(seconds(e.time) for e in engine.finish()["out"])
+    expect("all rows that come out", sorted(chained(rest, *ours)), sorted(chained(*theirs)))
+    if ours != theirs or rows:
+        raise OtherRule(f"a row comes out when no earlier one can come any more: {ours} and at the end {rest} here, "
+                        f"{theirs} there; what is remembered is not told")  # fmt: skip
+
+
+def session(case: dict[str, Any]) -> None:
+    """The end of a session there is the first time after a gap; here a gap belongs to it: its end is one unit later."""
+    known(case, "gap_s", "delay_s", "steps", "mode")
+    if case.get("mode", "append") != "append":
+        raise Differs(f"answers before a session is complete (mode {case['mode']}) are not built")
+    gap, delay = units(case["gap_s"]), units(case["delay_s"])
+    run = Windows(Shape("session", gap), (delay,), keyed=True)
+    theirs = _SparkSessions(gap, delay)
+    new = theirs_new = []
+    late = theirs_late = 0
+    other = ""
+    for name, *given in case["steps"]:
+        if name == "add":
+            rows = [(units(time), key) for key, time in given[0]]
+            put = run.push(rows)
+            new, late = _sessions(run, put, gap), len(put.late)
+            theirs_new, theirs_late = theirs.push(rows)
+        elif name in ("new", "dropped"):
+            found, wanted = (new, sorted(given[0])) if name == "new" else (late, given[0])
+            if found != wanted and wanted == (theirs_new if name == "new" else theirs_late) and theirs.differs:
+                other = (f"an event before the clock counts only inside an open session, which is open until the "
+                         f"clock is past its gap: {name} is {found} here, {wanted} there")  # fmt: skip
+            else:
+                expect(name, found, wanted)
+        else:
+            raise Differs(f"the step {name!r} is not known")
+    if other:
+        raise OtherRule(other)
+
+
+def _sessions(run: Windows, put: Put, gap: int) -> list[list[Any]]:
+    assert gap >= 0
+    return sorted(
+        [run.events[w.events[0]][1], seconds(w.start), seconds(w.end - 1), len(w.events)] for w in put.windows
+    )
+
+
+class _SparkSessions:
+    """Spark's rule: a row is dropped if its own session would have ended by the watermark; what ended is put out."""
+
+    def __init__(self, gap: int, delay: int) -> None:
+        self.gap, self.delay = gap, delay
+        self.now = 0
+        self.open: list[tuple[str, list[int]]] = []
+        self.differs = False  # whether a row came to where the rules are not the same
+
+    def push(self, rows: list[tuple[int, str]]) -> tuple[list[list[Any]], int]:
+        dropped = 0
+        for time, key in rows:
+            if time < self.now or any(times[-1] + self.gap == self.now for _, times in self.open):
+                self.differs = True
+            if time + self.gap <= self.now:
+                dropped += 1
+                continue
+            near = [s for s in self.open if s[0] == key and s[1][0] - self.gap <= time <= s[1][-1] + self.gap]
+            self.open = [s for s in self.open if s not in near]
+            self.open.append((key, sorted([time, *(t for _, times in near for t in times)])))
+        self.now = max([self.now, *(time - self.delay for time, _ in rows)])
+        if any(times[-1] + self.gap == self.now for _, times in self.open):
+            self.differs = True
+        done = [s for s in self.open if s[1][-1] + self.gap <= self.now]
+        self.open = [s for s in self.open if s not in done]
+        return sorted([k, seconds(t[0]), seconds(t[-1] + self.gap), len(t)] for k, t in done), dropped
+
+
+KINDS: dict[str, Kind] = {
+    "windowed_count": windowed_count,
+    "windowed_count_once": windowed_count_once,
+    "windowed_count_available_now": windowed_count_available_now,
+    "raw_key_count": raw_key_count,
+    "two_stream_watermark": two_stream_watermark,
+    "batch": batch,
+    "reject": reject,
+    "chain": chain,
+    "dedup": dedup,
+    "session": session,
+}

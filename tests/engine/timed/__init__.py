@@ -1,0 +1,1 @@
+"""Event time here: the plan, the clock, the literal meaning, and data through it."""

@@ -1,0 +1,192 @@
+"""Random pipelines by event time, random events for them, and random batches: out of order, doubled, gappy, late."""
+
+from __future__ import annotations
+
+import enum
+import math
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pellucid import Stream, as_of, join, lookup, merge, pipeline
+from pellucid.data.columns import Batch, columns_of
+from pellucid.expr.types import Type, type_of
+from pellucid.graph.model import Graph
+from pellucid.pipeline import Pipeline
+
+
+class Colour(enum.Enum):
+    """In an order that is not that of the letters."""
+
+    RED = "r"
+    BLUE = "b"
+    GREEN = "g"
+
+
+class Event(NamedTuple):
+    """An event with a leaf of every kind."""
+
+    t: int
+    user: str | None
+    n: int
+    x: float | None
+    colour: Colour
+    on: bool
+
+
+USERS = [None, "", "ada", "Zoë", "\U0001d7d8", "￿", "b"]
+FLOATS = [None, 0.0, -0.0, 0.1, 1e300, -2.5, math.inf]
+
+
+def event(rng: random.Random, t: int) -> Event:
+    """An event of this time; few values, so that many are equal."""
+    return Event(
+        t, rng.choice(USERS), rng.randrange(-2, 3), rng.choice(FLOATS), rng.choice(list(Colour)), rng.random() < 0.5
+    )
+
+
+def _opaque(total: int, e: Event) -> int:
+    return hash((total, e.n, "RED" == e.colour.name)) % 1000 if total >= 0 else int(str(total))
+
+
+# What depends on the order of a window's events, and what does not put out anything for some.
+SUBS: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
+    "count": lambda w: w.cumulate(lambda n, e: n + 1, start=0),
+    "fold": lambda w: w.cumulate(lambda h, e: (h * 31 + e.n + 7) % 1000003, start=1),
+    "floats": lambda w: w.cumulate(lambda s, e: s * 0.5 + (e.x if e.x is not None else 3.0), start=0.0),
+    "some": lambda w: w.filter(lambda e: e.n > 0).map(lambda e: e.n * 2),
+    "whole": lambda w: w,
+    "third": lambda w: w.trim(2).map(lambda e: e.user),
+    "apart": lambda w: w.key_by(lambda e: e.on).cumulate(lambda n, e: n + e.n, start=0),
+    "pairs": lambda w: w.lag(1).map(lambda p: p[0].n - p[1].n),
+    "named": lambda w: w.cumulate(lambda s, e: e.user if e.user is not None else s, start="?"),
+    "opaque": lambda w: w.cumulate(_opaque, start=0, to=int),
+    "forgets": lambda w: w.key_by(lambda e: e.n).forget(after=2).cumulate(lambda n, e: n + 1, start=0),
+}
+KEYS: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
+    "": lambda x: x,
+    "user": lambda x: x.key_by(lambda e: e.user),
+    "n": lambda x: x.key_by(lambda e: e.n),
+    "both": lambda x: x.key_by(lambda e: (e.colour, e.n)),
+    "wide": lambda x: x.key_by(lambda e: e.n * 10**17),
+    "on": lambda x: x.key_by(lambda e: e.on),
+}
+BEFORE: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
+    "": lambda x: x,
+    "filter": lambda x: x.filter(lambda e: e.n != 1),
+    "half": lambda x: x.decimate(2),
+    "twice": lambda x: x.explode(lambda e: [e, e]),
+}
+
+
+def windows(rng: random.Random, x: Stream[Any], sub: Any, late: str) -> Stream[Any]:
+    """Windows of one of the kinds."""
+    kind = rng.choice(["tumbling", "sliding", "session"])
+    if kind == "tumbling":
+        return x.tumbling(rng.choice([1, 3, 10]), sub, origin=rng.choice([None, -3, 7]), late=late)
+    if kind == "sliding":
+        size = rng.choice([2, 5, 10])
+        return x.sliding(size, rng.randint(1, size), sub, origin=rng.choice([None, 2]), late=late)
+    return x.session(rng.choice([1, 3, 6]), sub, late=late)
+
+
+def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
+    """A pipeline of one source."""
+    key, first, name = rng.choice(list(KEYS)), rng.choice(list(BEFORE)), rng.choice(list(SUBS))
+    late, lateness = rng.choice(["fail", "drop", "take", "take"]), rng.choice([0, 0, 2, 8])
+    kind = rng.choice(["windows", "windows", "windows", "dedup", "twice"])
+    by, within = rng.choice([lambda e: e.n, lambda e: (e.user, e.on), None]), rng.choice([0, 2, 7])
+    if by is None:
+        by = lambda e: (e.t // 4, e.n)  # not floats
+    seed = rng.random()
+
+    def build(x: Stream[Any]) -> Any:
+        again = random.Random(seed)
+        timed = KEYS[key](BEFORE[first](x.at(lambda e: e.t, lateness=lateness)))
+        said = "fail" if late == "take" else late
+        if kind == "dedup":
+            w = timed.dedup(by=by, within=within, late=said)
+        else:
+            w = windows(again, timed, SUBS[name], said)
+        out = w
+        if kind == "twice":
+            out = windows(again, w.map(lambda a: a.end - a.start), SUBS["count"], "fail")
+        return (out, w.late) if late == "take" else out
+
+    return build
+
+
+def two(rng: random.Random) -> Callable[[Stream[Any], Stream[Any]], Any]:
+    """A pipeline of two sources."""
+    key = rng.choice(list(KEYS))
+    late, how = rng.choice(["fail", "drop", "take", "take"]), rng.choice(["inner", "left", "full"])
+    kind = rng.choice(["join", "join", "as_of", "lookup", "merge", "self"])
+    low = rng.choice([-5, -2, 0, 1])
+    high = low + rng.choice([0, 2, 6])
+    within, late_a, late_b = rng.choice([None, 0, 3]), rng.choice([0, 2, 8]), rng.choice([0, 2, 8])
+    after, seed = rng.random() < 0.3, rng.random()
+
+    def build(x: Stream[Any], y: Stream[Any]) -> Any:
+        again = random.Random(seed)
+        said = "fail" if late == "take" else late
+        a = KEYS[key](x.at(lambda e: e.t, lateness=late_a))
+        b = KEYS[key](y.at(lambda e: e.t, lateness=late_b, idle=__import__("datetime").timedelta(hours=1)))
+        if kind == "join":
+            w = join(a, b, within=(low, high), how=how, late=said)
+        elif kind == "self":
+            both = merge(a, b)
+            w = join(both, both.filter(lambda e: e.on), within=(low, high), how=how, late=said)
+        elif kind == "as_of":
+            w = as_of(a, b, within=within, how="inner" if how == "inner" else "left", late=said)
+        elif kind == "lookup":
+            w = (lookup if key else as_of)(a, b, late=said)
+        else:
+            w = windows(again, merge(a, b), SUBS["fold"], said)
+        out = w
+        if after:
+            out = windows(again, w.map(lambda p: 1), lambda s: s.cumulate(lambda n, v: n + v, start=0), "drop")
+        return (out, w.late) if late == "take" else out
+
+    return build
+
+
+def drawn(rng: random.Random) -> tuple[Pipeline, int]:
+    """A pipeline, and how many sources it has."""
+    if rng.random() < 0.5:
+        return pipeline(one(rng), x=Event), 1
+    return pipeline(two(rng), x=Event, y=Event), 2
+
+
+def times(rng: random.Random, count: int) -> list[int]:
+    """Times that rise, more or less; with gaps, and with many that are equal."""
+    now, out = rng.randint(-20, 20), []
+    spread = rng.choice([0, 1, 4, 15])
+    for _ in range(count):
+        now += rng.choice([0, 0, 1, 1, 2, rng.choice([0, 0, 25])])
+        out.append(now - rng.randint(0, spread))
+    return out
+
+
+def batches(rng: random.Random, graph: Graph, key: Type | None, count: int) -> list[Batch]:
+    """Events for each source, cut into batches, some of them empty; a source may be silent."""
+    columns, masks, keys = [], [], []
+    of = [rng.choice(["u", "v", ""]) for _ in range(count)]
+    for _ in graph.sources:
+        columns.append([event(rng, t) for t in times(rng, count)])
+        here = rng.choice([1.0, 0.7, 0.3])
+        masks.append([len(graph.sources) == 1 or rng.random() < here for _ in range(count)])
+        keys.append(of)
+    out, at = [], 0
+    kind = type_of(Event)
+    while at < count:
+        stop = min(count, at + rng.choice([0, 1, 1, 2, 5, 20, count]))
+        out.append(
+            Batch(
+                stop - at,
+                [columns_of(kind, c[at:stop]) for c in columns],
+                [None if len(graph.sources) == 1 else m[at:stop] for m in masks],
+                [columns_of(key, k[at:stop]) for k in keys] if key is not None else None,
+            )
+        )
+        at = stop
+    return out
