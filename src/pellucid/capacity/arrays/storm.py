@@ -14,6 +14,7 @@ same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from pellucid.capacity.arrays.language.system import (
@@ -38,6 +39,7 @@ from pellucid.capacity.arrays.language.system import (
     Value,
 )  # fmt: skip
 from pellucid.capacity.topology import ANY, Topology
+from pellucid.capacity.zones.network import cone
 from pellucid.errors import UsageError
 
 _ONE = Fraction(1)
@@ -64,13 +66,14 @@ def _plus(cell: Cell, number: int) -> Sum:
 
 
 class _Storm:
-    """One topology, one bolt under analysis."""
+    """One topology, one bolt under analysis, and who is looked at."""
 
-    def __init__(self, topology: Topology, bolt: str) -> None:
-        self.topology, self.bolt = topology, bolt
-        self.number = {b: i + 1 for i, b in enumerate(topology.bolts)} | {
-            s: i + 1 for i, s in enumerate(topology.spouts)
-        }
+    def __init__(self, topology: Topology, bolt: str, spouts: Sequence[str], bolts: Sequence[str]) -> None:
+        self.topology, self.bolt, self.looked_at = topology, bolt, bolts
+        self.whole = len(bolts) == len(topology.bolts) and len(spouts) == len(topology.spouts)
+        self.sources = {s: topology.spouts[s] for s in spouts}
+        self.workers = {b: topology.bolts[b] for b in bolts}
+        self.number = {b: i + 1 for i, b in enumerate(bolts)} | {s: i + 1 for i, s in enumerate(spouts)}
         self.me = f"#{self.number[bolt]}"
 
     def at(self, name: str, who: str, *more: str) -> Cell:
@@ -114,21 +117,24 @@ class _Storm:
     # the system, (10) to (13)
 
     def groups(self, name: str) -> list[tuple[str, tuple[str, ...]]]:
-        """Who gets a tuple, and how that is called: one of those who hear it, or all."""
+        """Who gets a tuple, and how that is called: one of those who hear it, or all; of those who are looked at."""
         heard = self.topology.listeners(name)
+        known = tuple(b for b in heard if b in self.looked_at)
         if self.topology.routing == "all":
-            return [("", heard)] if heard else []
-        return [(f"_{b}", (b,)) for b in heard]
+            return [("", known)] if heard else []
+        return [(f"_{b}", (b,)) for b in known] + ([("_elsewhere", ())] if len(known) < len(heard) else [])
 
-    def delivered(self, to: tuple[str, ...]) -> Update:
+    def delivered(self, to: tuple[str, ...]) -> tuple[Update, ...]:
+        if not to:
+            return ()
         if len(to) == 1:
             cell = self.at("L", to[0])
-            return Update("L", cell.indices, _plus(cell, 1))
+            return (Update("L", cell.indices, _plus(cell, 1)),)
         each = Cell("L", ("l",))
         cases: list[tuple[Formula, Term]] = [
             (Compare("=", Process("l"), Process(f"#{self.number[b]}")), _plus(each, 1)) for b in to
         ]
-        return Update("L", ("l",), Cases((*cases, (Truth(True), each))))
+        return (Update("L", ("l",), Cases((*cases, (Truth(True), each)))),)
 
     @property
     def done(self) -> tuple[Update, ...]:
@@ -136,7 +142,7 @@ class _Storm:
 
     def spouts(self) -> list[Transition]:
         out = []
-        for s, spout in self.topology.spouts.items():
+        for s, spout in self.sources.items():
             stime = self.at("Stime", s)
             guard = And((
                 Compare("<", _real(spout.gap), stime), _flag("DoTake", "False"), _flag("DoEmit", "False"),
@@ -144,19 +150,20 @@ class _Storm:
             ))  # fmt: skip
             for name, to in self.groups(s):
                 reset = Update("Stime", stime.indices, _real(Fraction(0)))
-                out.append(Transition(f"spout_emit_{s}{name}", (), guard, (self.delivered(to), reset, *self.done)))
+                out.append(Transition(f"spout_emit_{s}{name}", (), guard, (*self.delivered(to), reset, *self.done)))
         return out
 
     def bolts(self) -> list[Transition]:
         out = []
-        for b, bolt in self.topology.bolts.items():
+        for b, bolt in self.workers.items():
             state, left, queue = self.at("B", b, "x"), self.at("P", b, "x"), self.at("L", b)
             works, free = self.works(b, "x"), _flag("SetFlags", "No")
             for name, to in self.groups(b):
                 flag = (_flag("DoEmit", "True"),) if b == self.bolt else ()
                 idle = Update("B", state.indices, Value("I"))
                 guard = And((_is(state, "E"), works, free, *flag))
-                out.append(Transition(f"bolt_emit_{b}{name}", ("x",), guard, (self.delivered(to), idle, *self.done)))
+                updates = (*self.delivered(to), idle, *self.done)
+                out.append(Transition(f"bolt_emit_{b}{name}", ("x",), guard, updates))
             flag = (_flag("DoTake", "True"),) if b == self.bolt else ()
             guard = And((_is(state, "I"), Compare(">=", queue, _int(1)), works, free, *flag))
             updates = (
@@ -164,12 +171,14 @@ class _Storm:
                 Update("P", left.indices, _real(bolt.time)), *self.done,
             )  # fmt: skip
             out.append(Transition(f"bolt_take_{b}", ("x",), guard, updates))
+        if not self.whole:  # a step of somebody else, who may be able to do one whenever flags are set
+            out.append(Transition("elsewhere", (), _flag("SetFlags", "No"), self.done))
         return out
 
     def time(self) -> Transition:
         left, state, stime, delay = Cell("P", ("i", "z")), Cell("B", ("i", "z")), Cell("Stime", ("i",)), Cell("C")
         ends: list[tuple[Formula, Term]] = []
-        for b in self.topology.bolts:
+        for b in self.looked_at:
             ended = And((
                 _is(state, "X"), Compare("=", Process("i"), Process(f"#{self.number[b]}")),
                 Compare("<=", Process("z"), Cell("N_proc", ("i",))), Compare("<=", left, delay),
@@ -195,16 +204,20 @@ class _Storm:
             _flag("DoEmit", "False"), _flag("SetFlags", "No"), _is(Cell("B", ("i", "x")), "I"),
             Compare("=", Cell("P", ("i", "x")), zero), Compare("=", Cell("Stime", ("i",)), zero),
         ]  # fmt: skip
-        for b, bolt in self.topology.bolts.items():
+        for b, bolt in self.workers.items():
             parts.append(Compare("=", self.at("L", b), _int(bolt.initial)))
             if bolt.workers is not ANY:
                 parts.append(Compare("=", self.at("N_proc", b), Process(f"#{bolt.workers}")))
         return States(("i", "x"), And(tuple(parts)))
 
 
-def storm_system(topology: Topology, bolt: str, limit: int) -> System:
+def storm_system(topology: Topology, bolt: str, limit: int, *, upstream: bool = False) -> System:
     """The array-based system of a topology with ``semantics="literal"``; unsafe is a queue of ``limit`` or more at
     ``bolt``, which is the one under analysis.
+
+    With ``upstream`` only those are in it from whom tuples come to the bolt.  The others can do nothing to its queue
+    but let time go on by their steps, so they are one step, *elsewhere*, which can always happen: what is proved of
+    that system is true of the whole one.
 
     >>> from pellucid.capacity import figure_1
     >>> from pellucid.capacity.arrays import read_text, write_text
@@ -215,6 +228,10 @@ def storm_system(topology: Topology, bolt: str, limit: int) -> System:
      'spout_emit_S1_B1', 'spout_emit_S1_B2']
     >>> read_text(write_text(system)) == system
     True
+    >>> small = storm_system(dataclasses.replace(figure_1(gap="1.2"), semantics="literal"), "B1", 2, upstream=True)
+    >>> [t.name for t in small.transitions][7:]
+    ['spout_emit_S1_B1', 'spout_emit_S1_elsewhere', 'bolt_emit_B1_elsewhere', 'bolt_take_B1', 'elsewhere',
+     'time_elapse']
     """
     topology.bolt(bolt)
     if topology.semantics != "literal":
@@ -230,7 +247,8 @@ def storm_system(topology: Topology, bolt: str, limit: int) -> System:
             raise UsageError(f"bolt {name} has a queue per worker: the paper's system has one that all share.")
     if limit < 1:
         raise UsageError(f"limit: expected 1 or more tuples, got {limit}.")
-    storm = _Storm(topology, bolt)
+    who = cone(topology, bolt) if upstream else (tuple(topology.spouts), tuple(topology.bolts))
+    storm = _Storm(topology, bolt, *who)
     op: Op = ">="
     return System(
         (("state", ("I", "E", "X")), ("flag", ("DT", "DE", "No"))),

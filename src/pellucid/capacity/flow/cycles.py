@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from pellucid.capacity.topology import Topology
-from pellucid.model import components
+from pellucid.model import components, on_time
 
 
 def circles(topology: Topology) -> list[list[str]]:
@@ -54,6 +54,7 @@ def below_one(matrix: Sequence[Sequence[Fraction]]) -> bool:
         if rows[i][i] <= 0:
             return False
         for k in range(i + 1, n):
+            on_time()
             factor = rows[k][i] / rows[i][i]
             rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
     return True
@@ -65,8 +66,11 @@ def gains(topology: Topology, group: Sequence[str]) -> dict[tuple[str, str], Fra
     best = {(a, b): topology.bolts[a].ratio for a in group for b in topology.listeners(a) if b in inside}
     for via in group:
         for a in group:
+            on_time()
+            if (a, via) not in best:
+                continue
             for b in group:
-                if (a, via) in best and (via, b) in best:
+                if (via, b) in best:
                     best[a, b] = max(best.get((a, b), Fraction(0)), best[a, via] * best[via, b])
     return best
 

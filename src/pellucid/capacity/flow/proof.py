@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from pellucid.capacity.flow.cycles import circles, judged
 from pellucid.capacity.flow.linear import certified
@@ -93,7 +94,8 @@ def check_proofs(topology: Topology, proofs: Sequence[Proof]) -> bool:
     return True
 
 
-def undecided(topology: Topology) -> tuple[dict[str, str], set[str]]:
+@lru_cache(maxsize=64)  # it is asked for of each bolt
+def undecided(topology: Topology) -> tuple[Mapping[str, str], Collection[str]]:
     """The bolts in circles that cannot be proved together, and why; and those, in circles and behind them, of which
     flow cannot even say that they are unbounded."""
     found: dict[str, str] = {}
@@ -109,10 +111,12 @@ def undecided(topology: Topology) -> tuple[dict[str, str], set[str]]:
 
 def behind(topology: Topology, bolts: Collection[str]) -> list[str]:
     """These bolts and all that hear them, directly or not."""
-    found = list(bolts)
-    for b in found:  # it grows meanwhile
-        found += [c for c in topology.listeners(b) if c not in found]
-    return found
+    found, waiting = dict.fromkeys(bolts), list(bolts)
+    while waiting:
+        new = [c for c in topology.listeners(waiting.pop(0)) if c not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
 
 
 def why_unknown(topology: Topology, bolt: str, bounded: Collection[str]) -> str:
