@@ -169,6 +169,8 @@ CASES: list[tuple[dict[str, Any], list[Any], Any]] = [
     ({"kind": "chain", "query": "count per 2 s window (delay 0), then per 4 s window: (start, windows, total)",
       "steps": [["add_range", 0, 4], ["new", [[0, 2, 4]]], ["dropped_per_operator_last_first", [0, 0]]]},
      ["steps", 1, 1], [[0, 2, 5]]),
+    ({"kind": "chain", "query": "count per 1 s window (delay 0), then per 2 s window, then per 4 s: "
+      "(start, windows, total)", "steps": [["add_range", 0, 4], ["new", [[0, 2, 4]]]]}, ["query"], "count it all"),
     ({"kind": "dedup", "delay_s": 0, "key": "value", "steps": [["add", []], ["new", []]]}, ["steps", 1, 1], [1]),
     ({"kind": "session", "gap_s": 2, "delay_s": 0, "steps": [
         ["add", [["a", 1], ["b", 2], ["a", 3]]], ["new", []], ["add", [["b", 9]]],
@@ -213,6 +215,9 @@ OTHERS: list[tuple[dict[str, Any], str, list[Any], Any]] = [
      ["steps", 2, 1], [1, 0]),
     ({"kind": "dedup", "delay_s": 5, "key": "value", "steps": [["add", [1, 2, 1]], ["new", [1, 2]]]},
      "no earlier one", ["steps", 1, 1], [1, 1, 2]),
+    ({"kind": "dedup", "delay_s": 5, "key": "value", "steps": [["add", [["a", 9], ["a", 7], ["b", 9]]],
+                                                               ["new", [["a", 9], ["b", 9]]], ["state_rows", 2]]},
+     "the first by time", ["steps", 2, 1], 3),
     ({"kind": "session", "gap_s": 10, "delay_s": 0, "steps": [["add", [["a", 20]]], ["add", [["a", 15]]],
                                                               ["dropped", 0]]}, "inside an open session",
      ["steps", 2, 1], 7),
