@@ -73,6 +73,7 @@ SLOW = tuple(
         "judge": "verdicts",
         "judge/capacity": "",
         "judge/rich": "",
+        "judge/time": "",
         "model": "counterexample",
         "report": "counterexample_pytest",
         "sinks": "postgres",

@@ -18,7 +18,6 @@ __all__ = ["Case", "Clockface", "draw_case"]
 HEAD = """\
 import enum
 from datetime import UTC, date, datetime, timedelta
-from datetime import time as clock
 from decimal import Decimal
 from typing import Annotated, NamedTuple
 
