@@ -136,7 +136,9 @@ def judge(case: Case, draw: random.Random, kind: str | None = None, large: bool 
     elif kind == "trace":
         batches = [Batch([row]) for row in rows]
     else:
-        cuts = sorted(draw.randint(0, len(rows)) for _ in range(draw.choice([0, 1, 2, 4, 8])))
+        cuts = sorted(
+            draw.randint(0, len(rows)) for _ in range(draw.choice([5, 50, 300] if large else [0, 1, 2, 4, 8]))
+        )
         chunks = [rows[i:j] for i, j in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         quiet = 0.2 if draw.random() < 0.3 else 0
         batches = [
