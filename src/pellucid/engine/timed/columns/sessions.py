@@ -1,8 +1,8 @@
 """Session windows over columns: events of a key at most a gap apart are together.
 
 A row waits until its time is complete.  Then the rows of a key, by time, fall into sessions; the last may go on, and is
-held open: its first and last time by the number of its key, its rows in a log, in stretches that are linked.  What comes
-behind the clock is taken only inside such a session.
+held open: its first and last time by the number of its key, its rows in a log, in stretches that are linked.  What
+comes behind the clock is taken only inside such a session.
 """
 
 from __future__ import annotations
