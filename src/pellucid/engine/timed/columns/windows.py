@@ -52,7 +52,7 @@ class Answers:
         return len(self.start)
 
 
-def _all(parts: list[Answers]) -> Answers:
+def all_of(parts: list[Answers]) -> Answers:
     """Answers one part behind the other."""
     if len(parts) == 1:
         return parts[0]
@@ -140,7 +140,7 @@ class FixedWindows:
             found.append(answers)
         if left is not None:
             self._rows.add(left.time, left.columns())
-        return _all(found) if found else self._answers([], np.zeros(0, np.int64), [])
+        return all_of(found) if found else self._answers([], np.zeros(0, np.int64), [])
 
     def _slices(self, rows: Rows, clock: int | None) -> Iterator[tuple[Rows, int | None]]:
         """Rows in parts that a processor can keep at hand, as if they came so and the clock moved in between: each with
