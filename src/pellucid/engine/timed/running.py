@@ -17,7 +17,7 @@ from pellucid.engine.kernel.pieces import cut, joined
 from pellucid.engine.timed.literal import Item, Literal, Row, fed_by
 from pellucid.errors import StateError, UsageError
 from pellucid.expr.types import Type
-from pellucid.graph.memory import forgetting, refuse_key
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
 
 
@@ -47,32 +47,10 @@ class TimedEngine(Protocol):
 
 
 def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan: str = "fail") -> TimedEngine:
-    """The engine that runs a graph by event time: the one over columns, or the literal one where that does not."""
-    from pellucid.engine.timed import engine
+    """The engine that runs a graph by event time."""
+    from pellucid.engine.timed.engine import TimedEngine as Columns
 
-    if why_literal(graph) is not None:
-        return LiteralEngine(graph, key=key, mode=mode, nan=nan)
-    return engine.TimedEngine(graph, key=key, mode=mode, nan=nan)
-
-
-def why_literal(graph: Graph) -> str | None:
-    """Why a graph is run word by word, in plain Python; None if it is not.
-
-    >>> from pellucid import pipeline
-    >>> print(why_literal(pipeline(lambda x: x.at(lambda v: v), x=int).graph))
-    None
-    """
-    node = forgetting(graph) if graph.timed else None
-    return (
-        None if node is None else f"{node.describe()} begins keys anew, which by event time only plain Python follows"
-    )
-
-
-def why_plain(graph: Graph) -> str | None:
-    """Why a part of a graph by event time runs in plain Python; None if all of it is compiled."""
-    from pellucid.engine.timed import engine
-
-    return why_literal(graph) or engine.TimedEngine(graph).why_plain
+    return Columns(graph, key=key, mode=mode, nan=nan)
 
 
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
