@@ -74,6 +74,7 @@ SLOW = tuple(
         "judge/atomic": "",
         "judge/capacity": "",
         "judge/rich": "",
+        "judge/time": "",
         "model": "counterexample",
         "report": "counterexample_pytest",
         "sinks": "postgres",

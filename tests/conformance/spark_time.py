@@ -269,18 +269,23 @@ def _count(x: Stream[Any]) -> Stream[int]:
     return x.cumulate(lambda n, e: n + 1, start=0)
 
 
+def _sum(x: Stream[Any]) -> Stream[Sum]:
+    return x.cumulate(lambda s, w: Sum(s.windows + 1, s.total + w.value.total), start=Sum(0, 0))
+
+
 def _chain(query: str) -> tuple[Callable[[Stream[Event]], Any], Callable[[Any], list[Any]]]:
     """The pipeline of a query, and its answers as the case writes them."""
-    if found := re.fullmatch(r"count per (\d+) s window \(delay (\d+)\), then per (\d+) s window: "
+    if found := re.fullmatch(r"count per (\d+) s(?: window)? \(delay (\d+)\)((?:, then per \d+ s(?: window)?)+): "
                              r"\(start, windows, total\)", query):  # fmt: skip
-        small, delay, large = (units(part) for part in found.groups())
+        small, delay = units(found[1]), units(found[2])
+        larger = [units(size) for size in re.findall(r"per (\d+) s", found[3])]
 
         def windows(x: Stream[Event]) -> Any:
             first = x.at("time", lateness=delay).tumbling(small, _count)
-            both = first.tumbling(
-                large, lambda w: w.cumulate(lambda s, e: Sum(s.windows + 1, s.total + e.value), start=Sum(0, 0))
-            )
-            return {"out": both, "late1": both.late, "late": first.late}
+            whole = first.map(lambda w: w._replace(value=Sum(1, w.value)))
+            for size in larger:
+                whole = whole.tumbling(size, _sum)
+            return {"out": whole, "late1": whole.late, "late": first.late}
 
         return windows, lambda w: [seconds(w.start), w.value.windows, w.value.total]
     if found := re.fullmatch(r"dedup on \(value,\s?time\), delay (\d+), then count per (\d+) s", query):
@@ -337,9 +342,9 @@ def chain(case: dict[str, Any]) -> None:
 
 def dedup(case: dict[str, Any]) -> None:
     """There a row comes out when it arrives, and the first that arrives is kept; here the first by its time, when no
-    earlier one can come."""
+    earlier one can come.  A row is its time, or what it is known by and its time."""
     known(case, "delay_s", "key", "steps")
-    if case["key"] != "value":
+    if case["key"] not in ("value", "key", "id"):
         raise Differs(f"the key {case['key']!r} is not known")
     delay = units(case["delay_s"])
 
@@ -348,28 +353,75 @@ def dedup(case: dict[str, Any]) -> None:
         return {"out": kept, "late": kept.late}
 
     engine = pipeline(once, x=Event).engine()
+    spark = _SparkDedup(delay)
     ours: list[list[Any]] = []
     theirs: list[list[Any]] = []
-    late: list[int] = []
-    rows = False
+    late = spark_late = 0
+    counted = True  # as many late rows as there
     for name, *given in case["steps"]:
         if name == "add":
-            out = engine.push([Event(time, str(time), "") for time in _times(given[0])])
-            ours.append(sorted(seconds(e.time) for e in out["out"]))
-            late.append(len(out["late"]))
+            rows = _known_by(given[0])
+            out = engine.push([Event(time, key, "") for time, key in rows])
+            ours.append(_told(given[0], [(e.time, e.key) for e in out["out"]]))
+            late = len(out["late"])
+            new, spark_late = spark.push(rows)
+            theirs.append(_told(given[0], new))
         elif name == "new":
-            theirs.append(sorted(given[0]))
+            expect("new rows, by their rule", theirs[-1], sorted(given[0]))
         elif name == "dropped":
-            expect("late rows", late[-1], given[0])
+            expect("late rows, by their rule", spark_late, given[0])
+            counted = counted and late == given[0]
         elif name == "state_rows":
-            rows = True
+            expect("what is remembered, by their rule", len(spark.until), given[0])
         else:
             raise Differs(f"the step {name!r} is not known")
-    rest = sorted(seconds(e.time) for e in engine.finish()["out"])
-    expect("all rows that come out", sorted(chained(rest, *ours)), sorted(chained(*theirs)))
-    if ours != theirs or rows:
+    rest = _told(case["steps"][0][1], [(e.time, e.key) for e in engine.finish()["out"]])
+    if ours == theirs and not rest and counted:
+        return
+    if counted and sorted(chained(rest, *ours)) == sorted(chained(*theirs)):
         raise OtherRule(f"a row comes out when no earlier one can come any more: {ours} and at the end {rest} here, "
-                        f"{theirs} there; what is remembered is not told")  # fmt: skip
+                        f"{theirs} there")  # fmt: skip
+    if not spark.apart:
+        raise Differs(f"{theirs} is expected, {ours} and at the end {rest} came")
+    raise OtherRule("of like rows the first by time is kept, not the first to arrive; how far apart they are counts, "
+                    f"not the clock: {ours} and at the end {rest} here, {theirs} there")  # fmt: skip
+
+
+def _known_by(given: Any) -> list[tuple[int, str]]:
+    """Rows with what each is known by: said beside its time, or the time."""
+    if isinstance(given, list) and given and isinstance(given[0], list):
+        return [(units(time), str(key)) for key, time in given]
+    return [(time, str(seconds(time))) for time in _times(given)]
+
+
+def _told(given: Any, rows: list[tuple[int, str]]) -> list[Any]:
+    """Rows as the case writes them."""
+    pairs = isinstance(given, list) and bool(given) and isinstance(given[0], list)
+    return sorted([key, seconds(time)] if pairs else seconds(time) for time, key in rows)
+
+
+class _SparkDedup:
+    """Spark's rule: the first that arrives, and what is like it is gone until the watermark is past both."""
+
+    def __init__(self, delay: int) -> None:
+        self.delay, self.now = delay, 0
+        self.until: dict[str, int] = {}
+        self.apart = False  # whether a row came where the rules may not be the same
+
+    def push(self, rows: list[tuple[int, str]]) -> tuple[list[tuple[int, str]], int]:
+        new, late = [], 0
+        for time, key in rows:
+            if time <= self.now and self.now > 0:
+                late += 1
+                self.apart = self.apart or time == self.now
+            elif key in self.until:
+                self.apart = self.apart or abs(self.until[key] - self.delay - time) > 0
+            else:
+                new.append((time, key))
+                self.until[key] = time + self.delay
+        self.now = max([self.now, *(time - self.delay for time, _ in rows)])
+        self.until = {key: until for key, until in self.until.items() if until > self.now}
+        return new, late
 
 
 def session(case: dict[str, Any]) -> None:

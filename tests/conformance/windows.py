@@ -226,4 +226,5 @@ def _flat(row: Any, sides: int) -> tuple[Any, ...]:
     """((a, b), c) as (a, b, c)."""
     if sides == 1:
         return (row,)
-    return (*_flat(row[0] if row[0] is not None else (None,) * 2, sides - 1), row[1])
+    left = (None,) * (sides - 1) if row[0] is None else _flat(row[0], sides - 1)
+    return (*left, row[1])

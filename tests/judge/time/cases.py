@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from decimal import Decimal
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from tests.judge.time.folds import EVENTS, WINDOWS, Fold
 from tests.judge.time.rules import AsOf, At, Dedup, Each, Join, Merge, Node, Row, Sessions, Windows
@@ -50,6 +52,34 @@ FIELDS: dict[str, tuple[str, Callable[[random.Random, dict[str, Any]], Any]]] = 
     "y": ("date | None", lambda draw, _: draw.choice([None, date(1969, 7, 20), date(2024, 2, 29)])),
     "r": ("R", lambda draw, space: space["R"](draw.choice([0.0, -0.0, 1.5, -2.0]), draw.choice([None, 0, -1]))),
 }
+
+
+# time zones, and moments shortly before their days are longer or shorter
+ZONES = [
+    ("America/New_York", datetime(2024, 3, 9, tzinfo=UTC)),
+    ("America/New_York", datetime(2024, 11, 2, tzinfo=UTC)),
+    ("Europe/Berlin", datetime(2024, 10, 25, tzinfo=UTC)),
+    ("America/Sao_Paulo", datetime(2018, 2, 16, tzinfo=UTC)),  # at midnight
+    ("America/Sao_Paulo", datetime(2018, 11, 3, tzinfo=UTC)),
+    ("Australia/Lord_Howe", datetime(2024, 4, 5, tzinfo=UTC)),  # by half an hour
+    ("Asia/Kolkata", datetime(1969, 12, 30, tzinfo=UTC)),
+]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def days_of(zone: str, size: int, every: int) -> Callable[[int], list[tuple[int, int]]]:
+    """Windows of so many days of a time zone, counted from 1970-01-01."""
+    there = ZoneInfo(zone)
+
+    def midnight(day: int) -> int:
+        start = datetime.combine(date(1970, 1, 1) + timedelta(days=day), clock(), there)
+        return (start.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+
+    def windows(time: int) -> list[tuple[int, int]]:
+        today = ((EPOCH + timedelta(microseconds=time)).astimezone(there).date() - date(1970, 1, 1)).days
+        return [(midnight(s), midnight(s + size)) for s in range(today - size + 1, today + 1) if s % every == 0]
+
+    return windows
 
 
 class Clockface(NamedTuple):
@@ -107,7 +137,12 @@ class Case:
         self.seed, self.draw = seed, draw
         kind = draw.choice(["int", "int", "naive", "aware"])
         unit = 1 if kind == "int" else draw.choice([1, 1_000_000, 3_600_000_000])
-        self.face = Clockface(kind, unit, draw.choice([0, 0, -20, 100]) * unit)
+        start = draw.choice([0, 0, -20, 100]) * unit
+        self.zone = ""
+        if kind == "aware" and draw.random() < 0.4:
+            self.zone, moment = draw.choice(ZONES)
+            unit, start = 3_600_000_000, (moment - EPOCH) // timedelta(microseconds=1)
+        self.face = Clockface(kind, unit, start)
         self.subs: list[str] = []
         self.lines: list[str] = []
         self.nodes: list[Node] = []
@@ -210,8 +245,14 @@ class Case:
         start = "" if origin is None else f", origin={face.moment(origin)}"
         at = (origin or 0) * face.unit
         what = "int" if fold.number else "other"
-        if kind == "session":
-            node: Node = Sessions(x.node, size * face.unit, fold.meaning)
+        if self.zone and draw.random() < 0.8:
+            size, every = draw.choice([(1, 1), (2, 1), (3, 2), (7, 7)])
+            node: Node = Windows(x.node, 0, 0, fold.meaning, windows=days_of(self.zone, size, every))
+            long, step = f"timedelta(days={size})", f"timedelta(days={every})"
+            call = f"tumbling({long}, {sub}" if size == every else f"sliding({long}, {step}, {sub}"
+            text = f'{x.name}.{call}, tz="{self.zone}"{late})'
+        elif kind == "session":
+            node = Sessions(x.node, size * face.unit, fold.meaning)
             text = f"{x.name}.session({face.size(size)}, {sub}{late})"
         elif kind == "tumbling":
             node = Windows(x.node, size * face.unit, size * face.unit, fold.meaning, at)
@@ -355,9 +396,9 @@ def draw_case(seed: str, build: bool = True) -> Case:
     return case
 
 
-def as_rows(rows: list[tuple[str, int, Any]]) -> dict[str, list[Row]]:
-    """Rows of each source as the rules take them."""
+def as_rows(rows: list[tuple[str, int, Any]], keyed: bool = False) -> dict[str, list[Row]]:
+    """Rows of each source as the rules take them; `keyed`: under a key that comes with them."""
     found: dict[str, list[Row]] = {}
     for source, time, event in rows:
-        found.setdefault(source, []).append(Row(time, None, event))
+        found.setdefault(source, []).append(Row(time, event.k if keyed else None, event))
     return found

@@ -23,6 +23,7 @@ from tests.judge.time.rules import Late, Node, Run, Sessions
 __all__ = ["Fault", "judge", "main", "plain"]
 
 Out = dict[str, list[Any]]
+LATE = "all that was late"
 MODE = "auto"  # of engines: as in `Pipeline.engine`
 
 
@@ -55,7 +56,7 @@ def _gone(value: Any) -> bool:
     return value is None or (isinstance(value, tuple) and all(_gone(part) for part in value))
 
 
-def wanted(case: Case, batches: list[Batch]) -> list[Out | None]:
+def wanted(case: Case, batches: list[Batch], keyed: bool = False) -> list[Out | None]:
     """What the rules say comes out of each batch and of the end; None for a batch that fails, which is the last."""
     run = Run(case.nodes)
     said: list[Out | None] = []
@@ -63,12 +64,12 @@ def wanted(case: Case, batches: list[Batch]) -> list[Out | None]:
         if batch is None:
             out = run.end()
         else:
-            rows = as_rows(batch.rows)
+            rows = as_rows(batch.rows, keyed)
             idle = [case.sources[name] for name in batch.idle]
             out = run.batch({case.sources[name]: its for name, its in rows.items()}, idle)
         if any(out[node][1] and how == "fail" for node, how in case.policies.items()):
             return [*said, None]
-        found: Out = {}
+        found: Out = {LATE: [late.time for _, its in out.values() for late in its]}
         for name, (node, late, _) in case.outputs.items():
             rows_out, its_late = out[node]
             found[name] = [_late(node, one) for one in its_late] if late else [plain(row.value) for row in rows_out]
@@ -128,20 +129,24 @@ def late_is_told(error: BaseException) -> bool:
 def judge(case: Case, draw: random.Random, kind: str | None = None, large: bool = False) -> str:
     """One way of running one case on rows of its own; what was tried, or a `Fault`."""
     rows = case.rows(large)
-    kind = kind or draw.choice(["call", "trace", "engine", "engine", "engine"])
+    kind = kind or draw.choice(["call", "trace", "engine", "engine", "keyed"])
+    if kind == "keyed" and (case.together or any("key_by" in line for line in case.lines)):
+        kind = "engine"
     if kind == "call":
         batches = [Batch(rows)]
     elif kind == "trace":
         batches = [Batch([row]) for row in rows]
     else:
-        cuts = sorted(draw.randint(0, len(rows)) for _ in range(draw.choice([0, 1, 2, 4, 8])))
+        cuts = sorted(
+            draw.randint(0, len(rows)) for _ in range(draw.choice([5, 50, 300] if large else [0, 1, 2, 4, 8]))
+        )
         chunks = [rows[i:j] for i, j in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         quiet = 0.2 if draw.random() < 0.3 else 0
         batches = [
             Batch(chunk, tuple(s for s in case.sources if draw.random() < quiet), draw.random() < 0.3)
             for chunk in chunks
         ]
-    said = wanted(draw_case(case.seed, build=False), batches)  # rules that remember no other run
+    said = wanted(draw_case(case.seed, build=False), batches, kind == "keyed")  # rules that remember no other run
     try:
         RUN[kind](case, batches, said)
     except Fault as fault:
@@ -177,15 +182,20 @@ def _trace(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
         compare(case, f"trace, entry {i}", came(case, out), want)
 
 
-def _engine(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
-    engine = case.pipeline.engine(mode=MODE)
+def _keyed(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
+    """Each push under a key that comes with it."""
+    _engine(case, batches, said, key=str)
+
+
+def _engine(case: Case, batches: list[Batch], said: list[Out | None], key: Any = None) -> None:
+    engine = case.pipeline.engine(mode=MODE, key=key)
     late = 0
     for i, want in enumerate(said):
         try:
             if i < len(batches):
                 for name in batches[i].idle:
                     engine.idle(name)
-                out = came(case, engine.push(**columns(case, batches[i].rows)))
+                out = came(case, engine.push(**columns(case, batches[i].rows), **keys(batches[i], key)))
             else:
                 out = came(case, engine.finish())
         except Exception as error:
@@ -195,28 +205,34 @@ def _engine(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
         if want is None:
             raise Fault(f"engine: no LateError in batch {i}")
         compare(case, f"engine, batch {i}", out, want)
-        late += sum(len(events) for name, events in want.items() if case.outputs[name][1])
+        late += len(want[LATE])
         if i < len(batches) and batches[i].saved:
-            again = case.pipeline.engine(mode=MODE)
+            again = case.pipeline.engine(mode=MODE, key=key)
             again.load(engine.save())
             engine = again
-    if "drop" not in case.policies.values() and sum(engine.late.values()) != late:
+    if sum(engine.late.values()) != late:
         raise Fault(f"engine: counted {engine.late} late rows, there were {late}")
 
 
-RUN = {"call": _call, "trace": _trace, "engine": _engine}
+def keys(batch: Batch, key: Any) -> dict[str, list[str]]:
+    return {} if key is None else {"key": [event.k for _, _, event in batch.rows]}
+
+
+RUN = {"call": _call, "trace": _trace, "engine": _engine, "keyed": _keyed}
 
 
 def script(case: Case, kind: str, batches: list[Batch], said: list[Out | None]) -> str:
     """The same to be run by hand."""
     lines = [f"# case {case.seed}", case.text]
-    if kind == "engine":
-        lines.append("e = p.engine()")
+    if kind in ("engine", "keyed"):
+        made = "p.engine(key=str)" if kind == "keyed" else "p.engine()"
+        lines.append(f"e = {made}")
         for batch in batches:
             lines += [f'e.idle("{name}")' for name in batch.idle]
-            lines.append(f"print(e.push({_written(case, batch.rows)}))")
+            under = f", key={keys(batch, str)['key']}" if kind == "keyed" else ""
+            lines.append(f"print(e.push({_written(case, batch.rows)}{under}))")
             if batch.saved:
-                lines.append("saved = e.save(); e = p.engine(); e.load(saved)")
+                lines.append(f"saved = e.save(); e = {made}; e.load(saved)")
         lines.append("print(e.finish())")
     else:
         data = _written(case, [row for batch in batches for row in batch.rows])

@@ -20,9 +20,9 @@ EACH = 3  # runs of a case
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_random_pipelines_are_as_the_rules_say(seed: int) -> None:
-    for number in range(10):
+    for number in range(8):
         case = draw_case(f"{seed}.{number}")
         draw = random.Random(seed * 1000 + number)
         for _ in range(EACH):
@@ -61,7 +61,7 @@ def test_all_orders_of_a_few_events(
 
     p = pipeline(run, x=int)
     late = 0
-    for order in permutations([0, 3, 4, 7, 9]):
+    for order in permutations([0, 4, 7, 9]):
         for batches in ([[time] for time in order], [list(order[:2]), list(order[2:])]):
             at = At(lateness)
             node = rule(at)

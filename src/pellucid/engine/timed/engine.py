@@ -1,7 +1,7 @@
 """The fast engine of event time: batches as columns through the stages of a plan.
 
-It means what `pellucid.engine.timed.literal` means.  Its state is plain columns, one table of texts for all of them, and
-the states of the kernels of the ordinary steps.
+It means what `pellucid.engine.timed.literal` means.  Its state is plain columns, one table of texts for all of them,
+and the states of the kernels of the ordinary steps.
 
 >>> from pellucid import pipeline
 >>> def counts(x):
@@ -33,7 +33,6 @@ from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.flows import Flow, nothing
 from pellucid.engine.timed.literal import fed_by
 from pellucid.engine.timed.plan import MOVED, Segment, plan_of
-from pellucid.engine.timed.running import why_literal
 from pellucid.engine.timed.stages import Ordinary, Step, step_of
 from pellucid.errors import PellucidError, StateError, UsageError
 from pellucid.expr.types import STR, Type
@@ -44,8 +43,8 @@ _MANY_TEXTS = 1 << 20
 
 
 class TimedEngine:
-    """A running pipeline by event time.  ``key`` is the type of a key that comes with the data, ``mode`` and ``nan`` are
-    as in `pellucid.engine.kernel.engine.Engine`.
+    """A running pipeline by event time.  ``key`` is the type of a key that comes with the data, ``mode`` and ``nan``
+    are as in `pellucid.engine.kernel.engine.Engine`.
 
     ``late`` counts the events that came too late, for each timed step that has seen one.
     """
@@ -55,8 +54,6 @@ class TimedEngine:
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
         if key is not None:
             refuse_key(graph)
-        if (why := why_literal(graph)) is not None:
-            raise UsageError(why)
         self.graph, self.key, self.mode, self._nan = graph, key, mode, keeps_nan(nan)
         self.texts, self.clocks = Texts(), Clocks(graph)
         self.late: dict[str, int] = {}
@@ -210,13 +207,13 @@ class TimedEngine:
         columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
         keys = None
-        if key is not None:  # that of the data comes first, and is all there is of it
+        if key is not None and flow.key:  # that of the data comes first, and is all there is of it
             keys = [self._shown(t, c) for t, c in zip(leaves_of(key), flow.key, strict=False)]
         at = None
         if positions:
             several = len(self.graph.sources)
             at = np.where(flow.stamp >= MOVED, -1, self._first + flow.stamp // several)
-        return Output(name, node.type, columns, at, key, keys)
+        return Output(name, node.type, columns, at, key if keys is not None else None, keys)
 
     def _shown(self, t: Type, column: Any) -> Any:
         return Strings(column, self.texts.values) if t == STR else column

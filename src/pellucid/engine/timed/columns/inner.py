@@ -101,7 +101,9 @@ class Inner:
         batch = Batch(len(number), [given], [None], [[number]])
         if self._each:  # of each group the last
             (output,) = engine.push_batch(batch)
-            return number[ends], [self.inside(t, _some(c, ends)) for t, c in zip(self.types, output.columns, strict=True)]
+            return number[ends], [
+                self.inside(t, _some(c, ends)) for t, c in zip(self.types, output.columns, strict=True)
+            ]
         (output,) = engine.push_batch(batch, positions=True)
         if not len(output):
             return np.zeros(0, np.int64), [np.zeros(0, kind_of(t)) for t in self.types]
@@ -111,7 +113,8 @@ class Inner:
 
     def _literal(self, number: Any, events: list[Any]) -> tuple[Any, list[Any]]:
         """One group after the other, word by word."""
-        answered, values = [], []
+        answered: list[int] = []
+        values: list[Any] = []
         inner, of = Interpreter(self.graph), -1
         name = self.graph.nodes[self.graph.sources[0]].id
         for i, (group, event) in enumerate(zip(number.tolist(), events, strict=True)):

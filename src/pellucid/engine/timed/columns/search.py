@@ -1,17 +1,20 @@
 """Rows found by key and time: which are in an interval, which is the last not after a time.
 
 They lie in a few sorted runs, each at least twice as long as the next, so that a row costs a logarithm.  In a run, key
-and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the place of
-the time among all times of the run stands for it.
+and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the place
+of the time among all times of the run stands for it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from pellucid.engine.timed.columns.order import order_by
+
+_FAR = 1 << 62
+Side: TypeAlias = Literal["left", "right"]
 
 
 class _Run:
@@ -23,12 +26,12 @@ class _Run:
         self.keys, self.base, self.most = int(key[-1]), int(time.min()), int(time.max())
         self.times: Any = None
         self.bits = (self.most - self.base + 1).bit_length()
-        if self.bits + self.keys.bit_length() > 62 or self.most > 2**62:
+        if self.bits + self.keys.bit_length() > 62 or not -_FAR < self.base <= self.most < _FAR:
             self.times = np.unique(time)
             self.bits = len(self.times).bit_length()
         self.codes = (key << self.bits) + self._place(time, "left")
 
-    def _place(self, time: Any, side: str) -> Any:
+    def _place(self, time: Any, side: Side) -> Any:
         """How many units, or times of the run, are before these times; with ``right`` those equal to them count."""
         if self.times is not None:
             return np.searchsorted(self.times, time, side=side)
@@ -36,7 +39,7 @@ class _Run:
             self.base - (side == "right")
         )
 
-    def search(self, key: Any, time: Any, side: str) -> Any:
+    def search(self, key: Any, time: Any, side: Side) -> Any:
         """Where rows of these keys and times would go in; of equal ones before (``left``) or behind them."""
         return np.searchsorted(self.codes, (key << self.bits) + self._place(time, side), side="left")
 
