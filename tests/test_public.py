@@ -25,10 +25,11 @@ def test_the_public_names_are_few_and_documented() -> None:
 
 
 def test_every_function_has_an_example() -> None:
-    for thing in (pellucid.pipeline, pellucid.apply, pellucid.merge, pellucid.Pipeline, pellucid.Mod):
+    functions = (pellucid.pipeline, pellucid.apply, pellucid.merge, pellucid.join, pellucid.as_of, pellucid.lookup)
+    for thing in (*functions, pellucid.Pipeline, pellucid.Mod, pellucid.Windowed, pellucid.Late):
         assert ">>>" in (inspect.getdoc(thing) or ""), thing
-    for name, method in vars(pellucid.Stream).items():
-        if inspect.isfunction(method) and not name.startswith("_"):
+    for name, method in inspect.getmembers(pellucid.Stream):
+        if (inspect.isfunction(method) or name == "late") and not name.startswith("_"):
             assert ">>>" in (inspect.getdoc(method) or ""), name
 
 

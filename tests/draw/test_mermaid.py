@@ -14,7 +14,8 @@ def drawn(fn: Any, **types: Any) -> list[str]:
 
 
 def test_every_kind_but_a_window_has_its_own_shape() -> None:
-    shapes = [p.shape for kind, p in PROCESSORS.items() if kind != "window"]  # that one is a frame around others
+    """A window is a frame around others; for the steps of event time Mermaid has no shapes left."""
+    shapes = [p.shape for kind, p in PROCESSORS.items() if kind != "window" and not p.timed]
     assert len(set(shapes)) == len(shapes)
 
 

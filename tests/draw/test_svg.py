@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 import xml.etree.ElementTree as ET
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from pellucid import Stream, apply, merge, pipeline
+from pellucid import Stream, apply, as_of, join, lookup, merge, pipeline
 from pellucid.draw.graph import draw
 from pellucid.draw.theme import FAMILY
 from pellucid.graph.processors import PROCESSORS
@@ -49,8 +50,13 @@ def test_every_kind_has_its_own_pictogram() -> None:
             .task(lambda s, v: (v, [s]), initial=0)
         )
         c = merge(a, b).filter(a < b)
-        return apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v), x.key_by(lambda v: v).forget(
-            after=3
+        d, e = (s.at(lambda v: v, idle=timedelta(1)).key_by(lambda v: v) for s in (x, y))
+        w = d.tumbling(9, total)
+        return (
+            apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v),
+            x.key_by(lambda v: v).forget(after=3),
+            *(w, w.late, d.sliding(9, 3, total), d.session(5, total), d.dedup(within=2)),
+            *(join(d, e, within=3), as_of(d, e), lookup(d, e)),
         )
 
     graph = pipeline(all_kinds, x=int, y=int).graph

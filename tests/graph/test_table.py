@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pellucid import Mod, Pipeline, Stream, apply, merge, pipeline
+from pellucid import Mod, Pipeline, Stream, Windowed, apply, as_of, join, lookup, merge, pipeline
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain, domain_of
@@ -61,6 +62,18 @@ def two(s: int, v: int) -> tuple[int, list[int]]:
     return s + v, [s, v] if v > 2 else []
 
 
+def same(v: int) -> int:
+    return v
+
+
+def counted(w: Stream[int]) -> Stream[int]:
+    return w.cumulate(lambda n, _: n + 1, start=0)
+
+
+def parity(x: Stream[int]) -> Stream[int]:
+    return x.key_by(lambda v: v % 2)
+
+
 EXAMPLES = {
     "source": Example(lambda x: x, [2, 5, 1, 4]),
     "map": Example(lambda x: x.map(lambda v: v + 1), [3, 6, 2, 5]),
@@ -77,7 +90,33 @@ EXAMPLES = {
     "merge": Example(lambda x, y: merge(x, y), [2, 3, 5, 0, 1, 4], y=(3, 0)),
     "key_by": Example(lambda x: x.key_by(lambda v: v % 2), [2, 5, 1, 4]),
     "forget": Example(lambda x: x.key_by(lambda v: v % 2).forget(after=2), [2, 5, 1, 4]),
+    "at": Example(lambda x: x.at(lambda v: v), [2, 5, 1, 4]),
+    "tumbling": Example(lambda x: x.at(same, lateness=9).tumbling(3, counted), [Windowed(0, 3, 2), Windowed(3, 6, 2)]),
+    "sliding": Example(
+        lambda x: x.at(same, lateness=9).sliding(4, 2, counted),
+        [Windowed(-2, 2, 1), Windowed(0, 4, 2), Windowed(2, 6, 3), Windowed(4, 8, 2)],
+    ),
+    "session": Example(lambda x: x.at(same, lateness=9).session(1, counted), [Windowed(1, 4, 2), Windowed(4, 7, 2)]),
+    "join": Example(
+        lambda x, y: join(x.at(same, lateness=9), y.at(same, lateness=9), within=1),
+        [(2, 3), (1, 0), (1, 2), (2, 2), (4, 3)],
+        y=(3, 0, 2),
+    ),
+    "as_of": Example(
+        lambda x, y: as_of(x.at(same, lateness=9), y.at(same, lateness=9)),
+        [(1, 0), (2, 2), (4, 3), (5, 3)],
+        y=(3, 0, 2),
+    ),
+    "lookup": Example(
+        lambda x, y: lookup(parity(x.at(same, lateness=9)), parity(y.at(same, lateness=9, idle=timedelta(seconds=1)))),
+        [(1, None), (2, 2), (4, 2), (5, 3)],
+        y=(3, 0, 2),
+    ),
+    "dedup": Example(lambda x: x.at(same, lateness=9).dedup(by=lambda v: v % 2, within=3), [1, 2, 5]),
+    "late": Example(lambda x: x.at(same, lateness=9).tumbling(3, counted).late, []),
 }
+
+TIMED = [kind for kind, processor in PROCESSORS.items() if processor.timed]
 
 # ---------------------------------------------------------------- the back-ends
 
@@ -91,6 +130,14 @@ def by_kernel(e: Example, mode: str = "python") -> list[Any]:
 def by_interpreter_alone(e: Example) -> list[Any]:
     run = Interpreter(e.pipeline.graph)
     return [v for push in e.pushes for v in run.push(push)["out"]]
+
+
+def by_call(e: Example) -> list[Any]:
+    given = [list(e.x)] if e.y is None else [list(e.x), list(e.y)]
+    found: list[Any] = e.pipeline(*given, short="silent")
+    traced = [event for push in e.pipeline.trace(*given, short="silent") for event in push]
+    assert sorted(map(repr, traced)) == sorted(map(repr, found))  # by event time all come at the end
+    return found
 
 
 def by_check(e: Example) -> list[Any]:
@@ -174,6 +221,7 @@ def by_drawing(style: str) -> Callable[[Example], list[Any]]:
 BACK_ENDS: dict[str, Callable[[Example], list[Any]]] = {
     "interpreter": by_interpreter_alone,
     "kernel": by_kernel,
+    "call": by_call,
     "checks": by_check,
     "arguments": by_arguments,
     "smv": by_smv,
@@ -209,6 +257,11 @@ REFUSED = {
     ("tasks", "filter_by"): "",  # several sources: their tags are tested in tests/failures
     ("tasks", "apply"): "",
     ("tasks", "merge"): "",
+    **{
+        (back_end, kind): "works by event time, which .* does not know yet"
+        for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "keys", "scan", "tasks")
+        for kind in TIMED
+    },
 }
 
 
@@ -255,7 +308,8 @@ def test_every_kind_compiled() -> None:
     """All of them in one kernel, as it takes seconds to compile one."""
 
     def everything(x: Stream[int], y: Stream[int]) -> Any:
-        built = {k: e.build(x, y) if e.y is not None else e.build(x) for k, e in EXAMPLES.items()}
+        ordinary = {k: e for k, e in EXAMPLES.items() if k not in TIMED}
+        built = {k: e.build(x, y) if e.y is not None else e.build(x) for k, e in ordinary.items()}
         return {kind: made.map(lambda v: v) if kind == "source" else made for kind, made in built.items()}
 
     p = pipeline(lambda x, y: tuple(everything(x, y).values()), x=int, y=int)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import Stream, merge, pipeline
+from pellucid import Stream, as_of, merge, pipeline
 from pellucid.engine.timed.clock import BEGINNING, END, Clocks
 from pellucid.errors import StateError
 
@@ -87,6 +87,21 @@ def test_what_is_saved_goes_on(clocks: Clocks) -> None:
     other = Clocks(clocks.graph)
     other.load(clocks.save())
     assert told(other, ("a", 40)) == told(clocks, ("a", 40)) == 38
+
+
+def test_a_stream_that_is_idle_as_a_whole_does_not_hold_back_the_one_beside_it() -> None:
+    graph = pipeline(
+        lambda x, y: as_of(x.at(lambda v: v, id="a"), y.at(lambda v: v, id="b"), id="both"), x=int, y=int
+    ).graph
+    clocks, at = Clocks(graph), graph.position
+    a, b, step = at["a"], at["b"], at["both"]
+    told(clocks, ("a", 10), ("b", 3))
+    assert (clocks.now(a, step), clocks.now(b, step)) == (10, 3)
+    clocks.idle(b)
+    told(clocks, ("a", 20))
+    assert (clocks.now(a, step), clocks.now(b, step), clocks.now(b)) == (20, 20, 3)
+    told(clocks, ("b", 30))  # active again
+    assert (clocks.now(a, step), clocks.now(b, step), clocks.now(step)) == (20, 30, 20)
 
 
 def test_late_events_are_a_stream_without_times_until_they_get_new_ones() -> None:

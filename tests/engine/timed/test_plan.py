@@ -40,7 +40,9 @@ def test_ordinary_steps_of_one_level_that_a_stream_joins_are_a_segment() -> None
 
 def test_windows_of_windows_stand_one_level_higher() -> None:
     def p(x: Stream[int]) -> Any:
-        return x.at(lambda v: v).tumbling(5, count).tumbling(10, lambda w: w.cumulate(lambda t, v: t + v.value, start=0))
+        return (
+            x.at(lambda v: v).tumbling(5, count).tumbling(10, lambda w: w.cumulate(lambda t, v: t + v.value, start=0))
+        )
 
     graph = pipeline(p, x=int).graph
     assert levels(graph) == [0, 0, 1, 2]

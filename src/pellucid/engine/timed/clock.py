@@ -5,6 +5,9 @@ active, idle (somebody said so, after a silence) or ended.  A stream's candidate
 `at` before it; if none is active, `END` if all have ended, else the greatest *W* there is.  Its clock is the greatest
 candidate so far: it never goes back.
 
+A step that reads two streams has a clock for each, by which it gives up what the other one has brought.  While one is
+idle as a whole, it would stand still, and hold the other back: so that its candidate is then that of both together.
+
 Events of a batch are judged by the clock at its beginning (`Clocks.now`); the clock moves once, at its end, to
 `Clocks.after`, and `Clocks.settle` closes the batch.  An idle step's next event makes it active.
 
@@ -25,7 +28,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from pellucid.errors import StateError
 from pellucid.graph.model import Graph
@@ -34,6 +37,10 @@ from pellucid.graph.model import Graph
 BEGINNING, END = -(2**64), 2**64
 
 ACTIVE, IDLE, ENDED = "active", "idle", "ended"
+
+
+#: A clock: the steps `at` before a stream, and those before all that a step reads beside it.
+_Clock: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
 
 class Clocks:
@@ -45,7 +52,8 @@ class Clocks:
         self.before: list[tuple[int, ...]] = _before(graph)
         self.marks: dict[int, int] = {i: BEGINNING for i, node in enumerate(graph.nodes) if node.kind == "at"}
         self.status: dict[int, str] = dict.fromkeys(self.marks, ACTIVE)
-        self._now: dict[tuple[int, ...], int] = dict.fromkeys(self.before, BEGINNING)
+        pairs = [(self.before[j], self._both(i)) for i, node in enumerate(graph.nodes) for j in node.inputs]
+        self._now: dict[_Clock, int] = dict.fromkeys([*((own, own) for own in self.before), *pairs], BEGINNING)
 
     def saw(self, at: int, time: int) -> None:
         """A step `at` has seen an event of this time (or several, of which this is the greatest)."""
@@ -65,27 +73,35 @@ class Clocks:
         """The input has ended: every time is complete."""
         self.status = dict.fromkeys(self.status, ENDED)
 
-    def now(self, stream: int) -> int:
-        """A stream's clock, as it was when the batch began."""
-        return self._now[self.before[stream]]
+    def now(self, stream: int, step: int | None = None) -> int:
+        """A stream's clock, as it was when the batch began; for a step that reads it beside another one, that step's
+        clock of it."""
+        return self._now[self._clock(stream, step)]
 
-    def after(self, stream: int) -> int:
-        """What a stream's clock moves to at the end of the batch; asked when all that the steps `at` before it see in
-        this batch is known."""
-        return max(self.now(stream), self._candidate(self.before[stream]))
+    def after(self, stream: int, step: int | None = None) -> int:
+        """What a stream's clock moves to at the end of the batch; asked when all that the steps `at` before it (and
+        before the step that reads it) see in this batch is known."""
+        return max(self.now(stream, step), self._candidate(*self._clock(stream, step)))
 
     def settle(self) -> None:
         """The end of a batch: the clocks have moved."""
-        for steps in self._now:
-            self._now[steps] = max(self._now[steps], self._candidate(steps))
+        for clock in self._now:
+            self._now[clock] = max(self._now[clock], self._candidate(*clock))
 
-    def _candidate(self, steps: tuple[int, ...]) -> int:
-        active = [self.marks[i] for i in steps if self.status[i] == ACTIVE]
+    def _clock(self, stream: int, step: int | None) -> _Clock:
+        return self.before[stream], self.before[stream] if step is None else self._both(step)
+
+    def _both(self, step: int) -> tuple[int, ...]:
+        """The steps `at` before all that a step reads."""
+        return tuple(sorted({at for j in self.graph.nodes[step].inputs for at in self.before[j]}))
+
+    def _candidate(self, own: tuple[int, ...], both: tuple[int, ...]) -> int:
+        active = [self.marks[i] for i in own if self.status[i] == ACTIVE]
         if active:
             return min(active)
-        if all(self.status[i] == ENDED for i in steps):
+        if all(self.status[i] == ENDED for i in own):
             return END
-        return max(self.marks[i] for i in steps)
+        return self._candidate(both, both) if both != own else max(self.marks[i] for i in own)
 
     def save(self) -> dict[str, Any]:
         """All of it, by the ids of steps."""
@@ -93,7 +109,7 @@ class Clocks:
         return {
             "marks": {name[i]: mark for i, mark in self.marks.items()},
             "status": {name[i]: status for i, status in self.status.items()},
-            "now": [([name[i] for i in steps], now) for steps, now in self._now.items()],
+            "now": [([name[i] for i in own], [name[i] for i in both], now) for (own, both), now in self._now.items()],
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -101,7 +117,9 @@ class Clocks:
         at = self.graph.position
         self.marks = {at[step]: mark for step, mark in saved["marks"].items()}
         self.status = {at[step]: status for step, status in saved["status"].items()}
-        self._now = {tuple(at[step] for step in steps): now for steps, now in saved["now"]}
+        self._now = {
+            (tuple(at[step] for step in own), tuple(at[step] for step in both)): now for own, both, now in saved["now"]
+        }
 
 
 def _before(graph: Graph) -> list[tuple[int, ...]]:

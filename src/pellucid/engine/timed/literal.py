@@ -160,11 +160,11 @@ class Literal:
 
     def _now(self, stage: Timed, number: int = 0) -> int:
         """The clock by which events of an input are judged."""
-        return self.clocks.now(stage.inputs[number])
+        return self.clocks.now(stage.inputs[number], stage.step)
 
     def _after(self, stage: Timed, number: int = 0) -> int:
         """The clock of an input as it has moved to."""
-        return self.clocks.after(stage.inputs[number])
+        return self.clocks.after(stage.inputs[number], stage.step)
 
     def _too_late(
         self, stage: Timed, item: Item, number: int = 0, start: int | None = None, end: int | None = None
@@ -244,8 +244,8 @@ class Literal:
                     kept.setdefault((item.keys, start, end), []).append((item.at, item.value))
             if missed:
                 self._too_late(stage, item, 0, missed[0][0], missed[-1][1])
-        for window in [w for w in kept if self._after(stage) >= w[2]]:
-            self._answer(node, *window, kept.pop(window))
+        for keys, start, end in [w for w in kept if self._after(stage) >= w[2]]:
+            self._answer(node, keys, start, end, kept.pop((keys, start, end)))
         return []
 
     def step_session(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:

@@ -19,11 +19,12 @@ What whoever runs a plan keeps to, so that all engines do the same:
   the whole graph, place in its stream).  What such a push puts out has the stamp and the time of the event that it
   took.
 * **A timed step** takes the events of its inputs by (stamp, position of the stream's step, number of the input, place
-  in its stream), judges each by `Clocks.now` of its own input's stream, and then lets the clock move to `Clocks.after`
-  and puts out what is complete.  What comes with a row (`at`, `late`, pairs of a `join`) has that row's stamp; what
-  comes because the clock moved (windows, `as_of`, `lookup`, `dedup`, rows of a `join` without a partner) has `MOVED`,
-  sorted by (time of the answer, key, start of the window, event), all canonically (`pellucid.engine.timed.order`); of
-  rows of a join without a partner, left ones before right ones of the same time and key.
+  in its stream), judges each by its clock of that input (`Clocks.now` of the stream, for this step), and then lets the
+  clocks move to `Clocks.after` and puts out what is complete.  What comes with a row (`at`, `late`, pairs of a `join`)
+  has that row's stamp; what comes because the clock moved (windows, `as_of`, `lookup`, `dedup`, rows of a `join`
+  without a partner) has `MOVED`, sorted by (time of the answer, key, start of the window, event), all canonically
+  (`pellucid.engine.timed.order`); of rows of a join without a partner, left ones before right ones of the same time
+  and key.
 * **The time of an event** is that of the push that put it out; timed steps give times of their own: a window's answer
   its end - 1, a pair the later of the two times, a row of a join without a partner the last time at which it could
   still have found one (a: time + high; b: time - low), the others the event's own.

@@ -22,7 +22,9 @@ from pellucid.graph.stream import silent
 class TimedEngine(Protocol):
     """What an engine of event time can do."""
 
-    late: dict[str, int]
+    @property
+    def late(self) -> dict[str, int]:
+        """How many events have come too late for each step."""
 
     def push_batch(self, batch: Batch) -> list[Output]:
         """One batch of rows."""
@@ -161,6 +163,6 @@ def rows_of(graph: Graph, key: Type | None, batch: Batch, first: int = 0) -> Ite
         keys = events_of(key, batch.keys[s]) if key is not None and batch.keys is not None else None
         sources.append((node.id, events_of(node.type, batch.columns[s]), mask, keys))
     for push in range(batch.count):
-        for name, events, mask, keys in sources:
+        for name, events, mask, own in sources:
             if mask is None or mask[push]:
-                yield Row(name, events[push], keys[push] if keys is not None else None, first + push)
+                yield Row(name, events[push], own[push] if own is not None else None, first + push)

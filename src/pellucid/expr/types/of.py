@@ -81,7 +81,7 @@ def type_of(annotation: Any) -> Type:
     if isinstance(origin, type):  # a record with parameters, such as Windowed[datetime, float]
         names = _field_names(origin)
         if names is not None:
-            return _record_type(origin, names, dict(zip(origin.__parameters__, args, strict=True)))
+            return _record_type(origin, names, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False)))
     name = getattr(annotation, "__name__", None) or str(annotation)
     raise TypeMismatch(
         f"an event cannot be a {name!r}: use bool, int, float, str, datetime, date, timedelta, Annotated[Decimal, "

@@ -1,0 +1,58 @@
+"""Back-ends that know nothing of event time refuse it by name, in one sentence, before they begin."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid import UsageError, check, pipeline
+from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel.engine import Engine
+
+timed = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(5, lambda w: w).map(lambda w: w.value), x=int)
+plain = pipeline(lambda x: x.map(lambda v: v), x=int)
+
+QUESTIONS: dict[str, Callable[[], Any]] = {
+    "check.holds": lambda: check.holds(timed, "AG EF out"),
+    "check.holds_on": lambda: check.holds_on(timed, "G out", [1, 2]),
+    "check.live": lambda: check.live(timed),
+    "check.equivalent": lambda: check.equivalent(timed, timed),
+    "check.implies": lambda: check.implies(plain, timed),
+    "check.buffers": lambda: check.buffers(timed),
+    "check.dead_paths": lambda: check.dead_paths(timed),
+    "the model of failures": lambda: check.failures(timed),
+    "Spark": lambda: timed.spark_plan(),
+    "the kernel": lambda: Engine(timed.graph),
+    "the interpreter of single pushes": lambda: Interpreter(timed.graph),
+}
+
+
+@pytest.mark.parametrize("who", list(QUESTIONS))
+def test_refused_by_name(who: str) -> None:
+    with pytest.raises(UsageError) as found:
+        QUESTIONS[who]()
+    said = str(found.value)
+    assert "step 'when' (at v, test_elsewhere.py:" in said and f"works by event time, which {who} does not" in said, said
+
+
+def test_every_question_about_a_pipeline_is_here() -> None:
+    about = {
+        name
+        for name in check.__all__
+        if inspect.isfunction(ask := getattr(check, name)) and {"p", "a"} & set(inspect.signature(ask).parameters)
+    }
+    asked = {who.partition("check.")[2] for who in QUESTIONS} | {"failures"}
+    assert about - asked <= {"monitor", "properties"}, about - asked  # tested below, or only noted down
+
+
+def test_a_run_on_spark_and_one_in_epochs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="works by event time, which Spark does not know yet"):
+        timed.spark(object())
+    (tmp_path / "in.csv").write_text("x\n1\n")
+    with pytest.raises(UsageError, match="works by event time, which a run in epochs does not know yet"):
+        timed.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
+    assert not (tmp_path / "state").exists() and not (tmp_path / "out.csv").exists()
