@@ -11,16 +11,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from pellucid.data.columns import Batch, Output, columns_of, events_of
-from pellucid.engine.kernel.pieces import joined
+from pellucid.engine.kernel.pieces import cut, joined
 from pellucid.engine.timed.literal import Item, Literal, Row, fed_by
 from pellucid.errors import UsageError
 from pellucid.expr.types import Type
+from pellucid.graph.memory import forgetting
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 
 
 class TimedEngine(Protocol):
-    """What an engine of event time can do."""
+    """What an engine of event time can do.  ``pushed`` is how many pushes there have been."""
+
+    pushed: int
 
     @property
     def late(self) -> dict[str, int]:
@@ -42,14 +45,33 @@ class TimedEngine(Protocol):
         """Nothing has come from a source for long: it holds nobody back, until its next event."""
 
 
-def engine_of(graph: Graph, key: Type | None = None) -> TimedEngine:
-    """The engine that runs a graph by event time."""
-    return LiteralEngine(graph, key=key)
+def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan: str = "fail") -> TimedEngine:
+    """The engine that runs a graph by event time: the one over columns, or the literal one where that does not."""
+    from pellucid.engine.timed import engine
+
+    if why_literal(graph) is not None:
+        return LiteralEngine(graph, key=key)
+    return engine.TimedEngine(graph, key=key, mode=mode, nan=nan)
 
 
 def why_literal(graph: Graph) -> str | None:
-    """Why a graph is run word by word, in plain Python; None if it is not."""
-    return "pipelines by event time run in plain Python here, event by event" if graph.timed else None
+    """Why a graph is run word by word, in plain Python; None if it is not.
+
+    >>> from pellucid import pipeline
+    >>> print(why_literal(pipeline(lambda x: x.at(lambda v: v), x=int).graph))
+    None
+    """
+    node = forgetting(graph) if graph.timed else None
+    return (
+        None if node is None else f"{node.describe()} begins keys anew, which by event time only plain Python follows"
+    )
+
+
+def why_plain(graph: Graph) -> str | None:
+    """Why a part of a graph by event time runs in plain Python; None if all of it is compiled."""
+    from pellucid.engine.timed import engine
+
+    return why_literal(graph) or engine.TimedEngine(graph).why_plain
 
 
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
@@ -57,6 +79,42 @@ def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
     engine = engine_of(graph, key)
     parts = [engine.push_batch(batch), engine.finish_batch()]
     return [joined(outputs) for outputs in zip(*parts, strict=True)]
+
+
+class Finite:
+    """All rows of a run that ends, chunk by chunk: they are one batch, so that nothing is late.
+
+    >>> from pellucid import pipeline
+    >>> run = Finite(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int).graph)
+    >>> [len(out) for chunk in ([7, 8], [1, 2]) for out in run.take(Batch(2, [[chunk]]))]
+    [0, 0]
+    >>> [out.events() for out in run.end()]
+    [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
+    """
+
+    def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
+        self.graph, self.key = graph, key
+        self._fast: Any = None if why_literal(graph) is not None else engine_of(graph, key, nan=nan)
+        self._pushed = 0
+        self._rows: list[Row] = []  # for the literal engine, which takes a batch as a whole
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some of the rows: what comes with them."""
+        if self._fast is not None:
+            found: list[Output] = self._fast.take(batch, positions=positions)
+            return found
+        self._rows += rows_of(self.graph, self.key, batch, self._pushed)
+        self._pushed += batch.count
+        return []
+
+    def end(self) -> list[Output]:
+        """There are no more: what is complete now."""
+        if self._fast is not None:
+            found: list[Output] = self._fast.finish_batch()
+            return found
+        literal = LiteralEngine(self.graph, key=self.key)
+        parts = [literal.outputs(run) for run in (literal.run.batch(self._rows), literal.run.finish())]
+        return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
 def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
@@ -67,14 +125,28 @@ def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, 
     >>> [found["out"] for found in trace_batch(counts.graph, None, Batch(3, [[[1, 2, 7]]]))]
     [[], [], [Windowed(start=0, end=5, value=2)], []]
     """
-    run = Literal(graph, key)
     traces: list[dict[str, list[Any]]] = [{name: [] for name, _ in graph.outputs} for _ in range(batch.count + 1)]
-    for row in rows_of(graph, key, batch):
-        for name, items in run.batch([row]).items():
-            traces[row.push][name] += [item.value for item in items]
-    for name, items in run.finish().items():
-        traces[-1][name] += [item.value for item in items]
+    engine = engine_of(graph, key)
+    for push, single in _singles(graph, batch):
+        engine.pushed = push  # for messages
+        for output in engine.push_batch(single):
+            traces[push][output.name] += output.events()
+    for output in engine.finish_batch():
+        traces[-1][output.name] += output.events()
     return traces
+
+
+def _singles(graph: Graph, batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """The events of a batch one by one, each with the number of its push."""
+    several = range(len(graph.sources))
+    masks = [batch.masks[s] if s < len(batch.masks) else None for s in several]
+    for push in range(batch.count):
+        columns = [[cut(c, push, push + 1) for c in batch.columns[s]] for s in several]
+        keys = [[cut(c, push, push + 1) for c in of] for of in batch.keys] if batch.keys is not None else None
+        for s in several:
+            mask = masks[s]
+            if mask is None or mask[push]:
+                yield push, Batch(1, columns, [[s == other] for other in several], keys)
 
 
 class LiteralEngine:
@@ -89,23 +161,23 @@ class LiteralEngine:
 
     def __init__(self, graph: Graph, *, key: Type | None = None) -> None:
         self.graph, self.key = graph, key
-        self._run = Literal(graph, key)
-        self._pushed = 0
+        self.run = Literal(graph, key)
+        self.pushed = 0
 
     @property
     def late(self) -> dict[str, int]:
         """How many events have come too late for each step."""
-        return self._run.late
+        return self.run.late
 
     def push_batch(self, batch: Batch) -> list[Output]:
         """One batch of rows."""
-        rows = list(rows_of(self.graph, self.key, batch, self._pushed))
-        self._pushed += batch.count
-        return self._outputs(self._run.batch(rows))
+        rows = list(rows_of(self.graph, self.key, batch, self.pushed))
+        self.pushed += batch.count
+        return self.outputs(self.run.batch(rows))
 
     def finish_batch(self) -> list[Output]:
         """The end of the input."""
-        return self._outputs(self._run.finish())
+        return self.outputs(self.run.finish())
 
     def push(self, *data: Any, **named: Any) -> Any:
         """A chunk of events for each source, as one batch; several outputs come as a dict by name."""
@@ -118,13 +190,13 @@ class LiteralEngine:
         if self.key is not None and (keys is None or len(keys) != count):
             raise UsageError(f"{self.graph.name} runs per key here ({self.key}): expected {count:,} keys, key=[…]")
         rows = [
-            Row(name, given[name][i], keys[i] if keys is not None else None, self._pushed + i)
+            Row(name, given[name][i], keys[i] if keys is not None else None, self.pushed + i)
             for i in range(count)
             for name in names
             if i < len(given[name]) and given[name][i] is not silent
         ]
-        self._pushed += count
-        return shaped(self._outputs(self._run.batch(rows)))
+        self.pushed += count
+        return shaped(self.outputs(self.run.batch(rows)))
 
     def finish(self) -> Any:
         """The end of the input, as `push` gives it."""
@@ -137,9 +209,9 @@ class LiteralEngine:
             raise UsageError(f"{self.graph.name} has no source {source!r}: it has {', '.join(names)}")
         if not fed_by(self.graph, source):
             raise UsageError(f"{self.graph.name}: the times of {source!r} are not said (at), so it holds nobody back")
-        self._run.idle(source)
+        self.run.idle(source)
 
-    def _outputs(self, found: dict[str, list[Item]]) -> list[Output]:
+    def outputs(self, found: dict[str, list[Item]]) -> list[Output]:
         out = []
         for name, i in self.graph.outputs:
             t, items = self.graph.nodes[i].type, found[name]
