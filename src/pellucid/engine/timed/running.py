@@ -110,8 +110,8 @@ class Finite:
     def end(self) -> list[Output]:
         """There are no more: what is complete now."""
         if self._fast is not None:
-            found: list[Output] = self._fast.finish_batch()
-            return found
+            parts = [self._fast.move(), self._fast.finish_batch()]
+            return [joined(outputs) for outputs in zip(*parts, strict=True)]
         literal = LiteralEngine(self.graph, key=self.key)
         parts = [literal.outputs(run) for run in (literal.run.batch(self._rows), literal.run.finish())]
         return [joined(outputs) for outputs in zip(*parts, strict=True)]

@@ -17,6 +17,7 @@ from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, as_arrays
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.engine.epochs.tasks.worker import events_of_output, joined, nothing_of, placed
+from pellucid.engine.kernel.pieces import joined as both_of
 from pellucid.engine.saved.objects import Changed
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.errors import StateError, StepError
@@ -101,7 +102,9 @@ class TimedWorker(TaskProcess):
             engine.clocks.idle(position[at])
         engine.clocks.end(position[at] for at in told.get("ended", ()))
         try:
-            outputs = engine.finish_batch() if told.get("end") else engine.move()
+            outputs = engine.move()
+            if told.get("end"):
+                outputs = [both_of(parts) for parts in zip(outputs, engine.finish_batch(), strict=True)]
         except StepError as error:  # of no single push
             raise type(error)(str(error), step=error.step) from None
         found = {o.name: self._answers(o, until) for o in outputs}

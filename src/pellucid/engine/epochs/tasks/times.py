@@ -6,7 +6,7 @@ source is idle) must be decided so again.  Every border is a line in the file ``
 on the disk before any snapshot of its epoch is; a recovered source goes by these lines first.
 
 A border tells which steps `at` are idle (no row in the epoch, and none for as long as was said), which have come to the
-end of their input, and whether it is the last one: then every time is complete.
+end of their input while others go on, and whether it is the last one: then every time is complete.
 """
 
 from __future__ import annotations
@@ -100,6 +100,11 @@ class TimesTold:
         """Have what was written down on the disk, before a snapshot of these epochs is."""
         os.fsync(self._file.fileno())
 
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
     def stop(self, epoch: int) -> int | None:
         """Where an epoch ended before a crash; None if it is new."""
         return self._known[epoch].until if epoch in self._known else None
@@ -120,7 +125,7 @@ class TimesTold:
                 for at, after in self._idle.items()
                 if all(s not in self._here and now - self._since[s] >= after for s in self._feeders[at])
             ]
-            over = [at for at, sources in self._feeders.items() if ended.issuperset(sources)]
+            over = [at for at, sources in self._feeders.items() if ended.issuperset(sources) and not end]
             self._known[epoch] = Told(epoch, until, idle, over, end)
             self._file.write(self._known[epoch].line())
         self._here = set()
