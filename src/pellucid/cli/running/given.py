@@ -11,7 +11,7 @@ from pellucid.address import from_environment
 from pellucid.cli.progress import count_text
 from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
-from pellucid.errors import UsageError, nearest
+from pellucid.errors import UsageError, nearest, option
 
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
@@ -47,14 +47,14 @@ def by_time(graph: Graph, rows: Rows, measure: str | None, verbose: bool) -> Row
     """What is said of the rows of a pipeline by event time: there inputs meet by time, and need not be of one
     length."""
     for name, given, why in (
-        ("keep", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
+        ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
         ("order", rows.order, "rows count by their times, whatever order they come in"),
         ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
         ("measure", measure, "what it would write down is of steps that no clock holds back"),
         ("verbose", verbose, "how long each of its steps took is not measured yet"),
     ):
         if given:
-            raise UsageError(f"--{name} does not go with {graph.name}, which works by event time: {why}")
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
     return replace(rows, short="silent")
 
 

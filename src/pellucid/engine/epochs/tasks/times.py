@@ -72,14 +72,17 @@ class TimesTold:
     def restore(self, epoch: int, until: int) -> None:
         """Read what was written down; nothing is changed yet."""
         data = self._path.read_bytes() if self._path.exists() else b""
+        last = 0
         for line in data.splitlines(keepends=True):
             told = read_line(line)
-            if told is None or told.epoch != len(self._known) + 1:
+            if told is None or told.epoch != last + 1:
                 break
-            self._known[told.epoch] = told
+            last = told.epoch
+            if last >= epoch:
+                self._known[last] = told
             self._size += len(line)
         needed = max(epoch, int(self._store.hint("progress.json").get("epoch", 0)))
-        if len(self._known) < needed or (epoch and self._known[epoch].until != until):
+        if last < needed or (epoch and self._known[epoch].until != until):
             raise StateError(
                 f"{self._path}: is damaged or missing, without which a run by event time cannot go on after epoch "
                 f"{epoch} as it was: bring it back from a copy, or start anew in another folder"
@@ -129,6 +132,7 @@ class TimesTold:
             self._known[epoch] = Told(epoch, until, idle, over, end)
             self._file.write(self._known[epoch].line())
         self._here = set()
+        self._known.pop(epoch - 2, None)
         found = self._known[epoch]
         return {"idle": found.idle, "ended": found.ended, "end": found.end}
 
