@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Output, columns_of, events_of
+from pellucid.engine.kernel.given import batch_given, shown
 from pellucid.engine.kernel.pieces import cut, joined
 from pellucid.engine.timed.literal import Item, Literal, Row, fed_by
-from pellucid.errors import UsageError
+from pellucid.errors import StateError, UsageError
 from pellucid.expr.types import Type
-from pellucid.graph.memory import forgetting
+from pellucid.graph.memory import forgetting, refuse_key
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import silent
 
 
 class TimedEngine(Protocol):
@@ -50,7 +51,7 @@ def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan:
     from pellucid.engine.timed import engine
 
     if why_literal(graph) is not None:
-        return LiteralEngine(graph, key=key)
+        return LiteralEngine(graph, key=key, mode=mode, nan=nan)
     return engine.TimedEngine(graph, key=key, mode=mode, nan=nan)
 
 
@@ -113,7 +114,7 @@ class Finite:
             parts = [self._fast.move(), self._fast.finish_batch()]
             return [joined(outputs) for outputs in zip(*parts, strict=True)]
         literal = LiteralEngine(self.graph, key=self.key)
-        parts = [literal.outputs(run) for run in (literal.run.batch(self._rows), literal.run.finish())]
+        parts = [literal._outputs(found) for found in (literal._run.batch(self._rows), literal._run.finish())]
         return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
@@ -159,48 +160,50 @@ class LiteralEngine:
     ([], [Windowed(start=0, end=5, value=2)], [Windowed(start=5, end=10, value=8)])
     """
 
-    def __init__(self, graph: Graph, *, key: Type | None = None) -> None:
-        self.graph, self.key = graph, key
-        self.run = Literal(graph, key)
+    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto", nan: str = "fail") -> None:
+        if mode not in ("auto", "numba", "python"):
+            raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        if mode == "numba":
+            raise UsageError(f"{graph.name} cannot be compiled: {why_literal(graph) or 'this engine never is'}")
+        if key is not None:
+            refuse_key(graph)
+        self.graph, self.key, self._nan = graph, key, keeps_nan(nan)
+        self._run = Literal(graph, key)
         self.pushed = 0
 
     @property
     def late(self) -> dict[str, int]:
         """How many events have come too late for each step."""
-        return self.run.late
+        return self._run.late
 
     def push_batch(self, batch: Batch) -> list[Output]:
         """One batch of rows."""
         rows = list(rows_of(self.graph, self.key, batch, self.pushed))
         self.pushed += batch.count
-        return self.outputs(self.run.batch(rows))
+        return self._outputs(self._run.batch(rows))
 
     def finish_batch(self) -> list[Output]:
         """The end of the input."""
-        return self.outputs(self.run.finish())
+        return self._outputs(self._run.finish())
 
     def push(self, *data: Any, **named: Any) -> Any:
         """A chunk of events for each source, as one batch; several outputs come as a dict by name."""
-        names = [self.graph.nodes[i].id for i in self.graph.sources]
-        keys = named.pop("key", None) if self.key is not None else None
-        given = {name: list(events) for name, events in (dict(zip(names, data, strict=False)) | named).items()}
-        if len(data) > len(names) or set(given) != set(names):
-            raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
-        count = max(map(len, given.values()))
-        if self.key is not None and (keys is None or len(keys) != count):
-            raise UsageError(f"{self.graph.name} runs per key here ({self.key}): expected {count:,} keys, key=[…]")
-        rows = [
-            Row(name, given[name][i], keys[i] if keys is not None else None, self.pushed + i)
-            for i in range(count)
-            for name in names
-            if i < len(given[name]) and given[name][i] is not silent
-        ]
-        self.pushed += count
-        return shaped(self.outputs(self.run.batch(rows)))
+        batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
+        return shown(self.push_batch(batch), arrays)
 
     def finish(self) -> Any:
         """The end of the input, as `push` gives it."""
-        return shaped(self.finish_batch())
+        return shown(self.finish_batch(), False)
+
+    def save(self) -> bytes:
+        """Refused: what this engine keeps is Python objects."""
+        raise StateError(
+            f"{self.graph.name}: its state cannot be saved: {why_literal(self.graph) or 'it is kept word by word'}"
+        )
+
+    def load(self, saved: bytes) -> None:
+        """Refused, as `save` is."""
+        self.save()
 
     def idle(self, source: str) -> None:
         """Nothing has come from a source for long: it holds nobody back, until its next event."""
@@ -209,21 +212,15 @@ class LiteralEngine:
             raise UsageError(f"{self.graph.name} has no source {source!r}: it has {', '.join(names)}")
         if not fed_by(self.graph, source):
             raise UsageError(f"{self.graph.name}: the times of {source!r} are not said (at), so it holds nobody back")
-        self.run.idle(source)
+        self._run.idle(source)
 
-    def outputs(self, found: dict[str, list[Item]]) -> list[Output]:
+    def _outputs(self, found: dict[str, list[Item]]) -> list[Output]:
         out = []
         for name, i in self.graph.outputs:
             t, items = self.graph.nodes[i].type, found[name]
             keys = columns_of(self.key, [item.outer for item in items]) if self.key is not None else None
             out.append(Output(name, t, columns_of(t, [item.value for item in items]), None, self.key, keys))
         return out
-
-
-def shaped(outputs: Sequence[Output]) -> Any:
-    """Outputs as lists of events: one alone, or several by name."""
-    found = {o.name: o.events() for o in outputs}
-    return next(iter(found.values())) if len(found) == 1 else found
 
 
 def rows_of(graph: Graph, key: Type | None, batch: Batch, first: int = 0) -> Iterator[Row]:
