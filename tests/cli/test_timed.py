@@ -60,6 +60,7 @@ def test_explain(pellucid: Command, timed: Path) -> None:
     )
     assert "when: at .when lateness 5 min" in found.stdout
     assert "remembers: the greatest time that it has seen" in found.stdout
+    assert "cores here: one, as the clock is of all keys together; so with epochs it is one worker" in found.stdout
     assert "on Spark: Spark does not know event time yet" in found.stdout
 
 
