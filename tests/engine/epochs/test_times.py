@@ -3,6 +3,7 @@ whoever is killed."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -62,14 +63,15 @@ def table(events: list[Any], kind: Any = None) -> pa.Table:
 
 
 def literally(
-    graph: Graph, rows: dict[str, list[Any]], pushes: int, idle: dict[int, list[str]] | None = None
+    graph: Graph, rows: dict[str, list[Any]], pushes: int | list[int], idle: dict[int, list[str]] | None = None
 ) -> tuple[dict[str, list[Any]], Literal]:
-    """What comes out of the literal engine, an epoch after so many pushes.  A None is a push without a row."""
+    """What comes out of the literal engine, an epoch after so many pushes, or with these borders.  A None is a push
+    without a row."""
     run, count = Literal(graph), max(map(len, rows.values()))
     out: dict[str, list[Any]] = {name: [] for name, _ in graph.outputs}
     feeds = feeders(graph)
-    for epoch, first in enumerate(range(0, count, pushes), 1):
-        until = min(first + pushes, count)
+    ends_at = [min(first + pushes, count) for first in range(0, count, pushes)] if isinstance(pushes, int) else pushes
+    for epoch, (first, until) in enumerate(itertools.pairwise([0, *ends_at]), 1):
         some = [
             Row(name, events[push], push=push)
             for push in range(first, until)
@@ -203,6 +205,32 @@ def test_a_limit_is_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(out.read_text().splitlines()) == len(want) + 1
 
 
+def told(state: Path) -> list[list[Any]]:
+    """The borders of a run: epoch, push, who is idle, who has ended, whether it is the last."""
+    return [json.loads(line.rpartition(" ")[0]) for line in (state / "borders").read_text().splitlines()]
+
+
+def test_borders_by_the_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they are, and whoever is killed: what comes out is what comes out with these borders.  The input is
+    several files, of which the last line has no end."""
+    p, rows = pipeline(sums, x=Paid), paid(11, 600)
+    (tmp_path / "in").mkdir()
+    for number, (first, until) in enumerate(itertools.pairwise([0, 170, 171, 600])):
+        lines = ["when,user,amount", *(",".join(map(str, row)) for row in rows[first:until])]
+        (tmp_path / "in" / f"{number}.csv").write_text("\n".join(lines))
+    monkeypatch.setenv("PELLUCID_FAULTS", "worker:border=kill@3;source:border=kill@4/1")
+    outputs = {name: tmp_path / f"{name}.parquet" for name in ("out", "late")}
+    report = run_epochs(
+        p, tmp_path / "in", outputs, state=tmp_path / "state", every=0.005, chunk=7, say=lambda text: None
+    )
+    borders = [line[1] for line in told(tmp_path / "state")]
+    assert report.recoveries == 2 and borders[-1] == 600 and len(borders) == report.epochs > 4
+    found, literal = literally(p.graph, {"x": rows}, borders)
+    for name, path in outputs.items():
+        assert pq.read_table(path).to_pylist() == expected_table(p.graph, name, found[name]).to_pylist()
+    assert report.late == literal.late != {}
+
+
 # ---------------------------------------------------------------- idle sources, and sources that end
 
 
@@ -253,18 +281,18 @@ def test_a_silent_source_is_declared_idle_at_a_border(
 def test_idle_is_decided_once(tmp_path: Path) -> None:
     """By the clock on the wall; who comes again goes by what is written down."""
     p = pipeline(lambda x: x.at(lambda v: v, idle=timedelta(hours=1), id="when").tumbling(7, lambda w: w), x=int)
-    told = TimesTold(Store(tmp_path), p.graph)
-    told.restore(0, 0)
-    told.begin()
-    told._since["x"] -= 3599
-    assert told.told(1, 10, set(), False)["idle"] == []
-    told._since["x"] -= 1
-    assert told.told(2, 20, set(), False)["idle"] == ["when"]
-    told.saw(["x"])
-    told._since["x"] -= 7200
-    assert told.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
-    told.settle(3)
-    told.close()
+    first = TimesTold(Store(tmp_path), p.graph)
+    first.restore(0, 0)
+    first.begin()
+    first._since["x"] -= 3599
+    assert first.told(1, 10, set(), False)["idle"] == []
+    first._since["x"] -= 1
+    assert first.told(2, 20, set(), False)["idle"] == ["when"]
+    first.saw(["x"])
+    first._since["x"] -= 7200
+    assert first.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
+    first.settle(3)
+    first.close()
     with open(tmp_path / "borders", "ab") as file:
         file.write(b"[4, 40, [], [], fal")  # a kill in the middle of a line
     again = TimesTold(Store(tmp_path), p.graph)
@@ -314,8 +342,8 @@ def test_an_input_that_ends_before_another_holds_it_back_no_longer(tmp_path: Pat
         found = connection.execute("select * from t").fetchall()
     want = literally(p.graph, rows, 5)[0]["out"]
     assert sorted(row[-2:] for row in found) == sorted(want) and len(want) == 50
-    told = [json.loads(line.rpartition(" ")[0]) for line in (tmp_path / "state" / "borders").read_text().splitlines()]
-    assert [line[3] for line in told] == [[], [], *[["b"]] * 7, []] and [line[4] for line in told] == [False] * 9 + [
+    lines = told(tmp_path / "state")
+    assert [line[3] for line in lines] == [[], [], *[["b"]] * 7, []] and [line[4] for line in lines] == [False] * 9 + [
         True
     ]
 
