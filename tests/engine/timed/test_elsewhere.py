@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,10 +51,6 @@ def test_every_question_about_a_pipeline_is_here() -> None:
     assert about - asked <= {"properties"}, about - asked  # which only notes questions down
 
 
-def test_a_run_on_spark_and_one_in_epochs(tmp_path: Path) -> None:
+def test_a_run_on_spark() -> None:
     with pytest.raises(UsageError, match="works by event time, which Spark does not know yet"):
         timed.spark(object())
-    (tmp_path / "in.csv").write_text("x\n1\n")
-    with pytest.raises(UsageError, match="works by event time, which a run in epochs does not know yet"):
-        timed.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
-    assert not (tmp_path / "state").exists() and not (tmp_path / "out.csv").exists()

@@ -60,6 +60,42 @@ def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
     return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
+class Finite:
+    """All rows of a run that ends, chunk by chunk: they are one batch, so that nothing is late.
+
+    >>> from pellucid import pipeline
+    >>> run = Finite(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int).graph)
+    >>> [len(out) for chunk in ([7, 8], [1, 2]) for out in run.take(Batch(2, [[chunk]]))]
+    [0, 0]
+    >>> [out.events() for out in run.end()]
+    [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
+    """
+
+    def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
+        self.graph, self.key = graph, key
+        self._fast: Any = None if why_literal(graph) is not None else engine_of(graph, key, nan=nan)
+        self._pushed = 0
+        self._rows: list[Row] = []  # for the literal engine, which takes a batch as a whole
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some of the rows: what comes with them."""
+        if self._fast is not None:
+            found: list[Output] = self._fast.take(batch, positions=positions)
+            return found
+        self._rows += rows_of(self.graph, self.key, batch, self._pushed)
+        self._pushed += batch.count
+        return []
+
+    def end(self) -> list[Output]:
+        """There are no more: what is complete now."""
+        if self._fast is not None:
+            parts = [self._fast.move(), self._fast.finish_batch()]
+            return [joined(outputs) for outputs in zip(*parts, strict=True)]
+        literal = LiteralEngine(self.graph, key=self.key)
+        parts = [literal._outputs(found) for found in (literal._run.batch(self._rows), literal._run.finish())]
+        return [joined(outputs) for outputs in zip(*parts, strict=True)]
+
+
 def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
     """Push by push, each a batch of its own (of several sources, source by source); what the end puts out is one more.
 
