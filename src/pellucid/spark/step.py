@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_leaves, one_mask
-from pellucid.data.bind import Binding, Place
+from pellucid.data.bind import Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
 from pellucid.data.tables.bad import BadRow, as_text, one_line
@@ -25,6 +24,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import OptionalType, Type
 from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
+from pellucid.spark.rows import Reader
 from pellucid.spark.state.order import Judge, Refusal, shown
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
@@ -38,19 +38,15 @@ class Done:
     held: Any = None  # an Arrow table, or None
 
 
-class Runner:
+class Runner(Reader):
     """A pipeline at work on rows of a frame."""
 
     def __init__(self, job: SparkJob) -> None:
-        self.job, self.fields = job, job.fields
+        super().__init__(job)
         self.engine = Engine(job.graph, key=job.fields.key_type if job.external else None, mode=job.engine)
         self.judge: Judge | None = None
         if job.ordered:
             self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
-        # for messages: the user's names
-        self._bindings = [
-            Binding(s.name, s.type, s.columns, nan=s.nan, formats=dict(s.formats)) for s in job.fields.sources
-        ]
 
     # ------------------------------------------------------------ rows in, events out
 
@@ -155,23 +151,6 @@ class Runner:
             count = len(first)
         return _Pushes(count, keys or None, order, first, group)
 
-    def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
-        if array.null_count and not isinstance(t, OptionalType):
-            i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
-            raise DataError(f"{self._row(table, i)}: {self._no_leaf(what, name)}")
-        if pa.types.is_date(array.type):
-            array = array.cast(pa.int32())
-        elif pa.types.is_timestamp(array.type):
-            array = array.cast(pa.int64())
-        elif pa.types.is_decimal(array.type):
-            array = array.cast(pa.string())
-        return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
-
-    @staticmethod
-    def _no_leaf(what: str, name: str) -> str:
-        give = "a key" if what == "key" else "an order"
-        return f"the {what} column {name!r} is null: give every row {give}, or leave such rows out"
-
     def _sources(self, table: Any, pushes: _Pushes) -> tuple[list[list[Column]], list[Any]]:
         columns: list[list[Column]] = []
         masks: list[Any] = []
@@ -195,17 +174,6 @@ class Runner:
             columns.append(leaves)
             masks.append(mask)
         return columns, masks
-
-    def _columns(self, binding: Binding, s: int, part: Any, place: Place | None = None) -> tuple[list[Column], Any]:
-        place = place or Place("the DataFrame", lambda i: self._row(part, i))
-        leaves: list[Column] = []
-        masks = []
-        for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
-            said: dict[str, Any] = {"nan": binding.nan, "form": binding.formats.get(path), "silent": self.fields.wide}
-            values, mask = column_leaves(t, part.column(column), column=path, place=place, **said)
-            leaves += values
-            masks.append(mask)
-        return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
 
     # ------------------------------------------------------------ rows out of order
 
@@ -254,16 +222,6 @@ class Runner:
             f"{row}: the row is late or doubled: {last} of the same key was applied before; choose "
             f"{option('late', 'drop')} or {option('late', 'keep')}, or allow for it with {option('wait')} (in a stream)"
         )
-
-    def _row(self, table: Any, i: int) -> str:
-        """A row for messages: its key and order."""
-        names = [
-            (n, c)
-            for (n, _), c in zip(
-                (*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True
-            )
-        ]
-        return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
 
     # ------------------------------------------------------------ what comes out
 
