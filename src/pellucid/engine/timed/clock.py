@@ -51,6 +51,8 @@ class Clocks:
         #: The steps `at` that a stream's times come from, by position.
         self.before: list[tuple[int, ...]] = _before(graph)
         self.marks: dict[int, int] = {i: BEGINNING for i, node in enumerate(graph.nodes) if node.kind == "at"}
+        #: The greatest time that each of them has seen in this batch.
+        self.seen: dict[int, int] = {}
         self.status: dict[int, str] = dict.fromkeys(self.marks, ACTIVE)
         pairs = [(self.before[j], self._both(i)) for i, node in enumerate(graph.nodes) for j in node.inputs]
         self._now: dict[_Clock, int] = dict.fromkeys([*((own, own) for own in self.before), *pairs], BEGINNING)
@@ -62,6 +64,7 @@ class Clocks:
         timing = self.graph.nodes[at].timing
         assert timing is not None
         self.status[at] = ACTIVE
+        self.seen[at] = max(self.seen.get(at, time), time)
         self.marks[at] = max(self.marks[at], time - timing.lateness)
 
     def idle(self, at: int) -> None:
@@ -85,6 +88,7 @@ class Clocks:
 
     def settle(self) -> None:
         """The end of a batch: the clocks have moved."""
+        self.seen = {}
         for clock in self._now:
             self._now[clock] = max(self._now[clock], self._candidate(*clock))
 
@@ -108,6 +112,7 @@ class Clocks:
         name = [node.id for node in self.graph.nodes]
         return {
             "marks": {name[i]: mark for i, mark in self.marks.items()},
+            "seen": {name[i]: time for i, time in self.seen.items()},
             "status": {name[i]: status for i, status in self.status.items()},
             "now": [([name[i] for i in own], [name[i] for i in both], now) for (own, both), now in self._now.items()],
         }
@@ -116,6 +121,7 @@ class Clocks:
         """What `save` gave, of the same graph."""
         at = self.graph.position
         self.marks = {at[step]: mark for step, mark in saved["marks"].items()}
+        self.seen = {at[step]: time for step, time in saved["seen"].items()}
         self.status = {at[step]: status for step, status in saved["status"].items()}
         self._now = {
             (tuple(at[step] for step in own), tuple(at[step] for step in both)): now for own, both, now in saved["now"]

@@ -15,6 +15,7 @@ the states of the kernels of the ordinary steps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,7 @@ class TimedEngine:
         self.texts, self.clocks = Texts(), Clocks(graph)
         self.late: dict[str, int] = {}
         self.late_now: dict[int, Flow] = {}
+        self.moving = True
         self.pushed = 0
         self._first = 0  # the number of the first push of this batch
         self._push = 0  # that of the last one that brought a row
@@ -131,6 +133,66 @@ class TimedEngine:
 
         With ``positions`` the outputs have the push of each event, -1 where it came because the clock moved.
         """
+        streams = self._given(batch)
+        return self._through(streams, batch.count, positions)
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some rows of a batch that more may follow: judged as all of its rows are, by the clock at its beginning; no
+        clock moves, so that nothing becomes complete.  What comes out is what comes with rows.
+
+        Rows that are taken in several parts, and then `move`, put out what one `push_batch` of all of them does.
+
+        >>> from pellucid import pipeline
+        >>> from pellucid.data.columns import Batch
+        >>> p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w), x=int)
+        >>> engine = TimedEngine(p.graph)
+        >>> [out.events() for out in engine.take(Batch(2, [[[11, 3]]])) + engine.take(Batch(1, [[[4]]]))]
+        [[], []]
+        >>> engine.seen()
+        {'when': 11}
+        >>> [out.events() for out in engine.move()]
+        [[Windowed(start=0, end=10, value=4)]]
+        """
+        streams = self._given(batch)
+        self.moving = False
+        try:
+            return self._through(streams, batch.count, positions)
+        finally:
+            self.moving = True
+
+    def seen(self) -> dict[str, int]:
+        """The greatest time that each step `at` has seen since the clock moved last, by the step's id; a step that has
+        seen none is not there.  Times are whole numbers here, in the smallest unit of their type."""
+        return {self.graph.nodes[i].id: time for i, time in self.clocks.seen.items()}
+
+    def move(self, marks: Mapping[str, int] | None = None, *, positions: bool = False) -> list[Output]:
+        """The end of a batch whose rows were taken: the clock moves once, and what is complete comes out.
+
+        ``marks`` are the greatest times that the steps `at` have seen elsewhere, as `seen` gives them there: who has
+        only some of a batch's rows moves as if it had seen them all.
+
+        >>> from pellucid import pipeline
+        >>> from pellucid.data.columns import Batch
+        >>> p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w), x=int)
+        >>> engine = TimedEngine(p.graph)
+        >>> [len(out) for out in engine.take(Batch(1, [[[4]]]))]
+        [0]
+        >>> [out.events() for out in engine.move({"when": 10})]
+        [[Windowed(start=0, end=10, value=4)]]
+        """
+        self._ready()
+        for step, time in (marks or {}).items():
+            at = self.graph.position.get(step)
+            if at is None or self.graph.nodes[at].kind != "at":
+                names = ", ".join(self.graph.nodes[i].id for i in self.clocks.marks)
+                raise UsageError(
+                    f"{self.graph.name} has no step {step!r} that says what an event's time is: it has {names}"
+                )
+            self.clocks.saw(at, time)
+        return self._through(self._nothing(), 0, positions)
+
+    def _given(self, batch: Batch) -> list[Flow]:
+        """The rows of a batch that somebody gave."""
         if not isinstance(batch, Batch):
             raise UsageError(
                 f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to "
@@ -139,8 +201,7 @@ class TimedEngine:
         self._ready()
         if self._ended and batch.count:
             raise StateError("an event came after the end of the input")
-        streams = self._streams(batch)
-        return self._through(streams, batch.count, positions)
+        return self._streams(batch)
 
     def finish_batch(self, *, positions: bool = False) -> list[Output]:
         """The end of the input: what that puts out, as `push_batch` gives it."""
@@ -207,7 +268,8 @@ class TimedEngine:
                 f"at push {at:,}" if isinstance(error, PellucidError) else f"by {type(error).__name__} at push {at:,}"
             )
             raise
-        self.clocks.settle()
+        if self.moving:
+            self.clocks.settle()
         self.late_now = {}
         outputs = [self._output(name, i, streams[i], positions) for name, i in self.graph.outputs]
         self.pushed += count

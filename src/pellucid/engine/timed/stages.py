@@ -52,6 +52,7 @@ class Run(Protocol):
     clocks: Clocks
     late: dict[str, int]
     late_now: dict[int, Flow]
+    moving: bool  # whether the clock moves after these rows, or more of them come before it does
 
     def push_of(self, stamp: int) -> int: ...
 
@@ -202,7 +203,7 @@ class Step:
         return None
 
     def go(self, streams: list[Flow]) -> None:
-        """Take what came, let the clock move, put what comes out into the streams."""
+        """Take what came, let the clock move if it does, put what comes out into the streams."""
         streams[self.stage.step] = self.put([streams[i] for i in self.stage.inputs])
 
     def put(self, flows: list[Flow]) -> Flow:
@@ -211,11 +212,11 @@ class Step:
 
     def now(self, number: int = 0) -> int:
         """The clock of an input, by which its events are judged."""
-        return self.run.clocks.now(self.stage.inputs[number])
+        return self.run.clocks.now(self.stage.inputs[number], self.stage.step)
 
     def after(self, number: int = 0) -> int | None:
         """The clock that it moves to."""
-        return upto(self.run.clocks.after(self.stage.inputs[number]))
+        return upto(self.run.clocks.after(self.stage.inputs[number], self.stage.step))
 
     def nothing(self) -> Flow:
         """No event of its own."""
@@ -333,6 +334,8 @@ class Windows(Step):
             time = int(flow.time[wrong])
             raise no_such_time(self.node, self.event(flow, wrong), time, self.clock, self.push(flow, wrong))
         self.note(self.too_late(flow, self.op.take(flow.rows(), before(self.now()))))
+        if not self.run.moving:
+            return self.nothing()
         try:
             found = self.op.close(self.after())
         except WindowFailed as failed:
@@ -454,6 +457,8 @@ class Join(TwoSides):
             *(b.value if self.how == "inner" else maybe_columns(self.sides[1].type, b.value, None, self.texts)),
         ]
         out = Flow(stamps[pairs.place], np.maximum(a.time, b.time), a.key, value)
+        if not self.run.moving:
+            return out
         alone = self.op.give_up(self.after(0), self.after(1))
         if self.how == "inner" or not any(map(len, alone)):
             return out
@@ -507,6 +512,8 @@ class AsOfStep(TwoSides):
     def put(self, flows: list[Flow]) -> Flow:
         (left, right), _, _ = self.judged(flows)
         self.op.take(left.rows(), right.rows())
+        if not self.run.moving:
+            return self.nothing()
         asked, found, there = self.op.put(self.after(0), self.after(1))
         flow = moved(asked.time, asked.key, [*asked.value, *found.value])
         if self.how == "left":
@@ -545,6 +552,8 @@ class DedupStep(Step):
         except StepError as error:
             raise _moved(error, self.push(flow, error.position)) from error.__cause__
         self.op.take(Rows(flow.time, [*flow.key, *like], flow.value), None)
+        if not self.run.moving:
+            return self.nothing()
         rows = self.op.put(self.after())
         return moved(rows.time, rows.key[: len(self.keys)], rows.value)
 
