@@ -170,7 +170,7 @@ class Runner(Reader):
             if at is not None:
                 mask = np.zeros(pushes.count, dtype=bool)
                 mask[at] = True
-                leaves = [_spread(c, at, pushes.count) for c in leaves]
+                leaves = [spread(c, at, pushes.count) for c in leaves]
             columns.append(leaves)
             masks.append(mask)
         return columns, masks
@@ -243,22 +243,22 @@ class Runner(Reader):
         leaves = [array_of(t, c) for (_, t), c in zip(output.type.leaves(), output.columns, strict=True)]
         inner_names, inner = event_arrays(output.type, output.name, leaves)
         if self.job.tag is None:
-            return _batch(names + inner_names, arrays + inner)
-        return self._tagged(names, arrays, output.name, _one_column(output.name, inner_names, inner), table)
+            return joined_batch(names + inner_names, arrays + inner)
+        return self._tagged(names, arrays, output.name, one_column(output.name, inner_names, inner), table)
 
     def _tagged(self, names: list[str], arrays: list[Any], own: str, value: Any, table: Any) -> Any:
         """A batch with a column for each output: null in all but its own."""
         count = len(value)
         for name, t in self.job.outputs:
             names.append(name)
-            arrays.append(value if name == own else pa.nulls(count, _column_type(name, t)))
+            arrays.append(value if name == own else pa.nulls(count, column_type(name, t)))
         if self.job.late.policy == "keep":
             names.append(LATE)
             arrays.append(value if own == LATE else pa.nulls(count, self._late_type(table)))
         if self.job.bad == "keep":
             names.append(BAD)
             arrays.append(value if own == BAD else pa.nulls(count, pa.struct(list(letters_schema()))))
-        return _batch(names, arrays)
+        return joined_batch(names, arrays)
 
     def _late_type(self, table: Any) -> Any:
         return pa.struct([(name, table.schema.field(column).type) for name, column in late_columns(self.fields)])
@@ -346,18 +346,33 @@ def _open(table: Any) -> int:
     return keep
 
 
-def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
-    """An event as one column: itself, or a struct."""
+def one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
+    """An event as one column: itself, or a struct.
+
+    >>> one_column("out", ["out_0", "out_1"], [pa.array([1]), pa.array([2])]).to_pylist()
+    [{'out_0': 1, 'out_1': 2}]
+    """
     return arrays[0] if names == [name] else pa.StructArray.from_arrays(arrays, names=names)
 
 
 @lru_cache(maxsize=256)
-def _column_type(name: str, t: Type) -> Any:
+def column_type(name: str, t: Type) -> Any:
+    """The Arrow type of an event as one column.
+
+    >>> from pellucid.expr.types import INT, TupleType
+    >>> print(column_type("out", INT), column_type("out", TupleType((INT, INT))))
+    int64 struct<out_0: int64, out_1: int64>
+    """
     fields = event_fields(t, name)
     return nested_type(t) if fields == [(name, t)] else pa.struct([(n, nested_type(inner)) for n, inner in fields])
 
 
-def _batch(names: list[str], arrays: list[Any]) -> Any:
+def joined_batch(names: list[str], arrays: list[Any]) -> Any:
+    """Columns as one record batch, whatever chunks they are in.
+
+    >>> joined_batch(["a"], [pa.chunked_array([[1], [2]])]).to_pydict()
+    {'a': [1, 2]}
+    """
     flat = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
     flat = [pa.concat_arrays(a.chunks) if isinstance(a, pa.ChunkedArray) else a for a in flat]
     return pa.RecordBatch.from_arrays(flat, names=names)
@@ -371,8 +386,12 @@ def _take(column: Any, rows: Any) -> Column:
     return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
 
 
-def _spread(column: Any, at: Any, count: int) -> Column:
-    """The values of some pushes as a column of all; a mask says which count."""
+def spread(column: Any, at: Any, count: int) -> Column:
+    """The values of some pushes as a column of all; a mask says which count.
+
+    >>> spread(np.array([7, 8]), np.array([0, 2]), 4).tolist()
+    [7, 0, 8, 0]
+    """
     codes = _codes(column)
     out = np.zeros(count, dtype=codes.dtype)
     out[at] = codes
