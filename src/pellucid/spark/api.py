@@ -144,7 +144,12 @@ def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan,
     if plan.way == "inner":
         frame, job = with_inner_keys(graph, frame, job, ansi=_ansi(frame.df))
     if frame.df.isStreaming:
-        raise UsageError(f"{graph.name} works by event time, which a streaming query does not know yet")
+        if options.store == "spark":
+            raise UsageError(
+                f"{graph.name} works by event time, and store='spark' does not know its clock: every bucket is told of "
+                "it in every micro-batch; say state='FOLDER' instead"
+            )
+        return _streaming(graph, frame, options, job)
     return timed_batch(job, frame, options.partitions)
 
 
