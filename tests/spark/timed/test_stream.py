@@ -285,7 +285,9 @@ def test_late_rows_that_are_dropped_are_counted(tmp_path: Path, monkeypatch: pyt
 def test_the_state_of_another_pipeline_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(_counts("fail"), tmp_path, by="keys", buckets=2, rng=random.Random(0))
     query.batch(monkeypatch, 0, [Row(0, 30, "b")], 0, False)
-    with pytest.raises(StateError, match="left by another pipeline, or another version of .*: one by event time is not"):
+    with pytest.raises(
+        StateError, match="left by another pipeline, or another version of .*: one by event time is not"
+    ):
         Query(_counts("drop"), tmp_path, by="keys", buckets=2, rng=random.Random(0))
 
 

@@ -82,8 +82,8 @@ def tell(data: bytes, buckets: int, batches: Iterator[Any]) -> Iterator[Any]:
         rows = table.drop_columns(["n"])
         rows = rows.append_column("r", pa.array(routes[rows.column("b").to_numpy()], pa.int32()))
         rows = rows.append_column("w", pa.nulls(rows.num_rows, pa.binary()))
-        schema = rows.schema
-        yield from rows.to_batches()
+        schema = pa.schema([(f.name, f.type) for f in rows.schema])  # rows of the clock have nothing in most columns
+        yield from pa.Table.from_arrays(rows.columns, schema=schema).to_batches()
     if schema is not None:
         yield _told(schema, buckets, routes, {"seen": found, "began": began})
 
@@ -92,7 +92,7 @@ def _told(schema: Any, buckets: int, routes: Any, what: dict[str, Any]) -> Any:
     said = pa.array([json.dumps(what).encode()] * buckets, pa.binary())
     given = {"b": pa.array(np.arange(buckets), pa.int32()), "r": pa.array(routes, pa.int32()), "w": said}
     columns = [given[f.name] if f.name in given else pa.nulls(buckets, f.type) for f in schema]
-    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @dataclass(frozen=True)
