@@ -32,7 +32,12 @@ from pellucid.secrets import redact
 Listener = Literal["Python", "command line"]
 _to: Listener = "Python"
 _PLAIN = (bool, int, float, list, tuple)
-_IN_PYTHON = {"in": "inputs", "out": "outputs", "null": "nulls"}  # the others have one name in both
+_IN_PYTHON = {
+    "in": "inputs",
+    "out": "outputs",
+    "null": "nulls",
+    "keep_columns": "keep",
+}  # the others have one name in both
 
 
 def option(name: str, value: object = None, *, any: str = "") -> str:

@@ -141,7 +141,7 @@ class Pipeline(Built):
         if self.graph.timed:
             from pellucid.engine.timed.running import engine_of
 
-            return engine_of(self.graph, _key_type(self.name, key))
+            return engine_of(self.graph, _key_type(self.name, key), mode=mode, nan=nan)
         from pellucid.engine.kernel.engine import Engine
 
         return Engine(self.graph, key=_key_type(self.name, key), mode=mode, nan=nan)

@@ -1,4 +1,4 @@
-"""Pipelines by event time on the command line: shown and explained; where they do not run yet, refused by name."""
+"""Pipelines by event time on the command line: shown, explained and run; where they do not run yet, refused by name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
+
+from pellucid.load import load_pipeline
 
 Command = Callable[..., Result]
 
@@ -59,12 +63,95 @@ def test_explain(pellucid: Command, timed: Path) -> None:
     assert "on Spark: Spark does not know event time yet" in found.stdout
 
 
+PAID = """\
+when,user,amount
+2024-05-01T09:50:00,ada,7.5
+2024-05-01T10:01:00,bob,20.0
+2024-05-01T09:00:00,ada,4.0
+2024-05-01T11:20:00,bob,2.5
+2024-05-01T09:59:59,bob,12.0
+"""
+
+
+def test_a_run_over_a_file_knows_all_rows(pellucid: Command, timed: Path) -> None:
+    """It is one batch: nothing is late, whatever the chunks are."""
+    (timed / "in.csv").write_text(PAID)
+    found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--chunk", "2")
+    assert found.exit_code == 0, found.stderr
+    assert "5 in, 3 out" in found.stderr
+    assert (timed / "out.csv").read_text().splitlines() == [
+        "start,end,value",
+        "2024-05-01 09:00:00.000000,2024-05-01 10:00:00.000000,11.5",
+        "2024-05-01 09:00:00.000000,2024-05-01 10:00:00.000000,12",
+        "2024-05-01 10:00:00.000000,2024-05-01 11:00:00.000000,20",
+    ]
+    shown = pellucid("run", "timed.py", "--in", "in.csv", "--limit", "2")
+    assert shown.stdout == '{"start": "2024-05-01T10:00:00", "end": "2024-05-01T11:00:00", "value": 20.0}\n'
+
+
+def test_keys_and_several_outputs(pellucid: Command, timed: Path) -> None:
+    """With a key that comes with the data, into Parquet: as p(table, key=…) does; on one stdout, push by push."""
+    (timed / "sums.py").write_text(
+        "from pellucid import Stream, pipeline\n"
+        "@pipeline\n"
+        "def sums(x: Stream[int]):\n"
+        "    timed = x.at(lambda v: v, id='t')\n"
+        "    return {'tens': timed.tumbling(10, lambda w: w.cumulate(lambda s, v: s + v, start=0)), 'all': timed}\n"
+    )
+    (timed / "v.csv").write_text("x,u\n11,a\n3,b\n4,a\n5,b\n")
+    both = ("--in", "v.csv", "--value", "x", "--key", "u")
+    found = pellucid("run", "sums.py", *both, "--out", "tens=tens.parquet", "--json")
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout)["events_out"] == {"tens": 3, "all": 4}
+    want = load_pipeline(f"{timed}/sums.py")(pa.table({"x": [11, 3, 4, 5], "u": list("abab")}), key="u")["tens"]
+    assert pq.read_table(timed / "tens.parquet").to_pylist() == want.to_pylist()
+    assert want.to_pylist()[0] == {"u": "a", "start": 0, "end": 10, "value": 4}
+    shown = pellucid("run", "sums.py", *both, "--out", "tens=-", "--out", "all=-")
+    assert [next(iter(json.loads(line))) for line in shown.stdout.splitlines()] == ["all"] * 4 + ["tens"] * 3
+
+
+def test_keys_that_are_forgotten_run_word_by_word(pellucid: Command, timed: Path) -> None:
+    (timed / "gone.py").write_text(
+        "from pellucid import Stream, pipeline\n"
+        "@pipeline\n"
+        "def gone(x: Stream[int]):\n"
+        "    w = x.at(lambda v: v).tumbling(10, lambda w: w)\n"
+        "    return w.key_by(lambda w: w.start % 20).forget(after=1).cumulate(lambda n, w: n + 1, start=0)\n"
+    )
+    (timed / "v.csv").write_text("x\n1\n11\n21\n41\n")
+    found = pellucid("run", "gone.py", "--in", "v.csv", "--chunk", "1")
+    assert found.exit_code == 0, found.stderr
+    assert [json.loads(line) for line in found.stdout.splitlines()] == [
+        {"out": n} for n in load_pipeline(f"{timed}/gone.py")([1, 11, 21, 41])
+    ]
+    assert "slower, as it runs in plain Python: step" in found.stderr
+
+
+def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:
+    (timed / "in.csv").write_text(PAID.replace("09:59:59", "10:59:59"))
+    args = ("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--pushes", "3", "--state", "s", "--json")
+    found = pellucid(*args)
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout)["epochs"] == 2
+    plain = pellucid("run", "timed.py", "--in", "in.csv", "--out", "plain.csv")
+    assert plain.exit_code == 0 and (timed / "out.csv").read_text() == (timed / "plain.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--keep-columns", "user"), ("--order", "when"), ("--bad", "bad.csv"), ("--measure", "m.json"), ("--pushes", "2",
+     "--state", "s", "--record"), ("--pushes", "2", "--state", "s", "--cut", "hours")],
+)  # fmt: skip
+def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[str, ...]) -> None:
+    found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", *words)
+    option = words[-1] if words[-1] == "--record" else words[-2]
+    assert found.exit_code == 2, (found.stdout, found.stderr)
+    assert f"{option} does not go with hourly, which works by event time: " in found.stderr
+    assert not (timed / "out.csv").exists() and not (timed / "s").exists()
+
+
 REFUSED = {
-    "run": (["run", "timed.py", "--in", "in.csv"], "pellucid run"),
-    "epochs": (
-        ["run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--pushes", "2", "--state", "s"],
-        "pellucid run",
-    ),
+    "spark": (["run", "timed.py", "--in", "in.csv", "--on", "spark", "--out", "out.parquet"], "Spark"),
     "check": (["check", "timed.py", "--property", "AG EF out"], "check.holds"),
     "failures": (["check", "timed.py", "--failures"], "the model of failures"),
     "crash": (["crash", "timed.py", "--in", "in.csv"], "pellucid crash"),

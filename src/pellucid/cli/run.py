@@ -18,6 +18,7 @@ from pellucid.cli.repeated import columns, renamed
 from pellucid.cli.running.given import (
     Rows,
     bad_given,
+    by_time,
     files_given,
     formats_given,
     inputs_given,
@@ -254,7 +255,8 @@ def run(
     aside = bad_given(bad, max_bad)
     p = load_pipeline(target)
     graph = p.graph
-    refuse_timed(graph, "pellucid run")
+    if engine == "spark":
+        refuse_timed(graph, "Spark")
     from pellucid.cli.running.epochs import EpochOptions, run_with_epochs
     from pellucid.cli.spark.run import SparkOptions
 
@@ -288,6 +290,7 @@ def run(
         _refuse_local_options()
     rows = rows_given()
     if engine != "spark":
+        rows = by_time(graph, rows, measure, _verbose()) if graph.timed else rows
         rows.check()
     sinks = targets_given(graph, outputs, extra=["late"] if settings.late == "keep" else [])
     if engine != "spark" and _of_spark(settings):

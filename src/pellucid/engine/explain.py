@@ -9,6 +9,7 @@ from pellucid.engine.kernel.engine import Engine, plain_reasons
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.engine.timed.plan import Segment, plan_of
 from pellucid.engine.timed.running import why_literal
+from pellucid.engine.timed.running import why_plain as timed_why_plain
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph, Node
 
@@ -52,7 +53,7 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
 def why_plain(graph: Graph) -> str | None:
     """Why the loop is run by CPython however long the input; None: it is compiled."""
     if graph.timed:
-        return why_literal(graph)
+        return timed_why_plain(graph)
     return Engine(graph).why_plain
 
 

@@ -149,8 +149,10 @@ def _push_given(
     batch, rows = _batch(run)
     try:
         if graph.timed:
+            from pellucid.engine.cores import check_cores
             from pellucid.engine.timed.running import run_batch
 
+            check_cores(run.options.cores)  # it goes on one, and the result would be the same
             return run_batch(graph, key, batch), rows
         from pellucid.engine.cores import OnCores
 

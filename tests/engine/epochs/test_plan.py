@@ -13,7 +13,7 @@ from pellucid import Pipeline, merge, pipeline
 from pellucid.data.columns import columns_of, events_of
 from pellucid.engine.epochs.plan import fragments, make_plan
 from pellucid.engine.epochs.tasks.messages import EVENTS, ChannelMessage, Events, Shape, as_arrays, decode, encode
-from pellucid.engine.epochs.tasks.worker import _events, joined
+from pellucid.engine.epochs.tasks.worker import events_of_output, joined
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import PellucidError, UsageError
 from tests.strategies import inputs, pipelines
@@ -45,7 +45,7 @@ def in_parts(p: Pipeline, cut: list[str], steps: list[dict[str, Any]], size: int
             pushes, positions = joined(part, names, given_, first, None)
             base = engine.pushed
             for o in engine.push_batch(pushes, positions=True):
-                streams[o.name] = _events(o, base, positions, first, None)
+                streams[o.name] = events_of_output(o, base, positions, first, None)
         for name, at in graph.outputs:
             node = graph.nodes[at]
             out[name] += events_of(node.type, streams[node.id].columns)

@@ -10,8 +10,8 @@ import pytest
 
 from pellucid import pipeline
 from pellucid.data.columns import Batch
-from pellucid.engine.timed.engine import TimedEngine, why_literal
-from pellucid.engine.timed.running import LiteralEngine
+from pellucid.engine.timed.engine import TimedEngine
+from pellucid.engine.timed.running import LiteralEngine, why_literal
 from pellucid.errors import LateError, PellucidError, UsageError
 from pellucid.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "check.implies": lambda: check.implies(plain, timed),
     "check.buffers": lambda: check.buffers(timed),
     "check.dead_paths": lambda: check.dead_paths(timed),
+    "check.monitor": lambda: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": s}), timed),
     "the model of failures": lambda: check.failures(timed),
     "Spark": lambda: timed.spark_plan(),
     "the kernel": lambda: Engine(timed.graph),
@@ -48,13 +48,9 @@ def test_every_question_about_a_pipeline_is_here() -> None:
         if inspect.isfunction(ask := getattr(check, name)) and {"p", "a"} & set(inspect.signature(ask).parameters)
     }
     asked = {who.partition("check.")[2] for who in QUESTIONS} | {"failures"}
-    assert about - asked <= {"monitor", "properties"}, about - asked  # tested below, or only noted down
+    assert about - asked <= {"properties"}, about - asked  # which only notes questions down
 
 
-def test_a_run_on_spark_and_one_in_epochs(tmp_path: Path) -> None:
+def test_a_run_on_spark() -> None:
     with pytest.raises(UsageError, match="works by event time, which Spark does not know yet"):
         timed.spark(object())
-    (tmp_path / "in.csv").write_text("x\n1\n")
-    with pytest.raises(UsageError, match="works by event time, which a run in epochs does not know yet"):
-        timed.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
-    assert not (tmp_path / "state").exists() and not (tmp_path / "out.csv").exists()

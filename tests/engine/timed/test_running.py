@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pellucid import LateError, StepError, Stream, UsageError, Windowed, join, pipeline, silent
+from pellucid import DataError, LateError, StateError, StepError, Stream, UsageError, Windowed, join, pipeline, silent
 
 
 class Pay(NamedTuple):
@@ -175,3 +175,38 @@ def test_a_pipeline_by_event_time_inside_another() -> None:
     inner = pipeline(lambda x: x.at(lambda v: v).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0)), x=int)
     outer = pipeline(lambda y: inner(y.map(lambda v: v * 2)).map(lambda w: w.value), y=int)
     assert outer([1, 2, 7]) == [2, 1]
+
+
+def counts_per_session(x: Stream[int]) -> Any:
+    windows = x.at(lambda v: v).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0))
+    return windows.key_by(lambda w: w.value).forget(after=1).cumulate(lambda t, w: t + 1, start=0)
+
+
+def test_what_only_the_literal_engine_follows_says_what_it_cannot() -> None:
+    p = pipeline(counts_per_session, x=int)
+    assert p([1, 2, 11, 21, 22, 31, 41]) == [1, 1, 1, 1, 2]
+    engine = p.engine()
+    assert engine.push([1, 2, 11]) == [1] and engine.finish() == [1]
+    with pytest.raises(StateError, match=r"its state cannot be saved: step .* begins keys anew"):
+        engine.save()
+    with pytest.raises(UsageError, match=r"cannot be compiled: step .* begins keys anew"):
+        p.engine(mode="numba")
+    with pytest.raises(UsageError, match="mode must be 'auto', 'numba' or 'python', found 'fast'"):
+        p.engine(mode="fast")
+    with pytest.raises(UsageError, match="counts the events of the whole stream, and with key="):
+        p.engine(key=str)
+    with pytest.raises(UsageError, match="counts the events of the whole stream, and with key="):
+        p(pa.table({"x": [1], "k": ["a"]}), key="k")
+    with pytest.raises(UsageError, match="cores=0: expected a whole number from 1 on"):
+        p([1], cores=0)
+    assert "begins keys anew" in str(p.why_plain)
+
+
+def test_nan_is_refused_unless_it_is_a_value() -> None:
+    p = pipeline(lambda x: x.at(lambda e: e[0]).dedup(by=lambda e: e[0], within=1), x=tuple[int, float])
+    with pytest.raises(DataError, match="NaN"):
+        p.engine().push([(1, float("nan"))])
+    engine = p.engine(nan="keep")
+    assert engine.push([(1, float("nan"))]) == []
+    ((time, value),) = engine.finish()
+    assert time == 1 and value != value

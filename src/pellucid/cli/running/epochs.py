@@ -89,10 +89,10 @@ def run_with_epochs(
 ) -> None:
     """Run, say what happened, and how to go on."""
     from pellucid.engine.epochs import run_epochs
-    from pellucid.engine.kernel.engine import Engine
+    from pellucid.engine.explain import why_plain
 
     progress = _Progress()
-    progress.tell_plain = TellPlain(Engine(graph).why_plain)
+    progress.tell_plain = TellPlain(why_plain(graph))
 
     def say(text: str) -> None:
         progress.clear()
@@ -142,6 +142,8 @@ def _line(report: Report) -> str:
         parts.insert(2, f"{report.bad:,} bad")
     if report.forgotten:
         parts.insert(2, f"{count_text(sum(report.forgotten.values()), 'key')} forgotten")
+    if report.late:
+        parts.insert(2, f"{sum(report.late.values()):,} late")
     if report.resumed_from is not None:
         parts.append(f"went on after epoch {report.resumed_from:,}")
     if report.recoveries:
@@ -161,6 +163,7 @@ def _document(
         "events_out": report.rows,
         **({} if report.bad is None else {"bad": report.bad}),
         **({"forgotten": report.forgotten} if report.forgotten else {}),
+        **({"late": report.late} if report.late else {}),
         "epochs": report.epochs,
         "resumed_from": report.resumed_from,
         "recoveries": report.recoveries,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.address import from_environment
 from pellucid.cli.progress import count_text
 from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
-from pellucid.errors import UsageError, nearest
+from pellucid.errors import UsageError, nearest, option
 
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
@@ -41,6 +41,21 @@ class Rows:
         from pellucid.data.tables.lineup import check_late
 
         check_late(self.late)
+
+
+def by_time(graph: Graph, rows: Rows, measure: str | None, verbose: bool) -> Rows:
+    """What is said of the rows of a pipeline by event time: there inputs meet by time, and need not be of one
+    length."""
+    for name, given, why in (
+        ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
+        ("order", rows.order, "rows count by their times, whatever order they come in"),
+        ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
+        ("measure", measure, "what it would write down is of steps that no clock holds back"),
+        ("verbose", verbose, "how long each of its steps took is not measured yet"),
+    ):
+        if given:
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
+    return replace(rows, short="silent")
 
 
 def bad_given(bad: str | None, most: int | None) -> BadOption:

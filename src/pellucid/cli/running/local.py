@@ -114,6 +114,10 @@ def run_here(
                 order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, formats=rows.formats, again=again,
                 nulls=rows.nulls, lenient=bool(rows.bad),
             )  # fmt: skip
+            if graph.timed:
+                write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
+                _by_time(graph, feed, write, progress, report, limit)
+                return _done(report, write, sinks, progress, cores)
             timed = verbose or measure is not None
             engine = OnCores(
                 graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=timed or bool(plain_reasons(graph))
@@ -158,6 +162,32 @@ def run_here(
         steps = [{**step.document(), "seconds": round(step.seconds, 6)} for step in engine.times.steps()]
         found = recorder.document(graph.name, report.pushes, steps, report.out, engine.cores)
         write_whole(measure, json.dumps(found, indent=1) + "\n")
+    return report
+
+
+def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, report: Report, limit: int | None) -> None:
+    """A pipeline by event time: what is read is one batch, which knows all rows, and then the end of the input."""
+    from pellucid.engine.timed.running import Finite, why_plain
+
+    run = Finite(graph, feed.key_type)
+    tell_plain = TellPlain(why_plain(graph))
+    for fed in feed:
+        checkpoint()
+        if fed.batch.count:
+            with _placed(feed, fed):
+                write(run.take(fed.batch, positions=write.needs_positions), fed)
+        report.pushes += fed.batch.count
+        tell_plain()
+        progress.update(report.pushes, _share(report.pushes, limit, fed.share))
+    write.at_the_end(run.end(), report.pushes)
+    write.prepare()
+    checkpoint()
+
+
+def _done(report: Report, write: Writing, sinks: dict[str, str], progress: Progress, cores: int | None) -> Report:
+    report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
+    if cores is not None and cores > 1:
+        report.told.append(f"on one core, not {cores}: by event time the clock is of all keys together")
     return report
 
 

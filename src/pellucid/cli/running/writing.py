@@ -67,7 +67,7 @@ class Writing:
         self.bad.add(rows)
         self._letters.write(table_of(rows))
 
-    def __call__(self, outputs: list[Output], fed: Fed) -> None:
+    def __call__(self, outputs: list[Output], fed: Fed | None) -> None:
         import numpy as np
 
         lines: list[tuple[int, int, str]] = []
@@ -75,8 +75,11 @@ class Writing:
             self.counts[output.name] += len(output)
             if output.name not in self._writers or not len(output):
                 continue
-            rows = np.asarray(output.positions, dtype=np.int64) - fed.first if self._along else ()
-            batch = self._along.batch(output, self._key, fed.along, rows, self._schemas[output.name])
+            rows: Any = ()
+            if self._along and fed is not None:
+                rows = np.asarray(output.positions, dtype=np.int64) - fed.first
+            along = fed.along if fed is not None else {}
+            batch = self._along.batch(output, self._key, along, rows, self._schemas[output.name])
             if output.name in self._shared:
                 texts = _shared_lines(output.name, batch)
                 lines += [(int(p), at, text) for p, text in zip(output.positions, texts, strict=True)]
@@ -85,6 +88,14 @@ class Writing:
         if lines:
             lines.sort(key=lambda line: line[:2])
             self._writers[self._shared[0]].write_lines([text for _, _, text in lines])
+
+    def at_the_end(self, outputs: list[Output], pushes: int) -> None:
+        """Write what the end of the input puts out, after so many pushes."""
+        import numpy as np
+
+        for output in outputs:
+            output.positions = np.full(len(output), pushes, dtype=np.int64)
+        self(outputs, None)
 
     def prepare(self) -> None:
         """Finish every file before the first takes its name: all of them appear, or none."""

@@ -45,6 +45,7 @@ class Report:
     trace: str | None = None
     bad: int | None = None  # rows that were set aside
     forgotten: dict[str, int] = field(default_factory=dict)  # keys that were given up, by step, since the run began
+    late: dict[str, int] = field(default_factory=dict)  # events that came too late, by step, since the run began
 
     @property
     def rate(self) -> float:
@@ -180,6 +181,8 @@ class Generation:
             self._fail(message)
         elif "forgotten" in message:
             self.report.forgotten |= message["forgotten"]
+        elif "late" in message:
+            self.report.late |= message["late"]
         elif "finished" in message:
             task.finished = True
             name = task.name.partition(".")[2]
@@ -333,7 +336,7 @@ class Generation:
         if kind == "internal":
             raise RuntimeError(f"{text}\n{message['trace']}")
         found: Any = getattr(errors, kind, StateError)
-        if "position" in message:
+        if message.get("position", -1) >= 0:
             row = f"row {message['position'] + 1:,}"
             where = "; ".join(f"{path}: {row}" for path, _ in self.job.lanes.values())
             raise found(f"{text}\n  from {where}", step=message["step"], position=message["position"])

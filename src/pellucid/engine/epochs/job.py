@@ -11,7 +11,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pellucid.address import Address
@@ -40,10 +40,11 @@ from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import THERE, Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane, check_files
 from pellucid.engine.saved.objects import check_states
+from pellucid.engine.timed.running import why_literal
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
-from pellucid.graph.memory import refuse_key, refuse_timed
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
@@ -238,7 +239,7 @@ class Job:
             check_unchanged(path, at, thorough=thorough, form=form)
         elif at is not None:
             check_files(path, files, at, thorough=thorough, form=form)
-        rows, said = self.settings.chunk, {**said, "missing": self.missing[name]}
+        rows, said = self.settings.chunk, {**said, "missing": self.missing[name], "whole": self.graph.timed}
         if one:
             return Lane(path, form, bound, rows=rows, at=at, **said)
         return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
@@ -267,7 +268,8 @@ def prepare(
     settings: Settings,
 ) -> Job:
     """Bind and check everything; nothing is written."""
-    refuse_timed(graph, "a run in epochs")
+    if graph.timed:
+        settings = _by_time(graph, settings)
     check_states(graph)
     if settings.keys:
         refuse_key(graph)
@@ -304,7 +306,8 @@ def prepare(
     files = {name: input_files(path, settings.in_format) for name, path in zip(names, paths, strict=True)}
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     # So must all read them that have to leave out a push because of a row of another input.
-    together = (settings.every is not None or bool(settings.aside)) and len(lanes) > 1
+    # By event time what a border tells is of all of them.
+    together = (settings.every is not None or bool(settings.aside) or graph.timed) and len(lanes) > 1
     tasks: dict[str | None, list[str]] = (
         {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
     )
@@ -337,6 +340,25 @@ def prepare(
     )
     look_at_order(job)
     return job
+
+
+def _by_time(graph: Graph, settings: Settings) -> Settings:
+    """What is asked of a pipeline by event time: there inputs meet by time, and need not be of one length."""
+    whole = "such a pipeline is one worker, in which the clock moves"
+    for name, given, why in (
+        ("cut", settings.cut, whole),
+        ("workers", settings.workers if settings.workers > 1 else None, whole),
+        ("record", settings.record, "the model that an audit compares a run with knows no event time yet"),
+        ("keep_columns", settings.keep, "an answer is of many rows: put the fields that you want into the events"),
+        ("order", settings.orders, "rows count by their times; what came first is the order of the file: sort it"),
+        ("bad", settings.aside, "a row that was taken into a window cannot be taken out again: leave it out before"),
+        ("changed", settings.changed, "a state by event time is of one pipeline: start anew in another folder"),
+    ):
+        if given:
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
+    if (why_not := why_literal(graph)) is not None:
+        raise UsageError(f"{why_not}, of which a run in epochs has no snapshots: leave forget out")
+    return replace(settings, short="silent")
 
 
 def is_one(path: str, files: Sequence[Found]) -> bool:

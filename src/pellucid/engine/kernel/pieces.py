@@ -85,6 +85,8 @@ def joined(parts: Sequence[Output]) -> Output:
 
     def join(columns: list[Any]) -> Any:
         if isinstance(columns[0], Strings):
+            if any(c.values is not columns[0].values for c in columns):  # the table was made anew in between
+                return [c.values[code] for c in columns for code in c.codes.tolist()]
             return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
         if isinstance(columns[0], list):
             return [v for c in columns for v in c]

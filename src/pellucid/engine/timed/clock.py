@@ -28,6 +28,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from pellucid.errors import StateError
@@ -54,6 +55,7 @@ class Clocks:
         #: The greatest time that each of them has seen in this batch.
         self.seen: dict[int, int] = {}
         self.status: dict[int, str] = dict.fromkeys(self.marks, ACTIVE)
+        self._ending: set[int] = set()  # those that end with this batch
         pairs = [(self.before[j], self._both(i)) for i, node in enumerate(graph.nodes) for j in node.inputs]
         self._now: dict[_Clock, int] = dict.fromkeys([*((own, own) for own in self.before), *pairs], BEGINNING)
 
@@ -72,9 +74,9 @@ class Clocks:
         if self.status[at] == ACTIVE:
             self.status[at] = IDLE
 
-    def end(self) -> None:
-        """The input has ended: every time is complete."""
-        self.status = dict.fromkeys(self.status, ENDED)
+    def end(self, steps: Iterable[int] | None = None) -> None:
+        """The input ends with this batch: every time is complete.  Or that of some steps `at` alone does."""
+        self._ending |= set(self.marks if steps is None else steps)
 
     def now(self, stream: int, step: int | None = None) -> int:
         """A stream's clock, as it was when the batch began; for a step that reads it beside another one, that step's
@@ -91,6 +93,8 @@ class Clocks:
         self.seen = {}
         for clock in self._now:
             self._now[clock] = max(self._now[clock], self._candidate(*clock))
+        self.status |= dict.fromkeys(self._ending, ENDED)
+        self._ending = set()
 
     def _clock(self, stream: int, step: int | None) -> _Clock:
         return self.before[stream], self.before[stream] if step is None else self._both(step)
@@ -100,10 +104,10 @@ class Clocks:
         return tuple(sorted({at for j in self.graph.nodes[step].inputs for at in self.before[j]}))
 
     def _candidate(self, own: tuple[int, ...], both: tuple[int, ...]) -> int:
-        active = [self.marks[i] for i in own if self.status[i] == ACTIVE]
+        active = [self.marks[i] for i in own if self.status[i] == ACTIVE and i not in self._ending]
         if active:
             return min(active)
-        if all(self.status[i] == ENDED for i in own):
+        if all(self.status[i] == ENDED or i in self._ending for i in own):
             return END
         return self._candidate(both, both) if both != own else max(self.marks[i] for i in own)
 
@@ -135,3 +139,21 @@ def _before(graph: Graph) -> list[tuple[int, ...]]:
         own = {i} if clock == "makes" else set() if clock == "drops" else {a for j in node.inputs for a in found[j]}
         found.append(tuple(sorted(own)))
     return found
+
+
+def feeders(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The sources that the events of each step `at` come from, by their ids.
+
+    >>> from pellucid import merge, pipeline
+    >>> p = pipeline(lambda x, y: merge(x, y).at(lambda v: v, id="when"), x=int, y=int)
+    >>> feeders(p.graph)
+    {'when': ('x', 'y')}
+    """
+    sources: list[set[int]] = []
+    for i, node in enumerate(graph.nodes):
+        sources.append({i} if node.kind == "source" else {s for j in node.inputs for s in sources[j]})
+    return {
+        node.id: tuple(graph.nodes[s].id for s in sorted(sources[i]))
+        for i, node in enumerate(graph.nodes)
+        if node.kind == "at"
+    }

@@ -23,35 +23,25 @@ import numpy as np
 from pellucid.base import container
 from pellucid.base.container import Buffer
 from pellucid.data.bind import keeps_nan
-from pellucid.data.columns import Batch, Output
+from pellucid.data.columns import Batch, Output, Strings
 from pellucid.engine.kernel.given import batch_given, shown
 from pellucid.engine.saved.form import DamagedState, pack_texts, unpack_texts
 from pellucid.engine.saved.words import BROKEN
-from pellucid.engine.timed.clock import BEGINNING, Clocks
+from pellucid.engine.timed.clock import BEGINNING, ENDED, Clocks
 from pellucid.engine.timed.columns.inner import inside
 from pellucid.engine.timed.columns.rows import kind_of, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
-from pellucid.engine.timed.flows import Flow, nothing, outside
+from pellucid.engine.timed.flows import Flow, nothing
 from pellucid.engine.timed.literal import fed_by
 from pellucid.engine.timed.plan import MOVED, Segment, plan_of
+from pellucid.engine.timed.running import why_literal
 from pellucid.engine.timed.stages import Ordinary, Step, step_of
 from pellucid.errors import PellucidError, StateError, UsageError
 from pellucid.expr.types import STR, Type
-from pellucid.graph.memory import forgetting, refuse_key
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
 
 _MANY_TEXTS = 1 << 20
-
-
-def why_literal(graph: Graph) -> str | None:
-    """Why this engine does not run a pipeline by event time, so that the literal one does; None if it does.
-
-    >>> from pellucid import pipeline
-    >>> print(why_literal(pipeline(lambda x: x.at(lambda v: v), x=int).graph))
-    None
-    """
-    node = forgetting(graph)
-    return None if node is None else f"{node.describe()}: it begins keys anew, which only the literal engine follows"
 
 
 class TimedEngine:
@@ -221,6 +211,10 @@ class TimedEngine:
         for at in steps:
             self.clocks.idle(at)
 
+    def has_ended(self, source: str) -> bool:
+        """Whether a source's input has come to its end, so that no row of it may come any more."""
+        return self._ended or any(self.clocks.status[at] == ENDED for at in fed_by(self.graph, source))
+
     def _ready(self) -> None:
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
@@ -279,16 +273,19 @@ class TimedEngine:
 
     def _output(self, name: str, i: int, flow: Flow, positions: bool) -> Output:
         node = self.graph.nodes[i]
-        columns = [outside(t, c, self.texts) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
+        columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
         keys = None
         if key is not None:  # that of the data comes first, and is all there is of it
-            keys = [outside(t, c, self.texts) for t, c in zip(leaves_of(key), flow.key, strict=False)]
+            keys = [self._shown(t, c) for t, c in zip(leaves_of(key), flow.key, strict=False)]
         at = None
         if positions:
             several = len(self.graph.sources)
             at = np.where(flow.stamp >= MOVED, -1, self._first + flow.stamp // several)
         return Output(name, node.type, columns, at, key, keys)
+
+    def _shown(self, t: Type, column: Any) -> Any:
+        return Strings(column, self.texts.values) if t == STR else column
 
     def _forget_texts(self) -> None:
         """Drop the texts that nothing mentions any more: memory follows the state, not the input."""

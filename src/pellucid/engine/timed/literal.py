@@ -89,8 +89,10 @@ class Literal:
 
     # ------------------------------------------------------------ batches
 
-    def batch(self, rows: Iterable[Row]) -> dict[str, list[Item]]:
-        """A batch of rows: what it puts out, for each output."""
+    def batch(self, rows: Iterable[Row], ends: Iterable[str] = ()) -> dict[str, list[Item]]:
+        """A batch of rows: what it puts out, for each output.  With it the input of the steps `at` that are named
+        ends."""
+        self.clocks.end(self.graph.position[step] for step in ends)
         streams: list[list[Item]] = [[] for _ in self.graph.nodes]
         for stamp, row in enumerate(rows):
             node = self.graph[row.source]

@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Output, columns_of, events_of
-from pellucid.engine.kernel.pieces import joined
+from pellucid.engine.kernel.given import batch_given, shown
+from pellucid.engine.kernel.pieces import cut, joined
 from pellucid.engine.timed.literal import Item, Literal, Row, fed_by
-from pellucid.errors import UsageError
+from pellucid.errors import StateError, UsageError
 from pellucid.expr.types import Type
+from pellucid.graph.memory import forgetting, refuse_key
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import silent
 
 
 class TimedEngine(Protocol):
-    """What an engine of event time can do."""
+    """What an engine of event time can do.  ``pushed`` is how many pushes there have been."""
+
+    pushed: int
 
     @property
     def late(self) -> dict[str, int]:
@@ -42,14 +46,33 @@ class TimedEngine(Protocol):
         """Nothing has come from a source for long: it holds nobody back, until its next event."""
 
 
-def engine_of(graph: Graph, key: Type | None = None) -> TimedEngine:
-    """The engine that runs a graph by event time."""
-    return LiteralEngine(graph, key=key)
+def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan: str = "fail") -> TimedEngine:
+    """The engine that runs a graph by event time: the one over columns, or the literal one where that does not."""
+    from pellucid.engine.timed import engine
+
+    if why_literal(graph) is not None:
+        return LiteralEngine(graph, key=key, mode=mode, nan=nan)
+    return engine.TimedEngine(graph, key=key, mode=mode, nan=nan)
 
 
 def why_literal(graph: Graph) -> str | None:
-    """Why a graph is run word by word, in plain Python; None if it is not."""
-    return "pipelines by event time run in plain Python here, event by event" if graph.timed else None
+    """Why a graph is run word by word, in plain Python; None if it is not.
+
+    >>> from pellucid import pipeline
+    >>> print(why_literal(pipeline(lambda x: x.at(lambda v: v), x=int).graph))
+    None
+    """
+    node = forgetting(graph) if graph.timed else None
+    return (
+        None if node is None else f"{node.describe()} begins keys anew, which by event time only plain Python follows"
+    )
+
+
+def why_plain(graph: Graph) -> str | None:
+    """Why a part of a graph by event time runs in plain Python; None if all of it is compiled."""
+    from pellucid.engine.timed import engine
+
+    return why_literal(graph) or engine.TimedEngine(graph).why_plain
 
 
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
@@ -57,6 +80,42 @@ def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
     engine = engine_of(graph, key)
     parts = [engine.push_batch(batch), engine.finish_batch()]
     return [joined(outputs) for outputs in zip(*parts, strict=True)]
+
+
+class Finite:
+    """All rows of a run that ends, chunk by chunk: they are one batch, so that nothing is late.
+
+    >>> from pellucid import pipeline
+    >>> run = Finite(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int).graph)
+    >>> [len(out) for chunk in ([7, 8], [1, 2]) for out in run.take(Batch(2, [[chunk]]))]
+    [0, 0]
+    >>> [out.events() for out in run.end()]
+    [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
+    """
+
+    def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
+        self.graph, self.key = graph, key
+        self._fast: Any = None if why_literal(graph) is not None else engine_of(graph, key, nan=nan)
+        self._pushed = 0
+        self._rows: list[Row] = []  # for the literal engine, which takes a batch as a whole
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some of the rows: what comes with them."""
+        if self._fast is not None:
+            found: list[Output] = self._fast.take(batch, positions=positions)
+            return found
+        self._rows += rows_of(self.graph, self.key, batch, self._pushed)
+        self._pushed += batch.count
+        return []
+
+    def end(self) -> list[Output]:
+        """There are no more: what is complete now."""
+        if self._fast is not None:
+            parts = [self._fast.move(), self._fast.finish_batch()]
+            return [joined(outputs) for outputs in zip(*parts, strict=True)]
+        literal = LiteralEngine(self.graph, key=self.key)
+        parts = [literal._outputs(found) for found in (literal._run.batch(self._rows), literal._run.finish())]
+        return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
 def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
@@ -67,14 +126,28 @@ def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, 
     >>> [found["out"] for found in trace_batch(counts.graph, None, Batch(3, [[[1, 2, 7]]]))]
     [[], [], [Windowed(start=0, end=5, value=2)], []]
     """
-    run = Literal(graph, key)
     traces: list[dict[str, list[Any]]] = [{name: [] for name, _ in graph.outputs} for _ in range(batch.count + 1)]
-    for row in rows_of(graph, key, batch):
-        for name, items in run.batch([row]).items():
-            traces[row.push][name] += [item.value for item in items]
-    for name, items in run.finish().items():
-        traces[-1][name] += [item.value for item in items]
+    engine = engine_of(graph, key)
+    for push, single in _singles(graph, batch):
+        engine.pushed = push  # for messages
+        for output in engine.push_batch(single):
+            traces[push][output.name] += output.events()
+    for output in engine.finish_batch():
+        traces[-1][output.name] += output.events()
     return traces
+
+
+def _singles(graph: Graph, batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """The events of a batch one by one, each with the number of its push."""
+    several = range(len(graph.sources))
+    masks = [batch.masks[s] if s < len(batch.masks) else None for s in several]
+    for push in range(batch.count):
+        columns = [[cut(c, push, push + 1) for c in batch.columns[s]] for s in several]
+        keys = [[cut(c, push, push + 1) for c in of] for of in batch.keys] if batch.keys is not None else None
+        for s in several:
+            mask = masks[s]
+            if mask is None or mask[push]:
+                yield push, Batch(1, columns, [[s == other] for other in several], keys)
 
 
 class LiteralEngine:
@@ -87,10 +160,16 @@ class LiteralEngine:
     ([], [Windowed(start=0, end=5, value=2)], [Windowed(start=5, end=10, value=8)])
     """
 
-    def __init__(self, graph: Graph, *, key: Type | None = None) -> None:
-        self.graph, self.key = graph, key
+    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto", nan: str = "fail") -> None:
+        if mode not in ("auto", "numba", "python"):
+            raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        if mode == "numba":
+            raise UsageError(f"{graph.name} cannot be compiled: {why_literal(graph) or 'this engine never is'}")
+        if key is not None:
+            refuse_key(graph)
+        self.graph, self.key, self._nan = graph, key, keeps_nan(nan)
         self._run = Literal(graph, key)
-        self._pushed = 0
+        self.pushed = 0
 
     @property
     def late(self) -> dict[str, int]:
@@ -99,8 +178,8 @@ class LiteralEngine:
 
     def push_batch(self, batch: Batch) -> list[Output]:
         """One batch of rows."""
-        rows = list(rows_of(self.graph, self.key, batch, self._pushed))
-        self._pushed += batch.count
+        rows = list(rows_of(self.graph, self.key, batch, self.pushed))
+        self.pushed += batch.count
         return self._outputs(self._run.batch(rows))
 
     def finish_batch(self) -> list[Output]:
@@ -109,26 +188,22 @@ class LiteralEngine:
 
     def push(self, *data: Any, **named: Any) -> Any:
         """A chunk of events for each source, as one batch; several outputs come as a dict by name."""
-        names = [self.graph.nodes[i].id for i in self.graph.sources]
-        keys = named.pop("key", None) if self.key is not None else None
-        given = {name: list(events) for name, events in (dict(zip(names, data, strict=False)) | named).items()}
-        if len(data) > len(names) or set(given) != set(names):
-            raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
-        count = max(map(len, given.values()))
-        if self.key is not None and (keys is None or len(keys) != count):
-            raise UsageError(f"{self.graph.name} runs per key here ({self.key}): expected {count:,} keys, key=[…]")
-        rows = [
-            Row(name, given[name][i], keys[i] if keys is not None else None, self._pushed + i)
-            for i in range(count)
-            for name in names
-            if i < len(given[name]) and given[name][i] is not silent
-        ]
-        self._pushed += count
-        return shaped(self._outputs(self._run.batch(rows)))
+        batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
+        return shown(self.push_batch(batch), arrays)
 
     def finish(self) -> Any:
         """The end of the input, as `push` gives it."""
-        return shaped(self.finish_batch())
+        return shown(self.finish_batch(), False)
+
+    def save(self) -> bytes:
+        """Refused: what this engine keeps is Python objects."""
+        raise StateError(
+            f"{self.graph.name}: its state cannot be saved: {why_literal(self.graph) or 'it is kept word by word'}"
+        )
+
+    def load(self, saved: bytes) -> None:
+        """Refused, as `save` is."""
+        self.save()
 
     def idle(self, source: str) -> None:
         """Nothing has come from a source for long: it holds nobody back, until its next event."""
@@ -146,12 +221,6 @@ class LiteralEngine:
             keys = columns_of(self.key, [item.outer for item in items]) if self.key is not None else None
             out.append(Output(name, t, columns_of(t, [item.value for item in items]), None, self.key, keys))
         return out
-
-
-def shaped(outputs: Sequence[Output]) -> Any:
-    """Outputs as lists of events: one alone, or several by name."""
-    found = {o.name: o.events() for o in outputs}
-    return next(iter(found.values())) if len(found) == 1 else found
 
 
 def rows_of(graph: Graph, key: Type | None, batch: Batch, first: int = 0) -> Iterator[Row]:

@@ -220,16 +220,7 @@ class Lane:
         """Up to ``count`` rows: how many, their batches, and the places of those."""
         if self.limit is not None:
             count = min(count, self.limit - self.row)
-        while self._left < count and not self.ended:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                self.ended = True
-            else:
-                skip = min(self._skip, chunk.batch.num_rows)
-                self._skip -= skip
-                if skip < chunk.batch.num_rows:
-                    self._waiting.append(_cut(chunk, skip))
-                    self._left += chunk.batch.num_rows - skip
+        self._fill(count)
         have = min(count, self._left)
         pieces, places, need = [], [], have
         while need:
@@ -247,6 +238,22 @@ class Lane:
         if have:
             self._seek = self._where
         return have, [self._said(piece) for piece in pieces], places
+
+    def look(self) -> None:
+        """See whether there is one row more: then `exhausted` is sure."""
+        self._fill(1)
+
+    def _fill(self, count: int) -> None:
+        while self._left < count and not self.ended:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                self.ended = True
+            else:
+                skip = min(self._skip, chunk.batch.num_rows)
+                self._skip -= skip
+                if skip < chunk.batch.num_rows:
+                    self._waiting.append(_cut(chunk, skip))
+                    self._left += chunk.batch.num_rows - skip
 
     def _said(self, batch: Any) -> Any:
         """A batch with the columns that the folders say."""

@@ -43,8 +43,9 @@ class ManyLane:
         typed: Mapping[str, Type] = MappingProxyType({}),
         lenient: bool = False,
         missing: Missing = NEVER,
+        whole: bool = False,
     ) -> None:
-        self._missing = missing
+        self._missing, self._whole = missing, whole
         self.lenient = lenient
         self.last: tuple[Place, Any] | None = None
         self._keep, self._typed = list(keep), typed
@@ -61,7 +62,7 @@ class ManyLane:
         parts = {name: pa.scalar(part_value(one, name, kind), kind) for name, kind in self._parts.items()}
         return Lane(
             one.path, self._form, self.bound, key=self.key, rows=self._rows, wide=self.wide, at=at,
-            parts=parts, whole=not self._at_last,
+            parts=parts, whole=self._whole or not self._at_last,
             keep=self._keep, typed=self._typed, lenient=self.lenient, missing=self._missing,
         )  # fmt: skip
 
@@ -104,6 +105,13 @@ class ManyLane:
                 self._next()
         self.row += have
         return have, pieces, places
+
+    def look(self) -> None:
+        """See whether there is one row more: then `exhausted` is sure."""
+        self._lane.look()
+        while self._lane.exhausted and not self._at_last:
+            self._next()
+            self._lane.look()
 
     def _next(self) -> None:
         self._done.append([self._files[len(self._done)].path, self._lane.offset()["mark"]])

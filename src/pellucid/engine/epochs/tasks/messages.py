@@ -55,6 +55,7 @@ class ChannelMessage:
     n: int = 0
     digest: int = 0
     closes: bool = False  # a batch whose border travels with it
+    told: dict[str, Any] | None = None  # of a border: what the source decided, in a pipeline by event time
 
     def border(self) -> ChannelMessage:
         """The border that travels with a batch."""
@@ -139,7 +140,7 @@ def encode(message: ChannelMessage, shape: Shape, *, canonical: bool = False) ->
             tables += _put(leaf, column, pieces, canonical)
         heads.append([name, events.positions is None, len(events), tables])
     head = json.dumps(
-        [message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes)]
+        [message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes), message.told]
     ).encode()
     return [_FRAME.pack(_MARK, len(head), sum(len(p) for p in pieces)), head, *pieces]
 
@@ -192,8 +193,8 @@ def decode(data: Any, shape: Shape) -> ChannelMessage:
 
 def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
     """A message from its head and its body, an array of bytes that begins at a multiple of eight."""
-    kind, epoch, first, until, n, heads, closes = json.loads(head)
-    message, at = ChannelMessage(kind, epoch, first, until, n=n, closes=bool(closes)), 0
+    kind, epoch, first, until, n, heads, closes, told = json.loads(head)
+    message, at = ChannelMessage(kind, epoch, first, until, n=n, closes=bool(closes), told=told), 0
 
     def words(dtype: Any, count: int) -> Any:
         nonlocal at

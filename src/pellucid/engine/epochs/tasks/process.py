@@ -21,6 +21,8 @@ from pellucid.engine.epochs.tasks.messages import Shape
 from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.engine.epochs.tasks.source import Borders, SourceTask
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess, die_with, run_task
+from pellucid.engine.epochs.tasks.timed_worker import TimedWorker
+from pellucid.engine.epochs.tasks.times import TimesTold
 from pellucid.engine.epochs.tasks.worker import Worker
 
 
@@ -115,12 +117,15 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
         alone=len(job.plan.named("source")) == 1,
         short=s.short,
         lenient=bool(s.aside),
+        times=TimesTold(job.store, job.graph) if job.graph.timed else None,
     )
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:
     assert task.graph is not None
     wanted = [c.streams for c in outputs]
+    if job.graph.timed:
+        return TimedWorker(context, task.graph, type_of_key(job.key), wanted)
     return Worker(context, task.graph, type_of_key(job.key), wanted, lenient=bool(job.settings.aside))
 
 

@@ -26,6 +26,7 @@ from pellucid.engine.epochs.tasks.lanes import Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, take, workers_of
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
+from pellucid.engine.epochs.tasks.times import TimesTold
 from pellucid.errors import DataError
 
 
@@ -36,20 +37,25 @@ class Borders:
         self.count, self.seconds = count, seconds
         self.begin = 0
         self.since = time.monotonic()
+        self.stop: int | None = None
 
-    def open(self, begin: int) -> None:
-        """An epoch begins with this push."""
-        self.begin, self.since = begin, time.monotonic()
+    def open(self, begin: int, stop: int | None = None) -> None:
+        """An epoch begins with this push; it ends before ``stop``, if it was so before a crash."""
+        self.begin, self.since, self.stop = begin, time.monotonic(), stop
 
     def room(self, at: int, chunk: int) -> int:
         """How many pushes the next batch may have: up to the next place on the grid."""
         next_grid = self.begin + ((at - self.begin) // chunk + 1) * chunk
+        if self.stop is not None:
+            return min(next_grid, self.stop) - at
         return min(next_grid, self.begin + self.count if self.count is not None else next_grid) - at
 
     def due(self, at: int) -> bool:
         """Whether the epoch ends before this push."""
         if at == self.begin:
             return False
+        if self.stop is not None:
+            return at >= self.stop
         timely = self.seconds is not None and time.monotonic() - self.since >= self.seconds
         return timely or (self.count is not None and at - self.begin >= self.count)
 
@@ -69,8 +75,10 @@ class SourceTask(TaskProcess):
         alone: bool = False,
         short: str = "fail",
         lenient: bool = False,
+        times: TimesTold | None = None,
     ) -> None:
         super().__init__(context)
+        self._times = times  # in a pipeline by event time: what is told with borders
         self._lenient = lenient  # rows that cannot be read are set aside
         self._short = short
         self._alone = alone  # no other source has to keep up with its borders
@@ -92,13 +100,32 @@ class SourceTask(TaskProcess):
                         f"to {self.at:,}: its new rows would belong to pushes that are done; start anew in another "
                         "state folder"
                     )
-        self._borders.open(self.at)
+        if self._times is not None:
+            self._times.restore(self.epoch - 1, self.at)
+        self._open()
         if self.context.generation:
             faults.point("source:replay")
+
+    def begin(self) -> None:
+        """From here on borders are written down, if they are."""
+        if self._times is not None:
+            self._times.begin()
+            self.context.settle = self._times.settle
+
+    def _open(self) -> None:
+        """An epoch begins."""
+        self._borders.open(self.at, None if self._times is None else self._times.stop(self.epoch))
+
+    def _look(self) -> None:
+        """By event time the end belongs to an epoch with rows: it must be known before a border is put."""
+        if self._times is not None:
+            for lane in self.lanes:
+                lane.look()
 
     def run(self) -> None:
         """Read to the end; then go on with borders as the coordinator says."""
         context, borders = self.context, self._borders
+        self._look()
         while not self._ended():
             count = borders.room(self.at, self._chunk)
             found: dict[str, Events] = {}
@@ -111,18 +138,23 @@ class SourceTask(TaskProcess):
             if self._lenient and most:
                 read = [lane.last for lane in self.lanes if lane.last is not None]
                 found, found[STREAM] = without_bad(read, found, self.at)
+            self._look()
             # With the last batch of an epoch goes its border.
             closes = borders.due(self.at + most) and not self._ended()
             if most:
                 # A batch says that it goes to the grid's next place also where the input ends before: all sources
                 # agree.
-                self._send(found, self.at + count, closes and most == count)
+                self._send(found, self.at + count, closes and most == count and self._times is None)
+                if self._times is not None:
+                    self._times.saw(name for name, events in found.items() if len(events))
                 self.at += most
                 context.pushes = self.at
                 shares = [s for s in (lane.share() for lane in self.lanes) if s is not None]
                 context.share = min(shares) if shares else None
             if closes:
                 self._border()
+        if self._times is not None:
+            self._times.ended(self.epoch, self.at, self.at > borders.begin, [lane.path for lane in self.lanes])
         last = self.epoch if self.at > borders.begin else self.epoch - 1
         context.link.send(
             ended=last,
@@ -136,7 +168,7 @@ class SourceTask(TaskProcess):
             if goal is None:
                 continue
             while self.epoch <= goal:
-                self._border()
+                self._border(end="finish" in command and self.epoch == goal)
             if "finish" in command:
                 break
         context.end()
@@ -169,18 +201,25 @@ class SourceTask(TaskProcess):
             known[name, count] = workers_of(events.keys, count)
         return take(events, np.flatnonzero(known[name, count] == mine), self.at)
 
-    def _border(self) -> None:
+    def _border(self, end: bool = False) -> None:
         context, epoch = self.context, self.epoch
         faults.point("source:border")
         offsets = [lane.offset() for lane in self.lanes]
         mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
         until = self.at
+        told = None
+        if self._times is not None:
+            ended = {binding.source for lane in self.lanes if lane.exhausted for binding in lane.bound}
+            told = self._times.told(epoch, until, ended, end)
         context.send(
-            [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes], "SOURCE", (), mark
+            [(box, ChannelMessage(BORDER, epoch, until, until, told=told)) for box in context.outboxes],
+            "SOURCE",
+            (),
+            mark,
         )
         if not self._alone:
             context.link.send(border=epoch)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, about={"lanes": offsets}), epoch, 0, mark)
         self.epoch += 1
         context.now = self.epoch
-        self._borders.open(until)
+        self._open()

@@ -103,14 +103,14 @@ class Worker(TaskProcess):
         batch, positions = joined(self.graph, self._names, parts, first, self.key)
         failed: list[StepError] | None = [] if self._lenient else None
         if not batch.count:
-            nothing = {name: _nothing(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
+            nothing = {name: nothing_of(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
             return nothing if failed is None else {**nothing, STREAM: of_failures([])}
         base = self.engine.pushed
         try:
             outputs = self.engine.push_batch(batch, positions=True, failed=failed)
         except StepError as error:
-            raise _placed(error, base, positions, first) from None
-        found = {o.name: _events(o, base, positions, first, self.key) for o in outputs}
+            raise placed(error, base, positions, first) from None
+        found = {o.name: events_of_output(o, base, positions, first, self.key) for o in outputs}
         if failed is not None:
             found[STREAM] = of_failures([(_number(e, base, positions, first), e) for e in failed])
         return found
@@ -127,14 +127,14 @@ def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int,
     ([1, 4], None, [False, True])
     """
     if len(names) == 1:
-        events = parts.get(names[0]) or _nothing(graph[names[0]].type, key)
+        events = parts.get(names[0]) or nothing_of(graph[names[0]].type, key)
         return Batch(
             len(events),
             [events.columns],
             [None],
             [events.keys] if key is not None and events.keys is not None else None,
         ), events.positions
-    given = [parts.get(name) or _nothing(graph[name].type, key) for name in names]
+    given = [parts.get(name) or nothing_of(graph[name].type, key) for name in names]
     live = [e for e in given if len(e)]
     count = max((len(e) for e in given), default=0)
     if all(e.positions is None and len(e) == count for e in live):
@@ -184,7 +184,7 @@ def _blank(t: Type) -> Column:
     return np.zeros(0, dtype=kind_of(t))
 
 
-def _nothing(t: Type, key: Type | None) -> Events:
+def nothing_of(t: Type, key: Type | None) -> Events:
     empty = np.zeros(0, dtype=np.int64)
     return Events(
         [_blank(leaf) for _, leaf in t.leaves()],
@@ -193,7 +193,7 @@ def _nothing(t: Type, key: Type | None) -> Events:
     )
 
 
-def _events(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:
+def events_of_output(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:
     leaves = [leaf for _, leaf in output.type.leaves()]
     columns = [as_arrays(leaf, c) for leaf, c in zip(leaves, output.columns, strict=True)]
     local = np.asarray(output.positions, dtype=np.int64) - base
@@ -210,7 +210,7 @@ def _number(error: StepError, base: int, positions: Any, first: int) -> int:
     return first + at if positions is None else int(positions[at]) if 0 <= at < len(positions) else error.position
 
 
-def _placed(error: StepError, base: int, positions: Any, first: int) -> StepError:
+def placed(error: StepError, base: int, positions: Any, first: int) -> StepError:
     """The error with the number of the push in the whole run, not in this worker."""
     number = _number(error, base, positions, first)
     text = str(error).replace(f"push {error.position:,} ", f"push {number:,} ", 1)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.data.columns import Batch, columns_of, events_of
+from pellucid.data.columns import Batch, Strings, columns_of, events_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.engine import COMPILE_FROM, Engine
 from pellucid.engine.timed.columns.rows import kind_of, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.errors import StepError
+from pellucid.expr.node import walk
 from pellucid.expr.types import INT, STR, EnumType, Type
 from pellucid.graph.memory import forgetting
 from pellucid.graph.model import Graph
@@ -40,17 +41,19 @@ class Inner:
         self.kinds = [kind_of(t) for t in self.types]
         self._engine = Engine(graph, key=INT, mode=mode) if forgetting(graph) is None else None
         self._rows = 0
+        self._used = used_leaves(graph)
+        self._each = all(n.processor.puts == "each" and n.processor.inputs in ("none", "one") for n in graph.nodes)
 
     @property
     def why_plain(self) -> str | None:
         """Why it is not compiled, or None."""
         return "it gives up keys (forget)" if self._engine is None else self._engine.why_plain
 
-    def last(self, starts: Any, values: list[Any], gather: Any = None) -> tuple[Any, list[Any]]:
+    def last(self, starts: Any, values: list[Any], gather: Any) -> tuple[Any, list[Any]]:
         """For groups that begin at these rows (and end where the next begins, the last at the end of all): the numbers
         of those with an answer, rising, and the columns of the answers.  ``gather`` says where the rows are in the
-        columns of values, if they do not stand there one behind the other."""
-        n, groups = (len(values[0]) if gather is None else len(gather)), len(starts)
+        columns of values."""
+        n, groups = len(gather), len(starts)
         ends = np.append(starts[1:], n)
         answered, columns = [], []
         width = max(sum(r.width for r in self._engine.state.layout.regions), 1) if self._engine is not None else 1
@@ -59,14 +62,7 @@ class Inner:
             begin = int(starts[first])
             stop = int(np.searchsorted(ends, begin + _ROWS, side="right"))
             stop = min(max(stop, first + 1), first + max(_WORDS // width, 1), groups)
-            end = int(ends[stop - 1])
-            rows = slice(begin, end) if gather is None else gather[begin:end]
-            part = [c[rows] for c in values]
-            number = np.repeat(np.arange(stop - first), ends[first:stop] - starts[first:stop])
-            try:
-                found, out = self._of(number, part, stop - first)
-            except StepError as error:
-                raise Failed(first + int(number[error.position]), error) from error.__cause__
+            found, out = self._part(starts[first:stop] - begin, values, gather[begin : int(ends[stop - 1])], first)
             answered.append(found + first)
             columns.append(out)
             first = stop
@@ -74,7 +70,25 @@ class Inner:
             return np.zeros(0, np.int64), [np.zeros(0, kind_of(t)) for t in self.types]
         return np.concatenate(answered), [np.concatenate(c) for c in zip(*columns, strict=True)]
 
-    def _of(self, number: Any, part: list[Any], groups: int) -> tuple[Any, list[Any]]:
+    def _part(self, starts: Any, values: list[Any], rows: Any, first: int) -> tuple[Any, list[Any]]:
+        """The answers of some of the groups."""
+        lengths = np.diff(starts, append=len(rows))
+        number = np.repeat(np.arange(len(starts)), lengths)
+        if self._rows < COMPILE_FROM or len(self._used) == len(values):
+            part = [c[rows] for c in values]
+        else:  # what nobody reads is left out
+            none = {c.dtype: np.zeros(len(rows), c.dtype) for c in values}
+            part = [c[rows] if j in self._used else none[c.dtype] for j, c in enumerate(values)]
+        try:
+            return self._of(number, part, starts + lengths - 1)
+        except StepError:
+            pass
+        try:  # once more, for the words of the error
+            return self._of(number, [c[rows] for c in values], starts + lengths - 1)
+        except StepError as error:
+            raise Failed(first + int(number[error.position]), error) from error.__cause__
+
+    def _of(self, number: Any, part: list[Any], ends: Any) -> tuple[Any, list[Any]]:
         self._rows += len(number)
         given = [self.outside(t, c) for t, c in zip(leaves_of(self.takes), part, strict=True)]
         if self._engine is None:
@@ -84,14 +98,17 @@ class Inner:
         if len(self._engine.state.strings) > _MANY_TEXTS:  # of groups that are over
             self._engine = Engine(self.graph, key=INT, mode=self._engine.mode)
         engine = self._engine.sibling()
-        (output,) = engine.push_batch(Batch(len(number), [given], [None], [[number]]), positions=True)
+        batch = Batch(len(number), [given], [None], [[number]])
+        if self._each:  # of each group the last
+            (output,) = engine.push_batch(batch)
+            return number[ends], [
+                self.inside(t, _some(c, ends)) for t, c in zip(self.types, output.columns, strict=True)
+            ]
+        (output,) = engine.push_batch(batch, positions=True)
         if not len(output):
             return np.zeros(0, np.int64), [np.zeros(0, kind_of(t)) for t in self.types]
         of = number[np.asarray(output.positions, dtype=np.int64)]
-        last = np.append(of[1:] != of[:-1], True)
-        if last.all():
-            return of, [self.inside(t, c) for t, c in zip(self.types, output.columns, strict=True)]
-        at = np.flatnonzero(last)
+        at = np.flatnonzero(np.append(of[1:] != of[:-1], True))
         return of[at], [self.inside(t, _some(c, at)) for t, c in zip(self.types, output.columns, strict=True)]
 
     def _literal(self, number: Any, events: list[Any]) -> tuple[Any, list[Any]]:
@@ -137,8 +154,27 @@ def inside(t: Type, column: Any, texts: Texts) -> Any:
 
 
 def _some(column: Any, at: Any) -> Any:
-    from pellucid.data.columns import Strings
-
     if isinstance(column, Strings):
         return Strings(column.codes[at], column.values)
     return [column[i] for i in at.tolist()] if isinstance(column, list) else column[at]
+
+
+def used_leaves(graph: Graph) -> set[int]:
+    """The leaves of its source's events that a sub-pipeline looks at.
+
+    >>> from pellucid import pipeline
+    >>> used_leaves(pipeline(lambda x: x.map(lambda e: e[1] + 1), x=tuple[int, int]).graph)
+    {1}
+    """
+    (source,) = graph.sources
+    width = graph.nodes[source].type.width
+    if any(i == source for _, i in graph.outputs):
+        return set(range(width))
+    used: set[int] = set()
+    for i, _ in graph.readers(source):
+        node = graph.nodes[i]
+        if node.kind not in ("map", "cumulate") or node.fn is None or node.fn.runs is None:
+            return set(range(width))  # others hand the whole event on, or show it to a function that nobody can read
+        skip = node.state.width if node.kind == "cumulate" and node.state is not None else 0
+        used |= {int(e.value) - skip for e in walk(*node.fn.runs.roots()) if e.op == "var" and int(e.value) >= skip}
+    return used

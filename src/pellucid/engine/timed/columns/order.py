@@ -11,6 +11,7 @@ An event's leaves become whole numbers whose order is that of the leaves; rows a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MANY = 1 << 15  # rows: from here on, compiled loops pay
 _DIGIT = 11  # bits that one pass sorts by
+_SHIFTS = 8  # for each row, as long as moving rows to their neighbours is faster than sorting
 _SIGN = np.int64(-(2**63))
 
 
@@ -44,38 +46,65 @@ def numbers(t: Type, column: Any, texts: Texts) -> Any:
 
 def order_by(columns: Sequence[Any]) -> Any:
     """The row numbers by these whole numbers, the first counting most; rows that are equal stay as they are."""
+    return _sorted(columns)[0]
+
+
+def _sorted(columns: Sequence[Any]) -> tuple[Any, Any]:
+    """The row numbers in order; and the numbers themselves in order, packed into words, if they go into one."""
     n = len(columns[0])
     if n < MANY:
-        return np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
-    from pellucid.engine.timed.columns.radix import ranked, rising
+        return (np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")), None
+    from pellucid.engine.timed.columns.radix import nearly, ranked, rising
 
+    packed = _packed(columns)
     index: Any = None
-    for words, bits in reversed(_packed(columns)):
-        here = words if index is None else words[index]
+    here: Any = None
+    for word in reversed(packed):
+        here = word.words if index is None else word.words[index]
         if rising(here):
             continue
         index = np.arange(n, dtype=np.uint32 if n < 2**32 else np.int64) if index is None else index
-        here = here.copy() if here is words else here
+        here = here.copy() if here is word.words else here
         spare, other = np.empty_like(here), np.empty_like(index)
-        swapped = ranked(here, index, spare, other, bits, -(-bits // _DIGIT))
-        index = other if swapped else index
-    return np.arange(n) if index is None else index
+        # Rows come by time, more or less: sorted by all but the last column they are nearly in order.
+        bits, low = word.bits, word.last if word is packed[-1] else 0
+        if low:
+            high = bits - low
+            if high and ranked(here, index, spare, other, low, high, -(-high // _DIGIT)):
+                here, index, spare, other = spare, other, here, index
+            if nearly(here, index, _SHIFTS * n):
+                continue
+        if ranked(here, index, spare, other, 0, bits, -(-bits // _DIGIT)):
+            here, index = spare, other
+    order = np.arange(n) if index is None else index
+    return order, here if len(packed) == 1 else None
 
 
-def _packed(columns: Sequence[Any]) -> list[tuple[Any, int]]:
-    """Several columns in one word of 64 bits, as far as they go in; with how many bits are used."""
-    out: list[tuple[Any, int]] = []
+@dataclass
+class _Word:
+    words: Any
+    bits: int
+    last: int  # bits of the last column in it
+
+
+def _packed(columns: Sequence[Any]) -> list[_Word]:
+    """Several columns in one word of 64 bits, as far as they go in."""
+    out: list[_Word] = []
     for column in columns:
         least, most = int(column.min()), int(column.max())
         bits = (most - least).bit_length()
-        if not bits:
+        if not bits and not (out == [] and column is columns[-1]):
+            if out:
+                out[-1].last = 0
             continue
-        words = (column - np.int64(least)).view(np.uint64)  # a difference of 64 bits wraps to what it is, unsigned
-        if out and out[-1][1] + bits <= 64:
-            before, used = out[-1]
-            out[-1] = (before << np.uint64(bits)) | words, used + bits
+        words = column.view(np.uint64) - np.uint64(least % 2**64)  # what wraps is right again as a number without sign
+        if out and out[-1].bits + bits <= 64:
+            before = out[-1]
+            np.left_shift(before.words, np.uint64(bits), out=before.words)
+            np.bitwise_or(before.words, words, out=before.words)
+            out[-1] = _Word(before.words, before.bits + bits, bits)
         else:
-            out.append((words, bits))
+            out.append(_Word(words, max(bits, 1), max(bits, 1)))
     return out
 
 
@@ -95,16 +124,38 @@ def canonical(front: Sequence[Any], types: Sequence[Type], leaves: Sequence[Any]
         return np.zeros(0, dtype=np.int64)
     if not front:
         return order_by([numbers(t, c, texts) for t, c in zip(types, leaves, strict=True)])
-    order = order_by(front)
-    new = changes([c[order] for c in front], n)
-    if new.all():
+    order, words = _sorted(front)
+    new = changes([words], n) if words is not None else changes([c[order] for c in front], n)
+    return _settled(order, new, types, leaves, texts)
+
+
+def _settled(order: Any, new: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts) -> Any:
+    """Rows that are equal so far (not ``new``) by their leaves."""
+    if not leaves or new.all():
         return order
-    # Only rows that are equal so far are looked at more closely: they are few, as a rule.
-    run = np.cumsum(new)
+    # Only those are looked at more closely: they are few, as a rule.
     equal = ~new
     equal[:-1] |= ~new[1:]
-    rows = order[equal]
-    inner = order_by([run[equal], *(numbers(t, c[rows], texts) for t, c in zip(types, leaves, strict=True))])
-    order = order.copy()
-    order[equal] = rows[inner]
+    places = np.flatnonzero(equal)
+    rows, run = order[places], np.cumsum(new[places])
+    inner = order_by([run, *(numbers(t, c[rows], texts) for t, c in zip(types, leaves, strict=True))])
+    order[places] = rows[inner]
     return order
+
+
+def by_key_and_time(
+    keys: Sequence[Any], time: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts
+) -> tuple[Any, Any, Any]:
+    """The row numbers by keys (numbers), time and event; where in that order a new key begins; and the times in that
+    order."""
+    n = len(time)
+    order, words = _sorted([*keys, time])
+    if words is None:
+        times, new_key = time[order], changes([c[order] for c in keys], n)
+        new = new_key | changes([times], n)
+    else:
+        least = int(time.min())
+        bits = np.uint64((int(time.max()) - least).bit_length())
+        times = (words & ((np.uint64(1) << bits) - np.uint64(1)) if bits < 64 else words).view(np.int64) + least
+        new, new_key = changes([words], n), changes([words >> bits], n) if bits < 64 else changes([], n)
+    return _settled(order, new, types, leaves, texts), new_key, times

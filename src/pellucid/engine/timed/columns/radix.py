@@ -14,16 +14,16 @@ kept = njit(cache=True, error_model="numpy", nogil=True)
 
 
 @kept  # type: ignore[untyped-decorator]
-def ranked(words: Any, index: Any, other_words: Any, other_index: Any, bits: int, passes: int) -> bool:
-    """Sort words that have so many bits, and the row numbers beside them, in so many passes.  The result is in the
-    first two arrays if the answer is false, else in the other two."""
+def ranked(words: Any, index: Any, other_words: Any, other_index: Any, low: int, bits: int, passes: int) -> bool:
+    """Sort words by so many of their bits, from bit ``low`` on, and the row numbers beside them, in so many passes; what
+    is equal stays in its order.  The result is in the first two arrays if the answer is false, else in the others."""
     n = len(words)
     width = (bits + passes - 1) // passes
     size = 1 << width
     mask = np.uint64(size - 1)
     counts = np.zeros((passes, size), np.int64)
     for i in range(n):
-        w = words[i]
+        w = words[i] >> np.uint64(low)
         for p in range(passes):
             counts[p, w & mask] += 1
             w >>= np.uint64(width)
@@ -37,7 +37,7 @@ def ranked(words: Any, index: Any, other_words: Any, other_index: Any, bits: int
             total += here
         if most == n:  # all have the same digit
             continue
-        shift = np.uint64(p * width)
+        shift = np.uint64(low + p * width)
         for i in range(n):
             w = words[i]
             d = (w >> shift) & mask
@@ -52,9 +52,30 @@ def ranked(words: Any, index: Any, other_words: Any, other_index: Any, bits: int
 
 
 @kept  # type: ignore[untyped-decorator]
+def nearly(words: Any, index: Any, most: int) -> bool:
+    """Sort words that are nearly in order, and the row numbers beside them, by moving each down to its place; false if
+    that took more than so many moves: then they are in some order, each word still beside its row number, but rows that
+    are equal as they were."""
+    moves = 0
+    for i in range(1, len(words)):
+        w = words[i]
+        if words[i - 1] <= w:
+            continue
+        row, at = index[i], i
+        while at > 0 and words[at - 1] > w:
+            words[at], index[at] = words[at - 1], index[at - 1]
+            at -= 1
+        words[at], index[at] = w, row
+        moves += i - at
+        if moves > most:
+            return False
+    return True
+
+
+@kept  # type: ignore[untyped-decorator]
 def rising(words: Any) -> bool:
     """Whether numbers never go down."""
-    for i in range(1, len(words)):
+    for i in range(1, len(words)):  # noqa: SIM110 - the compiler knows loops
         if words[i] < words[i - 1]:
             return False
     return True

@@ -109,7 +109,7 @@ class Sessions:
         starts = np.concatenate([starts + by for by, (_, starts, _) in zip(offsets, found, strict=True)])
         last = np.concatenate([last for _, _, last in found])
         try:
-            answered, values = self.inner.last(starts, rows.value)
+            answered, values = self.inner.last(starts, rows.value, np.arange(len(rows)))
         except Failed as failed:
             first, end = int(rows.time[starts[failed.group]]), int(last[failed.group]) + self.gap + 1
             raise WindowFailed(first, end, failed.error) from None

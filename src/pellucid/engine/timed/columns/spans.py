@@ -6,17 +6,14 @@ days; how many hours each has, the zone says.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pellucid.engine.timed.columns.rows import LEAST, MOST
-from pellucid.errors import DataError
-
 _DAY = 86_400_000_000
+_FAR = 1 << 61
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,11 @@ class Spans:
 
     def last(self, times: Any) -> Any:
         """The number of the last window that each time is in."""
-        self._fits(times)
-        return (times - self.origin) // self.every
+        return self._whole((self._wide(times) - self.origin) // self.every)
 
     def first(self, times: Any) -> Any:
         """The number of the first one."""
-        self._fits(times)
-        return (times - (self.origin + self.size)) // self.every + 1
+        return self._whole((self._wide(times) - (self.origin + self.size)) // self.every + 1)
 
     def open_at(self, clock: int) -> int:
         """The number of the first window that is not closed: whose end is after the clock."""
@@ -48,23 +43,28 @@ class Spans:
 
     def start(self, k: Any) -> Any:
         """Where these windows start."""
-        return self.origin + k * self.every
+        return self._whole(self.origin + self._wide(k, self.every) * self.every)
 
     def end(self, k: Any) -> Any:
         """Where they end; the end is not in them."""
+        return self._whole(self.origin + self._wide(k, self.every) * self.every + self.size)
+
+    def ends(self, k: int) -> int:
+        """Where one window ends; those before it have ended by then."""
         return self.origin + k * self.every + self.size
 
-    def _fits(self, times: Any) -> None:
-        if not len(times):
-            return
+    def _wide(self, numbers: Any, by: int = 1) -> Any:
+        """Numbers with which one can count without leaving 64 bits; near their ends these are Python's own."""
         reach = abs(self.origin) + self.size + self.every
-        for t in (int(times.min()), int(times.max())):
-            if not (LEAST + 2 * reach <= t <= MOST - 2 * reach):
-                # near the ends of 64 bits: look exactly
-                low = self.origin + ((t - self.origin - self.size) // self.every + 1) * self.every
-                high = self.origin + (t - self.origin) // self.every * self.every + self.size
-                if low < LEAST or high > MOST or not (LEAST + reach <= t <= MOST - reach):
-                    raise DataError(f"the time {t} is in a window that does not fit in 64 bits: [{low}, {high})")
+        far = _FAR // by
+        if not len(numbers) or (reach < _FAR and -far < int(numbers.min()) and int(numbers.max()) < far):
+            return numbers
+        return numbers.astype(object)
+
+    def _whole(self, numbers: Any) -> Any:
+        if numbers.dtype != object:
+            return numbers
+        return numbers.astype(np.int64)  # what does not fit is an OverflowError
 
 
 class Days(Spans):
@@ -114,21 +114,5 @@ class Days(Spans):
     def end(self, k: Any) -> Any:
         return self._begins(self.origin + k * self.every + self.size)
 
-
-def midnights(zone: dt.tzinfo) -> Callable[[int], int]:
-    """When a calendar day begins in a zone, in microseconds since 1970 in UTC: its first instant, also where the clock
-    skips midnight, or shows it twice.
-
-    >>> from zoneinfo import ZoneInfo
-    >>> begins = midnights(ZoneInfo("Europe/Berlin"))
-    >>> (begins(1) - begins(0)) // 3_600_000_000
-    24
-    """
-    epoch, first = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.date(1970, 1, 1).toordinal()
-
-    def begins(day: int) -> int:
-        # A midnight that is skipped is the instant of the change, one that comes twice is the first.
-        wall = dt.datetime.combine(dt.date.fromordinal(day + first), dt.time(), tzinfo=zone)
-        return (wall - epoch) // dt.timedelta(microseconds=1)
-
-    return begins
+    def ends(self, k: int) -> int:
+        return int(self._begins(np.array([self.origin + k * self.every + self.size]))[0])

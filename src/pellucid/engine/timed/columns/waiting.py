@@ -31,6 +31,12 @@ class _Run:
     def taken(self, limit: int) -> list[Any]:
         """What is due up to a limit, of a run that has more; it is gone then."""
         if not self.rising:
+            now = self.columns[0] <= limit
+            if 2 * int(np.count_nonzero(now)) > len(now):  # what is left is less than half: no need to sort it now
+                out, later = [c[now] for c in self.columns], ~now
+                self.columns = [c[later] for c in self.columns]
+                self.least = int(self.columns[0].min())
+                return out
             order = np.argsort(self.columns[0], kind="stable")
             self.columns, self.rising = [c[order] for c in self.columns], True  # nothing was taken of it yet
         stop = int(np.searchsorted(self.columns[0], limit, side="right"))

@@ -1,7 +1,7 @@
 """Tumbling and sliding windows over columns.
 
-A row waits until the first of its windows that is open closes.  When windows close, the rows are sorted by key and time:
-then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
+A row waits by its time: that says which of its windows closes first.  When windows close, their rows are sorted by key
+and time: then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
 
 A row that is in a window which is still open goes on waiting.  Nothing is noted of which windows a row counts in: those
 of its windows that are open when it comes, and these are just those that no clock has closed before.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
-from pellucid.engine.timed.columns.order import canonical, changes, numbers, order_by
+from pellucid.engine.timed.columns.order import by_key_and_time, numbers, order_by
 from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
 from pellucid.engine.timed.columns.spans import Spans
 from pellucid.engine.timed.columns.texts import Texts
@@ -80,7 +80,7 @@ class FixedWindows:
 
     def __init__(self, spans: Spans, inner: Inner, kinds: Kinds, texts: Texts) -> None:
         self.spans, self.inner, self.kinds, self.texts = spans, inner, kinds, texts
-        self._rows = Waiting([np.int64, *kinds.arrays])
+        self._rows = Waiting(kinds.arrays)
         self._open: int | None = None  # the first window that is not closed; None: none is
 
     def __len__(self) -> int:
@@ -89,62 +89,59 @@ class FixedWindows:
     def take(self, rows: Rows, clock: int | None) -> LateRows:
         """Judge a batch by the clock, and keep the rows that count in some window; the others, and those that missed
         one, are late."""
+        none = np.zeros(0, np.int64)
         if clock is not None:
             self._open = max(self.spans.open_at(clock), self._open if self._open is not None else -(2**63))
-        if not len(rows):
-            return LateRows(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        last = self.spans.last(rows.time)
-        first = last if self.spans.apart else self.spans.first(rows.time)
-        which = np.zeros(0, np.int64)
-        if self._open is not None and int(first.min()) < self._open:
-            which = np.flatnonzero(first < self._open)
-        late = LateRows(
-            which, self.spans.start(first[which]), self.spans.end(np.minimum(last[which], (self._open or 0) - 1))
-        )
-        if len(which):
-            kept = np.flatnonzero(last >= self._open)
-            rows, first = rows.at(kept), np.maximum(first[kept], self._open)
-        self._rows.add(self.spans.end(first), [rows.time, *rows.columns()])
+        over = None if self._open is None else self.spans.ends(self._open - 1)  # what is before it has missed a window
+        if not len(rows) or over is None or int(rows.time.min()) >= over:
+            self._rows.add(rows.time, rows.columns())
+            return LateRows(none, none, none)
+        which = np.flatnonzero(rows.time < over)
+        some = rows.time[which]
+        first, last = self.spans.first(some), self.spans.last(some)
+        late = LateRows(which, self.spans.start(first), self.spans.end(np.minimum(last, self._open - 1)))
+        kept = np.ones(len(rows), np.bool_)
+        kept[which[last < self._open]] = False
+        rows = rows.at(kept)
+        self._rows.add(rows.time, rows.columns())
         return late
 
     def close(self, clock: int | None) -> Answers:
         """The answers of the windows that the clock closes."""
-        if clock is None:
-            through: int | None = None
-        else:
+        through = limit = None
+        if clock is not None:
             through = self.spans.open_at(clock) - 1
-            if self._rows.least is None or self._rows.least > clock:
+            limit = self.spans.ends(through) - 1
+            done = self._open is not None and through < self._open  # no window closes that was open
+            if done or self._rows.least is None or self._rows.least > limit:
                 return self._answers([], np.zeros(0, np.int64), [])
-        columns = self._rows.take(clock)
-        rows = Rows.made(columns[1], columns[2:], len(self.kinds.key))
-        rows = self._sorted(rows)
+        columns = self._rows.take(limit)
+        if not len(columns[0]):
+            return self._answers([], columns[0], [])
+        rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
+        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
+        order, new, times = by_key_and_time(keys, rows.time, self.kinds.value, rows.value, self.texts)
         since, self._open = self._open, through + 1 if through is not None else self._open
-        last = self.spans.last(rows.time)
+        last = self.spans.last(times)
         if self.spans.apart:
-            starts = np.flatnonzero(changes([*rows.key, last], len(rows)))
-            return self._run(rows, last[starts], starts, starts)
-        first = self.spans.first(rows.time)
+            new[1:] |= last[1:] != last[:-1]
+            starts = np.flatnonzero(new)
+            return self._run(rows, last[starts], starts, order[starts], order)
+        first = self.spans.first(times)
         if since is not None and since > LEAST:
             np.maximum(first, since, out=first)
         if through is not None:
-            again = np.flatnonzero(last > through)
-            if len(again):
-                left = rows.at(again)
-                nexts = np.maximum(first[again], through + 1)
-                self._rows.add(self.spans.end(nexts), [left.time, *left.columns()])
+            again = last > through
+            if again.any():
+                left = rows.at(order[again])
+                self._rows.add(left.time, left.columns())
             np.minimum(last, through, out=last)
-        return self._stretches(rows, first, last)
+        return self._stretches(rows, order, new, first, last)
 
-    def _sorted(self, rows: Rows) -> Rows:
-        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
-        order = canonical([*keys, rows.time], self.kinds.value, rows.value, self.texts)
-        return rows.at(order)
-
-    def _stretches(self, rows: Rows, first: Any, last: Any) -> Answers:
+    def _stretches(self, rows: Rows, order: Any, new: Any, first: Any, last: Any) -> Answers:
         """Windows that share rows: each row begins those that no earlier row of its key is in, and ends those that no
         later one is in.  In both ways the windows come by key and number, so starts and ends go together."""
         n = len(rows)
-        new = changes(rows.key, n)
         begins, ends = first.copy(), last.copy()
         same = np.flatnonzero(~new[1:])  # rows whose next one has the same key
         begins[same + 1] = np.maximum(first[same + 1], last[same] + 1)
@@ -155,10 +152,11 @@ class FixedWindows:
         lengths = upto - at
         starts = np.cumsum(lengths) - lengths
         gather = np.repeat(at - starts, lengths) + np.arange(int(lengths.sum()))
-        return self._run(rows, k, starts, at, gather)
+        return self._run(rows, k, starts, order[at], order[gather])
 
-    def _run(self, rows: Rows, k: Any, starts: Any, at: Any, gather: Any = None) -> Answers:
-        """The answers over groups of rows: their windows, where they begin, and a row with the key of each."""
+    def _run(self, rows: Rows, k: Any, starts: Any, at: Any, gather: Any) -> Answers:
+        """The answers over groups of rows: their windows, where they begin among the rows that ``gather`` says, and a
+        row with the key of each."""
         try:
             answered, values = self.inner.last(starts, rows.value, gather)
         except Failed as failed:
@@ -178,7 +176,7 @@ class FixedWindows:
 
     def layout(self) -> list[list[Any]]:
         """The types of the columns that are saved, group by group."""
-        return [[INT, INT, *self.kinds.key, *self.kinds.value]]
+        return [[INT, *self.kinds.key, *self.kinds.value]]
 
     def saved(self) -> tuple[dict[str, Any], list[list[Any]]]:
         """A few words, and columns."""

@@ -1,0 +1,372 @@
+"""Event time with epochs: an epoch is a batch.  Every output is that of the literal engine with the same batches,
+whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pellucid import Stream, as_of, merge, pipeline
+from pellucid.data.columns import Output, columns_of
+from pellucid.data.formats.outputs import output_batch, output_schema
+from pellucid.engine.epochs import run_epochs
+from pellucid.engine.epochs.store import Store
+from pellucid.engine.epochs.tasks.times import TimesTold
+from pellucid.engine.timed.clock import feeders
+from pellucid.engine.timed.literal import Literal, Row
+from pellucid.errors import DataError, LateError, PellucidError, StateError, UsageError
+from pellucid.graph.model import Graph
+from tests.engine.timed.drawn import drawn, event, times
+from tests.seeds import seeds
+
+
+class Paid(NamedTuple):
+    """A payment."""
+
+    when: int
+    user: str
+    amount: int
+
+
+def total(x: Stream[Any]) -> Stream[Any]:
+    """What they amount to."""
+    return x.cumulate(lambda t, p: t + p.amount, start=0)
+
+
+def sums(x: Stream[Paid]) -> Any:
+    """Per window of ten; late ones are taken."""
+    w = x.at("when", lateness=4, id="when").tumbling(10, total, id="w")
+    return {"out": w, "late": w.late}
+
+
+def paid(seed: int, count: int, spread: int = 40) -> list[Paid]:
+    """Payments out of order, some too late for any allowance."""
+    rng = random.Random(seed)
+    return [Paid(i // 3 - rng.randint(0, spread), rng.choice("abc"), rng.randint(1, 9)) for i in range(count)]
+
+
+def table(events: list[Any], kind: Any = None) -> pa.Table:
+    """Events as columns, in the form in which outputs are written."""
+    t = (kind or pipeline(lambda x: x.map(lambda e: e), x=type(events[0])).graph.nodes[0].type) if events else kind
+    schema = output_schema(t, "x", {})
+    return pa.Table.from_batches([output_batch(Output("x", t, columns_of(t, events)), schema, key=[])])
+
+
+def literally(
+    graph: Graph, rows: dict[str, list[Any]], pushes: int, idle: dict[int, list[str]] | None = None
+) -> tuple[dict[str, list[Any]], Literal]:
+    """What comes out of the literal engine, an epoch after so many pushes.  A None is a push without a row."""
+    run, count = Literal(graph), max(map(len, rows.values()))
+    out: dict[str, list[Any]] = {name: [] for name, _ in graph.outputs}
+    feeds = feeders(graph)
+    for epoch, first in enumerate(range(0, count, pushes), 1):
+        until = min(first + pushes, count)
+        some = [
+            Row(name, events[push], push=push)
+            for push in range(first, until)
+            for name, events in rows.items()
+            if push < len(events) and events[push] is not None
+        ]
+        over = {name for name, events in rows.items() if len(events) <= until < count}
+        for at in (idle or {}).get(epoch, []):
+            run.clocks.idle(graph.position[at])
+        ends = [at for at, sources in feeds.items() if over.issuperset(sources)]
+        found = [run.batch(some, ends), *([run.finish()] if until == count else [])]
+        for part in found:
+            for name, items in part.items():
+                out[name] += [item.value for item in items]
+    return out, run
+
+
+def expected_table(graph: Graph, name: str, events: list[Any]) -> pa.Table:
+    t = graph.nodes[dict(graph.outputs)[name]].type
+    schema = output_schema(t, name, {})
+    batch = output_batch(Output(name, t, columns_of(t, events)), schema, key=[])
+    return pa.Table.from_batches([batch])
+
+
+# ---------------------------------------------------------------- random pipelines
+
+
+def agree(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """One pipeline and its rows in files, with epochs, and a kill somewhere; against the literal engine."""
+    rng = random.Random(seed)
+    p, several = drawn(rng)
+    rows = {
+        name: [event(rng, t) for t in times(rng, rng.randint(1, count) if several == 2 else count)]
+        for name in "xy"[:several]
+    }
+    pushes = rng.choice([1, 3, 7, count // 2, count])
+    kind = p.graph.nodes[p.graph.sources[0]].type
+    for name, events in rows.items():
+        pq.write_table(table(events, kind), folder / f"{name}.parquet", row_group_size=rng.choice([2, 1000]))
+    outputs = {name: folder / f"{name}.out.parquet" for name, _ in p.graph.outputs}
+    point = rng.choice(["worker:event", "worker:border", "source:border", "sink:after-commit", "snapshot:before-ack"])
+    monkeypatch.setenv("PELLUCID_FAULTS", f"{point}=kill@{rng.randint(1, 3)}")
+
+    def run() -> Any:
+        return run_epochs(
+            p, {name: folder / f"{name}.parquet" for name in rows}, outputs, state=folder / "state", pushes=pushes,
+            chunk=max(pushes, 1), say=lambda text: None,
+        )  # fmt: skip
+
+    wrong: PellucidError | None = None
+    try:
+        found, literal = literally(p.graph, rows, pushes)
+    except PellucidError as error:
+        wrong = error
+    if wrong is not None:
+        with pytest.raises(type(wrong)) as raised:
+            run()
+        assert str(raised.value).startswith(str(wrong)), f"seed {seed}"
+        assert not any(path.exists() for path in outputs.values())
+        return
+    report = run()
+    for name, path in outputs.items():
+        got, want = pq.read_table(path), expected_table(p.graph, name, found[name])
+        assert got.to_pylist() == want.to_pylist(), f"seed {seed}: {name} of {p.graph}"
+        assert got.schema.names == want.schema.names
+    assert report.late == literal.late, f"seed {seed}"
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("first", seeds(3))
+def test_epochs_are_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    for seed in range(first * 1000, first * 1000 + 4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        agree(folder, seed, monkeypatch, 20)
+
+
+@pytest.mark.seeded
+@pytest.mark.long
+@pytest.mark.parametrize("first", seeds(10, 40))
+def test_epochs_are_batches_at_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    for seed in range(first * 1000, first * 1000 + 40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        agree(folder, seed, monkeypatch, 60)
+        shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------- the end of the input
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 30])
+def test_the_end_belongs_to_the_last_epoch(tmp_path: Path, count: int) -> None:
+    """Also where the last row is the last of an epoch; and the last line of a text needs no end."""
+    p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(7, lambda w: w, id="w"), x=int)
+    (tmp_path / "x.csv").write_text("\n".join(["x", *map(str, range(count))]) + ("" if count else "\n"))
+    out = tmp_path / "out.jsonl"
+    report = run_epochs(p, tmp_path / "x.csv", out, state=tmp_path / "state", pushes=10, say=lambda text: None)
+    want = literally(p.graph, {"x": list(range(count))}, 10)[0]["out"] if count else []
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert found == [w._asdict() for w in want] and report.epochs == (count + 9) // 10
+    again = run_epochs(p, tmp_path / "x.csv", out, state=tmp_path / "state", pushes=10, say=lambda text: None)
+    assert again.rows == {"out": len(want)} and again.epochs == report.epochs
+
+
+def test_an_input_that_was_read_to_its_end_cannot_grow(tmp_path: Path) -> None:
+    p = pipeline(lambda x: x.at(lambda v: v).tumbling(7, lambda w: w), x=int)
+    source, state = tmp_path / "x.jsonl", tmp_path / "state"
+    source.write_text("1\n2\n")
+    said = {"state": state, "pushes": 10, "say": lambda text: None}
+    run_epochs(p, source, tmp_path / "out.csv", **said)
+    source.write_text("1\n2\n3\n")
+    with pytest.raises(StateError, match="source 'x': a row came as push 2 or later, after the end of its input"):
+        run_epochs(p, source, tmp_path / "out.csv", **said)
+
+
+def test_a_limit_is_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One before what was read already leaves no epoch for it."""
+    p = pipeline(lambda x: x.at(lambda v: v).tumbling(7, lambda w: w), x=int)
+    source, state, out = tmp_path / "x.jsonl", tmp_path / "state", tmp_path / "out.csv"
+    source.write_text("".join(f"{v}\n" for v in range(100)))
+    said: dict[str, Any] = {"state": state, "pushes": 10, "say": lambda text: None, "retries": 0}
+    monkeypatch.setenv("PELLUCID_FAULTS", "source:border=kill@6")
+    with pytest.raises(StateError, match="crashes without a new epoch"):
+        run_epochs(p, source, out, **said)
+    monkeypatch.delenv("PELLUCID_FAULTS")
+    with pytest.raises(DataError, match="give a greater limit="):
+        run_epochs(p, source, out, **said, limit=45)
+    run_epochs(p, source, out, **said, limit=55)
+    want = literally(p.graph, {"x": list(range(55))}, 10)[0]["out"]
+    assert len(out.read_text().splitlines()) == len(want) + 1
+
+
+# ---------------------------------------------------------------- idle sources, and sources that end
+
+
+def both(x: Stream[int], y: Stream[int]) -> Any:
+    """What two sources say in tens of time, where one may be silent."""
+    quick, slow = (
+        x.at(lambda v: v, id="quick"),
+        y.at(lambda v: v, idle=timedelta(microseconds=1), lateness=2, id="slow"),
+    )
+    w = merge(quick, slow).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0), id="w")
+    return {"out": w, "late": w.late}
+
+
+def wide(seed: int, count: int, silence: float) -> dict[str, list[int | None]]:
+    """Rows in which a source may have nothing to say."""
+    rng = random.Random(seed)
+    x = [i // 2 - rng.randint(0, 1) for i in range(count)]
+    y: list[int | None] = [v - rng.randint(0, 15) if (i // 10) % 3 == 0 and rng.random() > silence else None
+                           for i, v in enumerate(x)]  # fmt: skip
+    return {"x": list(x), "y": y}
+
+
+def idle_of(rows: dict[str, list[int | None]], pushes: int) -> dict[int, list[str]]:
+    """The epochs in which y has no row."""
+    y = rows["y"]
+    starts = range(0, len(y), pushes)
+    return {e: ["slow"] for e, first in enumerate(starts, 1) if all(v is None for v in y[first : first + pushes])}
+
+
+@pytest.mark.parametrize("faults", ["", "worker:border=kill@3", "source:border=kill@5;worker:event=kill@3/1"])
+def test_a_silent_source_is_declared_idle_at_a_border(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: str
+) -> None:
+    p, rows = pipeline(both, x=int, y=int), wide(5, 150, 0.5)
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps({"x": x, "y": y}) + "\n" for x, y in zip(*rows.values(), strict=True)))
+    monkeypatch.setenv("PELLUCID_FAULTS", faults)
+    outputs = {name: tmp_path / f"{name}.parquet" for name in ("out", "late")}
+    report = run_epochs(p, source, outputs, state=tmp_path / "state", pushes=10, say=lambda text: None)
+    assert report.recoveries == faults.count("=")
+    found, literal = literally(p.graph, rows, 10, idle_of(rows, 10))
+    assert found["late"] and found != literally(p.graph, rows, 10)[0]  # it made a difference
+    for name, path in outputs.items():
+        assert pq.read_table(path).to_pylist() == expected_table(p.graph, name, found[name]).to_pylist()
+    assert report.late == literal.late
+
+
+def test_idle_is_decided_once(tmp_path: Path) -> None:
+    """By the clock on the wall; who comes again goes by what is written down."""
+    p = pipeline(lambda x: x.at(lambda v: v, idle=timedelta(hours=1), id="when").tumbling(7, lambda w: w), x=int)
+    told = TimesTold(Store(tmp_path), p.graph)
+    told.restore(0, 0)
+    told.begin()
+    told._since["x"] -= 3599
+    assert told.told(1, 10, set(), False)["idle"] == []
+    told._since["x"] -= 1
+    assert told.told(2, 20, set(), False)["idle"] == ["when"]
+    told.saw(["x"])
+    told._since["x"] -= 7200
+    assert told.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
+    told.settle(3)
+    told.close()
+    with open(tmp_path / "borders", "ab") as file:
+        file.write(b"[4, 40, [], [], fal")  # a kill in the middle of a line
+    again = TimesTold(Store(tmp_path), p.graph)
+    again.restore(1, 10)
+    assert [again.stop(epoch) for epoch in (2, 3, 4)] == [20, 30, None]
+    again.begin()
+    assert again.told(2, 20, set(), False) == {"idle": ["when"], "ended": [], "end": False}
+    assert again.told(4, 40, {"x"}, False)["ended"] == ["when"]
+    again.close()
+    assert len((tmp_path / "borders").read_bytes().splitlines()) == 4
+
+
+def test_the_borders_of_what_is_committed_stay_where_they_were(tmp_path: Path) -> None:
+    """A snapshot is lost after its epoch was committed, and the command says another length of epochs."""
+    p, rows = pipeline(sums, x=Paid), paid(3, 300)
+    pq.write_table(table(rows), tmp_path / "x.parquet")
+    outputs = {"out": tmp_path / "out.parquet", "late": tmp_path / "late.parquet"}
+    said: dict[str, Any] = {"state": tmp_path / "state", "say": lambda text: None}
+    run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, **said)
+    want = {name: pq.read_table(path) for name, path in outputs.items()}
+    found, _ = literally(p.graph, {"x": rows}, 30)
+    assert want["late"].to_pylist() == expected_table(p.graph, "late", found["late"]).to_pylist() != []
+    snapshots = tmp_path / "state" / "snapshots" / "worker"
+    last = sorted(snapshots.iterdir())[-1]
+    last.unlink()
+    for path in outputs.values():
+        path.unlink()
+    said["from_start"] = True  # of the snapshots that are kept, none may be left
+    run_epochs(p, tmp_path / "x.parquet", outputs, pushes=170, **said)
+    assert {name: pq.read_table(path) for name, path in outputs.items()} == want
+    (tmp_path / "state" / "borders").write_text("")
+    with pytest.raises(StateError, match="borders: is damaged or missing, without which a run by event time"):
+        run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, **said)
+
+
+def test_an_input_that_ends_before_another_holds_it_back_no_longer(tmp_path: Path) -> None:
+    def near(x: Stream[int], y: Stream[int]) -> Any:
+        return as_of(x.at(lambda v: v, id="a"), y.at(lambda v: v, id="b"))
+
+    p, rows = pipeline(near, x=int, y=int), {"x": list(range(50)), "y": list(range(0, 60, 4))}
+    for name, values in rows.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{v}\n" for v in values))
+    inputs = {name: tmp_path / f"{name}.jsonl" for name in rows}
+    db = tmp_path / "out.db"
+    run_epochs(p, inputs, f"sqlite:{db}#t", state=tmp_path / "state", pushes=5, say=lambda text: None)
+    with sqlite3.connect(db) as connection:
+        found = connection.execute("select * from t").fetchall()
+    want = literally(p.graph, rows, 5)[0]["out"]
+    assert sorted(row[-2:] for row in found) == sorted(want) and len(want) == 50
+    told = [json.loads(line.rpartition(" ")[0]) for line in (tmp_path / "state" / "borders").read_text().splitlines()]
+    assert [line[3] for line in told] == [[], [], *[["b"]] * 7, []] and [line[4] for line in told] == [False] * 9 + [
+        True
+    ]
+
+
+# ---------------------------------------------------------------- late rows, and what does not go together
+
+
+def test_a_late_row_ends_the_run(tmp_path: Path) -> None:
+    p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w, id="w"), x=int)
+    (tmp_path / "x.jsonl").write_text("5\n12\n3\n15\n8\n")
+    with pytest.raises(LateError) as raised:
+        run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=3)
+    assert "failed at push 4 on the event 8: its time is 8, whose window from 0 to 10 is complete" in str(raised.value)
+    assert "the clock is at 12: it is 4 late" in str(raised.value) and "x.jsonl: row 5" in str(raised.value)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_window_that_fails_is_of_no_row(tmp_path: Path) -> None:
+    p = pipeline(lambda x: x.at(lambda v: v).tumbling(10, lambda w: w.map(lambda v: 6 // (v - 3)), id="w"), x=int)
+    (tmp_path / "x.jsonl").write_text("5\n3\n15\n")
+    with pytest.raises(PellucidError) as raised:
+        run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=3)
+    assert "in the window from 0 to 10" in str(raised.value) and "row" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"cut": ("w",)}, "cut= does not go with sums, which works by event time: such a pipeline is one worker"),
+        ({"key": "user", "workers": 2}, "workers= does not go with sums"),
+        ({"record": True}, "record= does not go with sums, which works by event time: the model"),
+        ({"keep": ["user"]}, "keep= does not go with sums"),
+        ({"order": "when"}, "order= does not go with sums"),
+        ({"bad": "bad.csv"}, "bad= does not go with sums"),
+        ({"changed": ("w",)}, "changed= does not go with sums"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, said: dict[str, Any], why: str) -> None:
+    pq.write_table(table(paid(1, 5)), tmp_path / "x.parquet")
+    with pytest.raises(UsageError) as raised:
+        run_epochs(pipeline(sums, x=Paid), tmp_path / "x.parquet", tmp_path / "out.csv", state=tmp_path / "state",
+                   pushes=3, **said)  # fmt: skip
+    assert str(raised.value).startswith(why)
+    assert not (tmp_path / "state").exists()
+
+
+def test_keys_that_are_forgotten_are_refused(tmp_path: Path) -> None:
+    p = pipeline(
+        lambda x: x.at(lambda v: v).tumbling(7, lambda w: w).key_by(lambda w: w.start % 3).forget(after=2, id="gone"),
+        x=int,
+    )
+    (tmp_path / "x.jsonl").write_text("1\n")
+    with pytest.raises(UsageError, match=r"'gone'.* of which a run in epochs has no snapshots: leave forget out"):
+        run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=3)
