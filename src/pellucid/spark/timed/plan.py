@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pellucid.data.tables.keep import keep_word
 from pellucid.errors import UsageError, option
 from pellucid.expr.node import walk
 from pellucid.expr.types import FLOAT
@@ -159,7 +160,8 @@ def refuse_options(graph: Graph, given: Sequence[tuple[str, Any, Any]]) -> None:
         "checkpoint",
     }
     for name, value, default in given:
-        if name in whys and value != default:
+        if name in whys and value != default and (value or default):
+            word = keep_word() if name == "keep" else option(name)
             raise UsageError(
-                f"{graph.name} works by event time, and {option(name)} does not go with that on Spark: {whys[name]}"
+                f"{graph.name} works by event time, and {word} does not go with that on Spark: {whys[name]}"
             )
