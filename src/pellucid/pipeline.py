@@ -224,7 +224,8 @@ class Pipeline(Built):
 
         * ``value``: the column of a scalar source (a record reads one column for each field).
         * ``key``: the columns that keep events apart: the pipeline runs once for each key.
-        * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
+        * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything, other
+          than by event time, where the order of rows does not count.
         * ``keep``: columns of the row that put an event out, by name, or True for all; of one DataFrame.
         * ``time_format``: the forms of times in texts, by column, as in ``{"when": "%d/%m/%Y %H:%M"}``.
         * ``bad``: rows that cannot be read, or on which a step fails, end the job (``fail``), or ``keep`` them as an

@@ -61,7 +61,7 @@ def test_explain(pellucid: Command, timed: Path) -> None:
     assert "when: at .when lateness 5 min" in found.stdout
     assert "remembers: the greatest time that it has seen" in found.stdout
     assert "cores here: one, as the clock is of all keys together; so with epochs it is one worker" in found.stdout
-    assert "on Spark: Spark does not know event time yet" in found.stdout
+    assert "on Spark: inner, by event time: one shuffle by the key that key_by makes" in found.stdout
 
 
 PAID = """\
@@ -151,8 +151,23 @@ def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[
     assert not (timed / "out.csv").exists() and not (timed / "s").exists()
 
 
+ON_SPARK = {
+    "--order when": "the order of rows is no part of its answers; leave --order out",
+    "--late drop": "--late does not go with that on Spark: what becomes of late events is said at the step",
+    "--keep-columns user": "--keep-columns does not go with that on Spark: an answer is of many rows",
+    "--key start": "--key start: the answers of hourly have a column 'start' of their own, and the key would be lost",
+}
+
+
+@pytest.mark.parametrize("words", list(ON_SPARK))
+def test_what_does_not_go_with_event_time_on_spark(words: str, pellucid: Command, timed: Path) -> None:
+    """Said before Spark starts."""
+    found = pellucid("run", "timed.py", "--in", "in.csv", "--on", "spark", "--out", "out.parquet", *words.split())
+    assert found.exit_code == 2, (found.stdout, found.stderr)
+    assert ON_SPARK[words] in " ".join(found.stderr.split()), found.stderr
+
+
 REFUSED = {
-    "spark": (["run", "timed.py", "--in", "in.csv", "--on", "spark", "--out", "out.parquet"], "Spark"),
     "check": (["check", "timed.py", "--property", "AG EF out"], "check.holds"),
     "failures": (["check", "timed.py", "--failures"], "the model of failures"),
     "crash": (["crash", "timed.py", "--in", "in.csv"], "pellucid crash"),

@@ -24,7 +24,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import NotNamed, PellucidError
 from pellucid.export.smv.model import export
 from pellucid.expr.evaluate import evaluate
-from pellucid.expr.types import INT
+from pellucid.expr.types import INT, Type
 from pellucid.failures.model.tasks import tasks_of, thaw
 from pellucid.graph.memory import remembering
 from pellucid.graph.processors import PROCESSORS, Processor
@@ -32,11 +32,12 @@ from pellucid.spark.native.stateless import Remembers, slots
 from pellucid.spark.plan import choose
 from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.step import Runner
+from pellucid.spark.timed.rows import TimedRunner
 from tests.check.system.test_system import by_system
 from tests.spark.scan.scans import by_interpreter, by_scan
 from tests.spark.test_step import frame_of
 from tests.spark.test_step import job_of as keyed_job
-from tests.spark.worlds import Row, expected, found
+from tests.spark.worlds import Row, expected, flat, found
 
 
 @dataclass(frozen=True)
@@ -179,11 +180,40 @@ def by_native(e: Example) -> list[Any]:
 def by_keys(e: Example) -> list[Any]:
     """A batch of Spark's, without Spark: the rows of two keys, each as the pipeline alone."""
     rows = [Row(key, i, push) for i, push in enumerate(e.pushes) for key in (1, 2)]
+    if e.pipeline.graph.timed:
+        return by_timed_keys(e, rows)
     job = keyed_job(e.pipeline, INT, tagged=False)
     table = frame_of(e.pipeline, job, sorted(rows, key=lambda r: (r.key, r.seq)))
     got = found(e.pipeline, [row for batch in Runner(job).push(table).out for row in batch.to_pylist()])
     assert got == expected(e.pipeline, rows)
     return e.out
+
+
+def by_timed_keys(e: Example, rows: list[Row]) -> list[Any]:
+    """The same by event time: each key has the events of the pipeline alone, as rows."""
+    job = keyed_job(e.pipeline, INT, tagged=False)
+    table = frame_of(e.pipeline, job, rows)
+    job = replace(job, ordered=False, nth=None, kept=(("user", "k0"),), fields=replace(job.fields, order=()))
+    runner = TimedRunner(job)
+    out = [*runner.take(table.slice(0, 3)), *runner.take(table.slice(3)), *runner.finish()]
+    got = [row for batch in out for row in batch.to_pylist()]
+    t = e.pipeline.graph.nodes[e.pipeline.graph.outputs[0][1]].type
+    for key in (1, 2):
+        mine = found(e.pipeline, [row | {"seq": 0} for row in got if row["user"] == key])
+        want = sorted(((key, 0, "out", 0, flat(t, event)) for event in e.out), key=repr)
+        assert [row[:4] for row in mine] == [row[:4] for row in want]
+        assert [[v for v in row[4] if v is not None] for row in mine] == [_there(t, row[4]) for row in want]
+    return e.out
+
+
+def _there(t: Type, leaves: tuple[Any, ...]) -> list[Any]:
+    """Leaves as a row has them: none of a value that is missing, and no word about whether it is."""
+    kinds, out, at = [kind for _, kind in t.columns()], [], 0
+    for kind in kinds:
+        own = leaves[at : at + kind.width]
+        at += kind.width
+        out += [own[0]] if kind.width == 1 else [own[1]] if own[0] else []
+    return out
 
 
 def by_scanning(e: Example) -> list[Any]:
@@ -259,7 +289,7 @@ REFUSED = {
     ("tasks", "merge"): "",
     **{
         (back_end, kind): "works by event time, which .* does not know yet"
-        for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "keys", "scan", "tasks")
+        for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "scan", "tasks")
         for kind in TIMED
     },
 }

@@ -45,7 +45,7 @@ def test_the_page_is_true(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     space, checked = run_blocks(ROOT / "docs" / "how-to-spark.md")
-    assert checked == 15
+    assert checked == 17
     assert "step 'total' (cumulate) is gone" in capsys.readouterr().out
     assert space["spark"] is spark
 

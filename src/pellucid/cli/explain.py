@@ -33,8 +33,9 @@ def explain(target: str, keys: tuple[str, ...], order: tuple[str, ...], as_json:
     from pellucid.load import load_pipeline
 
     key, ordered = columns(keys, "--key"), columns(order, "--order")
-    found = _document(load_pipeline(target).graph, bool(key), bool(ordered))
-    click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(_lines(found, bool(key))))
+    graph = load_pipeline(target).graph
+    found = _document(graph, bool(key), bool(ordered))
+    click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(_lines(found, bool(key), graph.timed)))
 
 
 def _document(graph: Any, key: bool, order: bool) -> dict[str, Any]:
@@ -64,15 +65,12 @@ def _on_spark(graph: Any, key: bool, order: bool) -> tuple[dict[str, str], dict[
     """What becomes of each step on Spark, and of all of them."""
     from pellucid.spark.plan import choose
 
-    if graph.timed:
-        words = "Spark does not know event time yet"
-        return {}, {"way": None, "reasons": [], "problem": words}
     plan = choose(graph, key=key, order=order)
     return dict(plan.steps), {"way": plan.way, "reasons": list(plan.reasons), "problem": plan.problem}
 
 
-def _lines(found: dict[str, Any], key: bool) -> list[str]:
-    from pellucid.spark.plan import WAYS
+def _lines(found: dict[str, Any], key: bool, timed: bool) -> list[str]:
+    from pellucid.spark.plan import TIMED_WAYS, WAYS
 
     called = [step for step in found["steps"] if not step["compiled"]]
     count = count_text(len(found["steps"]), "step")
@@ -96,9 +94,8 @@ def _lines(found: dict[str, Any], key: bool) -> list[str]:
         out.append("cores here: one, as a step is called in plain Python")
     else:
         out.append("cores here: one for the steps (with --key all that pay), the others for reading and writing files")
-    if found["spark"]["way"] is None:
-        return [*out, f"on Spark: {found['spark']['problem']}"]
-    out.append(f"on Spark: {WAYS[found['spark']['way']]}")
+    ways = TIMED_WAYS if timed else WAYS
+    out.append(f"on Spark: {ways[found['spark']['way']]}")
     out += [f"  because {reason}" for reason in found["spark"]["reasons"]]
     if found["spark"]["problem"] is not None:
         out.append(f"  but: {found['spark']['problem']}")

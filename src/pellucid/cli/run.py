@@ -29,7 +29,6 @@ from pellucid.cli.running.given import (
 from pellucid.cli.running.local import run_here
 from pellucid.data.formats.missing import said_nulls
 from pellucid.errors import UsageError
-from pellucid.graph.memory import refuse_timed
 
 if TYPE_CHECKING:
     from pellucid.cli.spark.run import SparkOptions
@@ -255,8 +254,6 @@ def run(
     aside = bad_given(bad, max_bad)
     p = load_pipeline(target)
     graph = p.graph
-    if engine == "spark":
-        refuse_timed(graph, "Spark")
     from pellucid.cli.running.epochs import EpochOptions, run_with_epochs
     from pellucid.cli.spark.run import SparkOptions
 

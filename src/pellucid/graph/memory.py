@@ -15,13 +15,15 @@ through steps that let the same events through, and put them under the same key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pellucid.errors import UsageError, option
 from pellucid.expr.node import Expr, fails, var
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import FLOAT
+from pellucid.expr.types import FLOAT, RecordType
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.timing import Late, Windowed
 
 
 def remembering(graph: Graph) -> list[Node]:
@@ -82,6 +84,27 @@ def refuse_key(graph: Graph) -> None:
         )
 
 
+def refuse_answer_names(graph: Graph, key: Sequence[str]) -> None:
+    """Refuse a key that comes with the data if answers by event time have a column of its name that is something else:
+    the key would be lost.
+
+    >>> from pellucid import pipeline
+    >>> refuse_answer_names(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w), x=int).graph, ["start"])
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: key='start': the answers of pipeline have a column 'start' of their own, and the key
+    would be lost: rename the key's column
+    """
+    for _, i in graph.outputs:
+        t = graph.nodes[i].type
+        if isinstance(t, RecordType) and t.cls in (Windowed, Late):
+            for name in key:
+                if name in [field for field, _ in t.fields]:
+                    raise UsageError(
+                        f"{option('key', name)}: the answers of {graph.name} have a column {name!r} of their own, and "
+                        "the key would be lost: rename the key's column"
+                    )
+
+
 def inner_key(graph: Graph) -> list[Expr] | None:
     """The key inside a pipeline that all its memory is kept apart by, over the source's leaves; None if there is none.
 
@@ -90,15 +113,29 @@ def inner_key(graph: Graph) -> list[Expr] | None:
     >>> inner_key(by_parity.graph)
     [v0 % 2]
     """
-    if len(graph.sources) != 1 or any(node.key is None for node in remembering(graph)) or forgetting(graph):
+    found = inner_keys(graph) if len(graph.sources) == 1 else None
+    return None if found is None else found[0]
+
+
+def inner_keys(graph: Graph) -> list[list[Expr]] | None:
+    """The same of several sources: for each the key of its events, over its own leaves.
+
+    >>> from pellucid import join, pipeline
+    >>> def near(x, y):
+    ...     return join(x.at(lambda v: v).key_by(lambda v: v % 2), y.at(lambda v: v).key_by(lambda v: v % 3), within=5)
+    >>> inner_keys(pipeline(near, x=int, y=int).graph)
+    [[v0 % 2], [v0 % 3]]
+    """
+    if any(node.key is None for node in remembering(graph)) or forgetting(graph):
         return None  # where keys are given up, it counts what comes of the other keys
-    found: list[list[Expr]] = []
-    source = graph.nodes[graph.sources[0]].type
-    events: list[list[Expr] | None] = []  # each stream's event over the source's leaves, where that can be said
-    for node in graph.nodes:
-        before = [events[i] for i in node.inputs]
+    found: dict[int, list[list[Expr]]] = {i: [] for i in graph.sources}
+    events: list[list[Expr] | None] = []  # each stream's event over its source's leaves, where that can be said
+    origin: list[int] = []  # and that source
+    for i, node in enumerate(graph.nodes):
+        before = [events[j] for j in node.inputs]
+        origin.append(origin[node.inputs[0]] if node.inputs else i)
         if node.processor.inputs == "none":
-            events.append([var(i, t) for i, (_, t) in enumerate(source.leaves())])
+            events.append([var(n, t) for n, (_, t) in enumerate(node.type.leaves())])
         elif node.processor.passes == "first":
             events.append(before[0])
         elif node.kind == "map" and node.fn is not None and node.fn.traced is not None and before[0] is not None:
@@ -108,10 +145,15 @@ def inner_key(graph: Graph) -> list[Expr] | None:
         if node.processor.keyed:
             if node.fn is None or node.fn.traced is None or before[0] is None:
                 return None
-            found.append(substitute(node.fn.traced.outputs, before[0]))
-    if not found or any(other != found[0] for other in found) or any(fails(e) or e.type == FLOAT for e in found[0]):
+            found[origin[i]].append(substitute(node.fn.traced.outputs, before[0]))
+    keys = [made[0] if made else [] for made in found.values()]
+    if any(not made or any(other != made[0] for other in made) for made in found.values()):
+        return None
+    if any([e.type for e in key] != [e.type for e in keys[0]] for key in keys):
+        return None
+    if any(fails(e) or e.type == FLOAT for key in keys for e in key):
         return None  # a key that fails on a row which a filter drops, and one that Spark would hash by its bits
-    return found[0]
+    return keys
 
 
 def refuse_timed(graph: Graph, who: str) -> None:

@@ -3,6 +3,7 @@
 * ``read_csv``, ``read_json``: text files as the local engine reads them
 * ``explain``: what Spark threw, in a word of ours
 * ``Store``: the state folder of a streaming query
+* ``late_counts``: how many events came too late in a query by event time
 * ``stop_if_ours``: stop a session that `pellucid.spark.session.session` started
 """
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from pellucid.spark.files import read_json as read_json
     from pellucid.spark.session import stop_if_ours as stop_if_ours
     from pellucid.spark.state.store import Store as Store
+    from pellucid.spark.timed.bucket import late_counts as late_counts
 
 _HOME = {
     "Store": "state.store",
     "explain": "failure",
+    "late_counts": "timed.bucket",
     "read_csv": "files",
     "read_json": "files",
     "stop_if_ours": "session",

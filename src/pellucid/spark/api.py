@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, Type
-from pellucid.graph.memory import refuse_timed
+from pellucid.graph.memory import refuse_answer_names
 from pellucid.graph.model import Graph
 from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame, one_frame
@@ -59,7 +59,8 @@ class SparkOptions:
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
     """A DataFrame, or a dict of them by output."""
-    refuse_timed(graph, "Spark")
+    if graph.timed:
+        _refuse_options(graph, options)
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
     keep = _kept(graph, given, options, [*key, *order])
@@ -80,6 +81,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         cores=None if options.partitions else cores(frame.df.sparkSession),
         nan=keeps_nan(options.nan),
         bad=bool(bad),
+        wide=frame.fields.wide,
     )
     if plan.problem is not None:
         raise UsageError(plan.problem)
@@ -101,6 +103,8 @@ def _one(
 ) -> DataFrame:
     """One DataFrame with these outputs."""
     job = _job(graph, frame, options, outputs)
+    if plan.timed:
+        return _by_time(graph, frame, options, plan, replace(job, ordered=False))
     if plan.way == "native":
         from pellucid.spark.native.column import NotNative
         from pellucid.spark.native.frames import native_frame
@@ -131,6 +135,30 @@ def _one(
 
         return scanned(job, frame, options.partitions)
     return keyed(job, frame, options.partitions)
+
+
+def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan, job: SparkJob) -> DataFrame:
+    """The way of a pipeline by event time."""
+    from pellucid.spark.timed.batch import timed_batch, with_inner_keys
+
+    if plan.way == "inner":
+        frame, job = with_inner_keys(graph, frame, job, ansi=_ansi(frame.df))
+    if frame.df.isStreaming:
+        if options.store == "spark":
+            raise UsageError(
+                f"{graph.name} works by event time, and store='spark' does not know its clock: every bucket is told of "
+                "it in every micro-batch; say state='FOLDER' instead"
+            )
+        return _streaming(graph, frame, options, job)
+    return timed_batch(job, frame, options.partitions)
+
+
+def _refuse_options(graph: Graph, options: SparkOptions) -> None:
+    """Refuse what does not go with event time, and keys that would be lost among the columns of answers."""
+    from pellucid.spark.timed.plan import refuse_options
+
+    refuse_options(graph, [(f.name, getattr(options, f.name), f.default) for f in fields(SparkOptions)])
+    refuse_answer_names(graph, _names("key", options.key))
 
 
 def check_bad(graph: Graph, options: SparkOptions) -> BadOption:
@@ -225,17 +253,17 @@ def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob)
 
 
 def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple[str, Type], ...]) -> SparkJob:
-    fields = frame.fields
-    check_sequence(fields.order, options.sequence, options.gaps)
+    held = frame.fields
+    check_sequence(held.order, options.sequence, options.gaps)
     late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)
     if late.policy == "keep" and options.tag is None:
         raise UsageError(
             "late='keep' gives late rows as an output of their own: say tag='output' to get a column that tells them "
             "apart"
         )
-    most = {name: c for (name, at) in graph.outputs for c in [capacities(graph)[at]]}
+    most = {} if graph.timed else {name: c for (name, at) in graph.outputs for c in [capacities(graph)[at]]}
     nth = options.nth
-    if nth is None and any(most[name] != 1 for name, _ in outputs):
+    if nth is None and not graph.timed and any(most[name] != 1 for name, _ in outputs):
         nth = "nth"
     if options.tag is None:
         taken = {f.name for name, t in outputs for f in event_columns(t, name)}
@@ -255,17 +283,17 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
                 "be lost; rename the column, or "
                 "name the output otherwise (a pipeline that returns a dict names its outputs)"
             )
-    columns = [*fields.keys, *fields.orders]
+    columns = [*held.keys, *held.orders]
     kept: dict[str, str] = {}
     for (name, _), column in zip(frame.kept, columns, strict=True):
         if name not in taken:  # an event that carries the key or the order itself needs no second column of it
             kept.setdefault(name, column)
-    for name, column in zip(fields.along, fields.keeps, strict=True):
+    for name, column in zip(held.along, held.keeps, strict=True):
         if name not in taken:  # of all columns those that a record has itself are its own
             kept[name] = column
-    _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], fields.along)
+    _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], held.along)
     bad = str(options.bad or "fail")
-    return SparkJob(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag, bad=bad)
+    return SparkJob(graph, held, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag, bad=bad)
 
 
 def _kept(

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pellucid.data.spelled import inner_type
 from pellucid.errors import UsageError, option
-from pellucid.expr.node import walk
-from pellucid.expr.types import FLOAT
-from pellucid.graph.memory import forgetting, inner_key, refuse_key, refuse_timed, remembering
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import FLOAT, DecimalType, ListType, TimeType, Type
+from pellucid.graph.memory import forgetting, inner_key, refuse_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
@@ -37,9 +38,11 @@ class SparkPlan:
     reasons: tuple[str, ...] = ()
     problem: str | None = None
     steps: tuple[tuple[str, str], ...] = field(default=())  # (step, what becomes of it)
+    timed: str = ""  # by event time, in a "batch" or a "stream"
 
     def __str__(self) -> str:
-        lines = [WAYS[self.way], *(f"  because {r}" for r in self.reasons)]
+        what = f"{TIMED_WAYS[self.way]}; {TIMED_MODES[self.timed, self.way]}" if self.timed else WAYS[self.way]
+        lines = [what, *(f"  because {r}" for r in self.reasons)]
         if self.problem is not None:
             lines.append(f"  but: {self.problem}")
         width = max((len(step) for step, _ in self.steps), default=0)
@@ -57,6 +60,21 @@ WAYS = {
 }
 
 
+TIMED_WAYS = {
+    "keys": "keys, by event time: one shuffle by key, no sort, the engine of event time inside Arrow batches",
+    "inner": "inner, by event time: one shuffle by the key that key_by makes, no sort, the engine of event time inside "
+    "Arrow batches",
+    "one": "one, by event time: everything in one partition, the engine of event time inside Arrow batches",
+}
+_BATCH = "a batch has all its rows, so nothing is late, and every time is complete at its end"
+_STREAM = "a micro-batch is judged by the clock at its beginning, which moves once, at its end"
+TIMED_MODES = {
+    **{("batch", way): _BATCH for way in TIMED_WAYS},
+    **{("stream", way): f"{_STREAM}; the clock goes to every bucket as rows, before the shuffle" for way in TIMED_WAYS},
+    ("stream", "one"): _STREAM,
+}
+
+
 def choose(
     graph: Graph,
     *,
@@ -69,10 +87,17 @@ def choose(
     cores: int | None = None,
     nan: bool = False,
     bad: bool = False,
+    wide: bool = False,
 ) -> SparkPlan:
     """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value; ``bad``:
-    rows that fail are set aside, which only the kernel can do, one after the other."""
-    refuse_timed(graph, "Spark")
+    rows that fail are set aside, which only the kernel can do, one after the other; ``wide``: a row holds events of
+    several sources."""
+    if graph.timed:
+        from pellucid.spark.timed.plan import choose_timed
+
+        floats = nan and graph.reads_floats
+        said = {"key": key, "order": order, "streaming": streaming, "ansi": ansi, "bad": bad}
+        return choose_timed(graph, **said, wide=wide, nan=floats)
     memory, forgets = remembering(graph), forgetting(graph)
     if key and forgets is not None:
         try:
@@ -102,7 +127,8 @@ def choose(
         return SparkPlan("keys", tuple(why), steps=steps)
     inner = inner_key(graph)
     sees_nan = floats and any(part.op == "var" and part.type == FLOAT for e in inner or () for part in walk(e))
-    if inner is not None and not sees_nan and all(why_not(e, ansi=ansi) is None for e in inner):
+    source = graph.nodes[graph.sources[0]].type
+    if inner is not None and not sees_nan and no_columns(source, inner, ansi=ansi) is None:
         return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
         return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
@@ -121,6 +147,27 @@ def choose(
     return SparkPlan(
         "scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory)
     )
+
+
+def no_columns(source: Type, exprs: Sequence[Expr], *, ansi: bool) -> str | None:
+    """Why expressions over the leaves of a source are not computed by Spark; None if they are.
+
+    >>> from datetime import date
+    >>> from pellucid.expr.node import var
+    >>> from pellucid.expr.types import INT, type_of
+    >>> no_columns(type_of(tuple[int, date]), [var(1, INT)], ansi=True)
+    "reads date, which Spark's expressions do not read exactly"
+    """
+    rich = [t for _, t in source.columns() for _ in range(t.width)]
+    for e in exprs:
+        reason = why_not(e, ansi=ansi)
+        if reason is not None:
+            return reason
+        for leaf in (part for part in walk(e) if part.op == "var"):
+            t = rich[leaf.value]
+            if isinstance(inner_type(t), (TimeType, DecimalType, ListType)):
+                return f"reads {t}, which Spark's expressions do not read exactly"
+    return None
 
 
 _BAD = "rows that are bad are set aside, which the kernel does one after the other"
@@ -180,12 +227,12 @@ def _steps(graph: Graph, memory: list[Node], before: Sequence[Node] = ()) -> tup
 
 def explain(graph: Graph, *, key: bool | None, order: bool | None, streaming: bool, native: str) -> str:
     """The plan in words; for both cases where it was not said whether there is a key."""
-    refuse_timed(graph, "Spark")
+    ordered = order is not False and not (graph.timed and order is None)  # event time needs none
     if not remembering(graph) or key is not None or order is not None:
-        plan = choose(graph, key=bool(key), order=order is not False, streaming=streaming, native=native)
+        plan = choose(graph, key=bool(key), order=ordered, streaming=streaming, native=native)
         return f"{graph.name} on Spark\n{plan}"
     parts = []
     for with_key in (True, False):
-        plan = choose(graph, key=with_key, order=True, streaming=streaming, native=native)
+        plan = choose(graph, key=with_key, order=ordered, streaming=streaming, native=native)
         parts.append(f"{'with' if with_key else 'without'} key=\n{plan}")
     return f"{graph.name} on Spark\n" + "\n".join(parts)

@@ -117,6 +117,28 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
     return _all_or_none(binding, found, leaves, place) if silent and len(leaves) > 1 else leaves
 
 
+def plain_leaves(t: Type, paths: Sequence[str], columns: Sequence[str], schema: StructType) -> list[Any]:
+    """The leaves of a source from the columns of a frame, without guards: for who only asks where a row belongs, and
+    leaves it to others to refuse one that is no event::
+
+        plain_leaves(INT, ["x"], ["v0_0"], frame.df.schema)   # [Column<'v0_0'>]
+    """
+    from pyspark.sql import functions as F
+
+    leaves: list[Any] = []
+    for path, (_, leaf), column in zip(paths, t.columns(), columns, strict=True):
+        f, inner = find(schema, column, "the DataFrame"), inner_type(leaf)
+        if isinstance(inner, (TimeType, DecimalType, ListType)):
+            leaves += [NoColumn(f"reads {leaf} from the column {path!r}")] * leaf.width
+            continue
+        if isinstance(inner, EnumType):
+            x = _as_enum(inner, f, path, "the DataFrame")
+        else:
+            x = _as_scalar(leaf, f, path, "the DataFrame")
+        leaves += [x] if inner is leaf else [x.isNotNull(), F.coalesce(x, F.lit(_blank(inner)))]
+    return leaves
+
+
 def _no_null(t: Type) -> str:
     return f"is null: expected {t}; fill it, remove the row, or declare it as {t} | None"
 

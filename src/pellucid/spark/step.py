@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_leaves, one_mask
-from pellucid.data.bind import Binding, Place
+from pellucid.data.bind import Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
 from pellucid.data.tables.bad import BadRow, as_text, one_line
@@ -25,6 +24,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import OptionalType, Type
 from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
+from pellucid.spark.rows import Reader
 from pellucid.spark.state.order import Judge, Refusal, shown
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
@@ -38,19 +38,15 @@ class Done:
     held: Any = None  # an Arrow table, or None
 
 
-class Runner:
+class Runner(Reader):
     """A pipeline at work on rows of a frame."""
 
     def __init__(self, job: SparkJob) -> None:
-        self.job, self.fields = job, job.fields
+        super().__init__(job)
         self.engine = Engine(job.graph, key=job.fields.key_type if job.external else None, mode=job.engine)
         self.judge: Judge | None = None
         if job.ordered:
             self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
-        # for messages: the user's names
-        self._bindings = [
-            Binding(s.name, s.type, s.columns, nan=s.nan, formats=dict(s.formats)) for s in job.fields.sources
-        ]
 
     # ------------------------------------------------------------ rows in, events out
 
@@ -155,23 +151,6 @@ class Runner:
             count = len(first)
         return _Pushes(count, keys or None, order, first, group)
 
-    def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
-        if array.null_count and not isinstance(t, OptionalType):
-            i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
-            raise DataError(f"{self._row(table, i)}: {self._no_leaf(what, name)}")
-        if pa.types.is_date(array.type):
-            array = array.cast(pa.int32())
-        elif pa.types.is_timestamp(array.type):
-            array = array.cast(pa.int64())
-        elif pa.types.is_decimal(array.type):
-            array = array.cast(pa.string())
-        return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
-
-    @staticmethod
-    def _no_leaf(what: str, name: str) -> str:
-        give = "a key" if what == "key" else "an order"
-        return f"the {what} column {name!r} is null: give every row {give}, or leave such rows out"
-
     def _sources(self, table: Any, pushes: _Pushes) -> tuple[list[list[Column]], list[Any]]:
         columns: list[list[Column]] = []
         masks: list[Any] = []
@@ -191,21 +170,10 @@ class Runner:
             if at is not None:
                 mask = np.zeros(pushes.count, dtype=bool)
                 mask[at] = True
-                leaves = [_spread(c, at, pushes.count) for c in leaves]
+                leaves = [spread(c, at, pushes.count) for c in leaves]
             columns.append(leaves)
             masks.append(mask)
         return columns, masks
-
-    def _columns(self, binding: Binding, s: int, part: Any, place: Place | None = None) -> tuple[list[Column], Any]:
-        place = place or Place("the DataFrame", lambda i: self._row(part, i))
-        leaves: list[Column] = []
-        masks = []
-        for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
-            said: dict[str, Any] = {"nan": binding.nan, "form": binding.formats.get(path), "silent": self.fields.wide}
-            values, mask = column_leaves(t, part.column(column), column=path, place=place, **said)
-            leaves += values
-            masks.append(mask)
-        return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
 
     # ------------------------------------------------------------ rows out of order
 
@@ -255,16 +223,6 @@ class Runner:
             f"{option('late', 'drop')} or {option('late', 'keep')}, or allow for it with {option('wait')} (in a stream)"
         )
 
-    def _row(self, table: Any, i: int) -> str:
-        """A row for messages: its key and order."""
-        names = [
-            (n, c)
-            for (n, _), c in zip(
-                (*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True
-            )
-        ]
-        return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
-
     # ------------------------------------------------------------ what comes out
 
     def _events(self, output: Output, table: Any, pushes: _Pushes, base: int) -> Any:
@@ -285,22 +243,22 @@ class Runner:
         leaves = [array_of(t, c) for (_, t), c in zip(output.type.leaves(), output.columns, strict=True)]
         inner_names, inner = event_arrays(output.type, output.name, leaves)
         if self.job.tag is None:
-            return _batch(names + inner_names, arrays + inner)
-        return self._tagged(names, arrays, output.name, _one_column(output.name, inner_names, inner), table)
+            return joined_batch(names + inner_names, arrays + inner)
+        return self._tagged(names, arrays, output.name, one_column(output.name, inner_names, inner), table)
 
     def _tagged(self, names: list[str], arrays: list[Any], own: str, value: Any, table: Any) -> Any:
         """A batch with a column for each output: null in all but its own."""
         count = len(value)
         for name, t in self.job.outputs:
             names.append(name)
-            arrays.append(value if name == own else pa.nulls(count, _column_type(name, t)))
+            arrays.append(value if name == own else pa.nulls(count, column_type(name, t)))
         if self.job.late.policy == "keep":
             names.append(LATE)
             arrays.append(value if own == LATE else pa.nulls(count, self._late_type(table)))
         if self.job.bad == "keep":
             names.append(BAD)
             arrays.append(value if own == BAD else pa.nulls(count, pa.struct(list(letters_schema()))))
-        return _batch(names, arrays)
+        return joined_batch(names, arrays)
 
     def _late_type(self, table: Any) -> Any:
         return pa.struct([(name, table.schema.field(column).type) for name, column in late_columns(self.fields)])
@@ -388,18 +346,33 @@ def _open(table: Any) -> int:
     return keep
 
 
-def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
-    """An event as one column: itself, or a struct."""
+def one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
+    """An event as one column: itself, or a struct.
+
+    >>> one_column("out", ["out_0", "out_1"], [pa.array([1]), pa.array([2])]).to_pylist()
+    [{'out_0': 1, 'out_1': 2}]
+    """
     return arrays[0] if names == [name] else pa.StructArray.from_arrays(arrays, names=names)
 
 
 @lru_cache(maxsize=256)
-def _column_type(name: str, t: Type) -> Any:
+def column_type(name: str, t: Type) -> Any:
+    """The Arrow type of an event as one column.
+
+    >>> from pellucid.expr.types import INT, TupleType
+    >>> print(column_type("out", INT), column_type("out", TupleType((INT, INT))))
+    int64 struct<out_0: int64, out_1: int64>
+    """
     fields = event_fields(t, name)
     return nested_type(t) if fields == [(name, t)] else pa.struct([(n, nested_type(inner)) for n, inner in fields])
 
 
-def _batch(names: list[str], arrays: list[Any]) -> Any:
+def joined_batch(names: list[str], arrays: list[Any]) -> Any:
+    """Columns as one record batch, whatever chunks they are in.
+
+    >>> joined_batch(["a"], [pa.chunked_array([[1], [2]])]).to_pydict()
+    {'a': [1, 2]}
+    """
     flat = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
     flat = [pa.concat_arrays(a.chunks) if isinstance(a, pa.ChunkedArray) else a for a in flat]
     return pa.RecordBatch.from_arrays(flat, names=names)
@@ -413,8 +386,12 @@ def _take(column: Any, rows: Any) -> Column:
     return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
 
 
-def _spread(column: Any, at: Any, count: int) -> Column:
-    """The values of some pushes as a column of all; a mask says which count."""
+def spread(column: Any, at: Any, count: int) -> Column:
+    """The values of some pushes as a column of all; a mask says which count.
+
+    >>> spread(np.array([7, 8]), np.array([0, 2]), 4).tolist()
+    [7, 0, 8, 0]
+    """
     codes = _codes(column)
     out = np.zeros(count, dtype=codes.dtype)
     out[at] = codes

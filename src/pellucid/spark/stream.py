@@ -26,6 +26,8 @@ from pellucid.spark.session import cores
 from pellucid.spark.state.bucket import Bucket, made_key, run_bucket
 from pellucid.spark.state.store import BucketSnapshot, Store
 from pellucid.spark.step import Runner
+from pellucid.spark.timed.bucket import TimedBucket
+from pellucid.spark.timed.clock import with_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,10 +91,15 @@ def _check_state(job: SparkJob, plan: StreamPlan) -> None:
         seen.add(left_by)
         snapshot = plan.store.load(bucket, 1 << 62)
         if snapshot is not None:
-            load(Bucket(Runner(job)), job, plan, snapshot, 1 << 62)
+            load(_new(job), job, plan, snapshot, 1 << 62)
 
 
-def load(bucket: Bucket, job: SparkJob, plan: StreamPlan, snapshot: BucketSnapshot, version: int) -> None:
+def _new(job: SparkJob) -> Bucket | TimedBucket:
+    """A bucket that remembers nothing yet."""
+    return TimedBucket(job) if job.graph.timed else Bucket(Runner(job))
+
+
+def load(bucket: Bucket | TimedBucket, job: SparkJob, plan: StreamPlan, snapshot: BucketSnapshot, version: int) -> None:
     """Go on from a snapshot in this micro-batch, without what was given up since it was saved."""
     given_up = plan.store.dropped(snapshot.version, version)
     same = snapshot.meta.get("digest") == job.graph.digest and not given_up
@@ -107,6 +114,8 @@ def streamed(job: SparkJob, frame: Frame, plan: StreamPlan) -> DataFrame:
     """The frame through the pipeline, bucket by bucket."""
     from pyspark.sql import functions as F
 
+    if job.graph.timed:
+        return with_clock(job, frame, plan.buckets).mapInArrow(_worker(job, plan), output_schema(job, frame))
     keys = [F.col(k) for k in frame.fields.keys]
     if keys:
         # The very expression by which Spark partitions, so a partition is a bucket.
@@ -182,11 +191,15 @@ def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> None:
 def _check_begin(job: SparkJob, plan: StreamPlan, version: int) -> None:
     """An empty folder in the middle of a query is right only for who gives up what there was."""
     steps = [node.id for node in remembering(job.graph)]
-    if not set(steps) <= set(plan.drop):
+    if job.graph.timed or not set(steps) <= set(plan.drop):
+        anew = (
+            ""
+            if job.graph.timed
+            else f", or, if nothing was remembered before or it may be given up, go on with {option('drop', steps)}"
+        )
         raise StateError(
             f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of "
-            "this checkpoint? Begin anew with a new checkpoint as well, or, if nothing was remembered before or it may "
-            f"be given up, go on with {option('drop', steps)}"
+            f"this checkpoint? Begin anew with a new checkpoint as well{anew}"
         )
 
 
@@ -199,7 +212,7 @@ def check_identity(found: dict[str, Any], wanted: dict[str, Any], where: str, an
 # ------------------------------------------------------------------ one bucket
 
 _cache: dict[
-    tuple[str, int], tuple[str, str, Bucket]
+    tuple[str, int], tuple[str, str, Bucket | TimedBucket]
 ] = {}  # by folder and bucket: of which start and query, as it was left
 
 
@@ -207,9 +220,14 @@ def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int
     """The rows of one bucket in one micro-batch: load, push, save, then give out."""
     bucket = _bucket(job, plan, query, version, number)
     before = bucket.snapshot
-    out = run_bucket(job, bucket, rows)
+    meta: dict[str, Any] = {"digest": job.graph.digest}
+    if isinstance(bucket, TimedBucket):
+        out = bucket.run(rows)
+        meta |= {"held": None, **bucket.about}
+    else:
+        out = run_bucket(job, bucket, rows)
+        meta["held"] = bucket.read_as
     state, extra = bucket.save()
-    meta = {"digest": job.graph.digest, "held": bucket.read_as}
     bucket.snapshot = plan.store.save(number, version, state, extra, meta, base=before, start=plan.start)
     while len(_cache) >= _CACHED:
         _cache.pop(next(iter(_cache)))
@@ -217,7 +235,7 @@ def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int
     return out
 
 
-def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int) -> Bucket:
+def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int) -> Bucket | TimedBucket:
     """The bucket as it was before this micro-batch: from memory if that is the same, else from its file."""
     kept = _cache.pop((plan.store.path, number), None)  # taken out: a step that fails must leave nothing behind
     if (
@@ -226,7 +244,7 @@ def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: i
         and kept[2].snapshot.file.id == plan.store.newest(number, version)
     ):
         return kept[2]  # the very file: another worker may have written this version again
-    bucket = Bucket(Runner(job))
+    bucket = _new(job)
     # also asked if none is listed: what was removed must not pass for a new bucket
     snapshot = plan.store.load(number, version)
     if snapshot is not None:

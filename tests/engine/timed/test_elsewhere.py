@@ -25,7 +25,6 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "check.dead_paths": lambda: check.dead_paths(timed),
     "check.monitor": lambda: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": s}), timed),
     "the model of failures": lambda: check.failures(timed),
-    "Spark": lambda: timed.spark_plan(),
     "the kernel": lambda: Engine(timed.graph),
     "the interpreter of single pushes": lambda: Interpreter(timed.graph),
 }
@@ -52,5 +51,5 @@ def test_every_question_about_a_pipeline_is_here() -> None:
 
 
 def test_a_run_on_spark() -> None:
-    with pytest.raises(UsageError, match="works by event time, which Spark does not know yet"):
+    with pytest.raises(UsageError, match="wants a Spark DataFrame, found builtins.object"):
         timed.spark(object())

@@ -26,6 +26,7 @@ from pellucid.cli.spark.places import format_of, reader, refuse_unwritable, targ
 from pellucid.data.formats.missing import check_nulls, missing_in
 from pellucid.data.tables.bad import FAIL, BadOption
 from pellucid.errors import DataError, UsageError
+from pellucid.graph.memory import refuse_answer_names
 from pellucid.secrets import redact
 from pellucid.sinks.address import absolute
 from pellucid.spark.api import kept_names, refuse_keep, refuse_letter_names
@@ -338,14 +339,26 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
         refuse_unwritable("--out", path, into=o.stream)
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
+    if p.graph.timed:
+        _check_times(p, places, o)
     tagged = len(places.inputs) > 1
     plan = choose(
         p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=places.nan == "keep",
-        bad=bool(places.bad),
+        bad=bool(places.bad), wide=not tagged and len(p.graph.sources) > 1,
     )  # fmt: skip
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan
+
+
+def _check_times(p: Pipeline, places: Places, o: SparkOptions) -> None:
+    """Refuse what does not go with event time."""
+    from pellucid.spark.timed.plan import refuse_options
+
+    names = ("late", "wait", "sequence", "gaps", "drop")
+    given = [(name, getattr(o, name), getattr(SparkOptions, name)) for name in names]
+    refuse_options(p.graph, [*given, ("keep", places.keep, ()), ("bad", bool(places.bad), False)])
+    refuse_answer_names(p.graph, places.key)
 
 
 def _check_bad(p: Pipeline, places: Places, o: SparkOptions) -> None:

@@ -1,0 +1,65 @@
+"""Rows of a frame, as Arrow has them, as columns for an engine; and what is said of a row that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.data.arrow import column_leaves, one_mask
+from pellucid.data.bind import Binding, Place
+from pellucid.data.columns import Column
+from pellucid.errors import DataError
+from pellucid.expr.types import OptionalType, Type
+from pellucid.spark.job import SparkJob
+from pellucid.spark.state.order import shown
+
+
+class Reader:
+    """What the columns of a job's frame hold."""
+
+    def __init__(self, job: SparkJob) -> None:
+        self.job, self.fields = job, job.fields
+        # for messages: the user's names
+        self._bindings = [
+            Binding(s.name, s.type, s.columns, nan=s.nan, formats=dict(s.formats)) for s in job.fields.sources
+        ]
+
+    def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
+        if array.null_count and not isinstance(t, OptionalType):
+            i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
+            raise DataError(f"{self._row(table, i)}: {self._no_leaf(what, name)}")
+        if pa.types.is_date(array.type):
+            array = array.cast(pa.int32())
+        elif pa.types.is_timestamp(array.type):
+            array = array.cast(pa.int64())
+        elif pa.types.is_decimal(array.type):
+            array = array.cast(pa.string())
+        return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
+
+    @staticmethod
+    def _no_leaf(what: str, name: str) -> str:
+        give = "a key" if what == "key" else "an order"
+        return f"the {what} column {name!r} is null: give every row {give}, or leave such rows out"
+
+    def _columns(self, binding: Binding, s: int, part: Any, place: Place | None = None) -> tuple[list[Column], Any]:
+        place = place or Place("the DataFrame", lambda i: self._row(part, i))
+        leaves: list[Column] = []
+        masks = []
+        for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
+            said: dict[str, Any] = {"nan": binding.nan, "form": binding.formats.get(path), "silent": self.fields.wide}
+            values, mask = column_leaves(t, part.column(column), column=path, place=place, **said)
+            leaves += values
+            masks.append(mask)
+        return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
+
+    def _row(self, table: Any, i: int) -> str:
+        """A row for messages: its key and order."""
+        names = [
+            (n, c)
+            for (n, _), c in zip(
+                (*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True
+            )
+        ]
+        return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"

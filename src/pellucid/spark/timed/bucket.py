@@ -1,0 +1,82 @@
+"""A bucket of keys of a streaming query by event time: its engine, with the clock, between two micro-batches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pellucid.errors import StateError
+from pellucid.spark.job import SparkJob
+from pellucid.spark.timed.clock import heard
+from pellucid.spark.timed.rows import TimedRunner
+
+
+class TimedBucket:
+    """What is kept of some keys, and how far time has come in the whole stream.
+
+    ``heard`` has when each step `at` had its last row anywhere, by the beginnings of micro-batches: a step with
+    ``idle=`` that has been silent for so long holds nobody back.  All buckets are told the same, so they decide the
+    same; and the beginning of a micro-batch is in Spark's offset log, so that it is decided again as it was.
+    """
+
+    def __init__(self, job: SparkJob) -> None:
+        self.runner = TimedRunner(job)
+        self.heard: dict[str, int] = {}
+        self.snapshot: Any = None  # the one it was loaded from, for its keeper
+        self.read_as = None  # no row waits as it came
+
+    def run(self, rows: Any) -> list[Any]:
+        """One micro-batch: its rows are judged by the clock as it was, which then moves, once."""
+        told = heard(rows)
+        runner, engine = self.runner, self.runner.engine
+        out = list(runner.take(told.rows))
+        seen = engine.seen() if told.seen is None else told.seen
+        self._silence(seen, told.began)
+        out += runner.move(seen)
+        return out
+
+    def _silence(self, seen: dict[str, int], began: int | None) -> None:
+        engine = self.runner.engine
+        for i, node in enumerate(engine.graph.nodes):
+            if node.kind != "at" or node.timing is None or node.timing.idle is None or began is None:
+                continue
+            last = began if node.id in seen else self.heard.setdefault(node.id, began)
+            self.heard[node.id] = last
+            if began - last >= node.timing.idle:
+                engine.clocks.idle(i)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What can be known of it without reading its state."""
+        return {"late": dict(self.runner.engine.late), "clock": self.runner.engine.clock}
+
+    def save(self) -> tuple[bytes, bytes]:
+        """The state, and what else there is to keep."""
+        return self.runner.engine.save(), json.dumps({"heard": self.heard}, sort_keys=True).encode()
+
+    def load(self, state: Any, extra: Any, *, same: bool, drop: tuple[str, ...] = ()) -> None:
+        """Go on from there, if it is the same pipeline."""
+        if not same:
+            raise StateError(
+                f"the state was left by another pipeline, or another version of {self.runner.job.graph.name}: one by "
+                "event time is not carried over yet; go on with the pipeline as it was, or begin anew with a new state "
+                "folder and a new checkpoint"
+            )
+        self.runner.engine.load(state)
+        self.heard = {str(step): int(at) for step, at in json.loads(bytes(extra))["heard"].items()}
+
+
+def late_counts(state: str) -> dict[str, int]:
+    """How many events have come too late in a streaming query by event time, for each step, from its state folder: each
+    of them once, also those that ``late="drop"`` let go, and after restarts, too::
+
+        late_counts("state")   # {'minutes': 3}
+    """
+    from pellucid.spark.state.store import Store
+
+    store = Store(state)
+    found: dict[str, int] = {}
+    for bucket in store.buckets():
+        for step, count in ((store.about(bucket) or {}).get("late") or {}).items():
+            found[step] = found.get(step, 0) + int(count)
+    return found
