@@ -1,7 +1,8 @@
 """All states of a network, once: what can become of it, what sticks, which properties break and by which shortest run.
 
 Without ``!`` every run ends, since each step uses something up, and with it the budget ends it.  So a transaction can
-always still be decided (AG EF) exactly if it is decided in every state without steps.
+always still be decided (AG EF) exactly if it is decided in every state without steps.  Often it is clear before that it
+never will be, however often ``!`` may unfold (`hopeless`): a run ends there.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.machine import Atomic, Step
+from pellucid.atomic.machine import TOO_DEEP, Atomic, Step
 from pellucid.atomic.properties import USUAL, Judge
 from pellucid.atomic.state import State
+from pellucid.atomic.sticking import hopeless, lost
 from pellucid.model import Budget, CutShort, Search
 
 Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
@@ -26,10 +28,11 @@ class Explored:
     search: Search[State, Step]
     reachable: dict[Outcome, State] = field(default_factory=dict)
     final: dict[Outcome, State] = field(default_factory=dict)
-    sticks: dict[str, State] = field(default_factory=dict)  # the nearest end at which it is not decided
+    sticks: dict[str, State] = field(default_factory=dict)  # the nearest state from which it is never decided
     broken: dict[str, tuple[State, str]] = field(default_factory=dict)  # the nearest state, and why
     held_back: bool = False  # an unfolding of ! that the budget did not allow
     maybe: dict[str, State] = field(default_factory=dict)  # ends at which more unfoldings might decide it
+    lost: dict[str, State] = field(default_factory=dict)  # messages that wait for ever, in words
     cut: str = ""
 
     def trace(self, at: State) -> list[str]:
@@ -44,13 +47,16 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
     >>> found = explore(Atomic(parse('''new t1, t2: Trans. new p: Place. new c: Chan[<>].
     ...     p[ t1{send(in c, <>) | commit} | t2{receive(out c, (x) commit, 0)} ]''')))
     >>> sorted(found.final), found.trace(found.sticks["t2"]), found.broken
-    ([(('t1',), ()), (('t1', 't2'), ())], ['RECV TIMEOUT t2', 'COMMIT t1'], {})
+    ([(('t1',), ()), (('t1', 't2'), ())], ['RECV TIMEOUT t2'], {})
     """
     budget = budget or Budget(None, None)
     judge = Judge(machine, budget)
-    search = Search([machine.start()], machine.steps, budget)
+    search = Search[State, Step]([], machine.steps, budget)
     found = Explored(machine, search)
+    soups: set[tuple[int, tuple[int, ...]]] = set()
+    items = machine.store.items
     try:
+        search.parents[machine.start()] = None
         for at, after in search:
             view = machine.view(at)
             outcome = tuple(sorted(view.committed)), tuple(sorted(view.aborted))
@@ -59,15 +65,24 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
             found.held_back |= held
             if not after:
                 found.final.setdefault(outcome, at)
-                for t in (*machine.transactions, *machine.children(at)):
-                    if t not in view.committed and t not in view.aborted:
-                        for_sure = not held or not any(machine.store.items[i].trans == t for s_ in at.soups for i in s_)
-                        (found.sticks if for_sure else found.maybe).setdefault(t if t[0] != "~" else "child", at)
+            for t in (*machine.transactions, *machine.children(at)):
+                if t not in view.committed and t not in view.aborted:
+                    for_sure = hopeless(machine, at, t)
+                    if for_sure or not after:
+                        maybe = held and not for_sure and any(items[i].trans == t for soup in at.soups for i in soup)
+                        (found.maybe if maybe else found.sticks).setdefault(t if t[0] != "~" else "child", at)
+            for where in enumerate(at.soups):
+                if where not in soups:
+                    soups.add(where)
+                    for words in lost(machine, *where):
+                        found.lost.setdefault(words, at)
             open_questions = tuple(name for name in properties if name not in found.broken)
             for name, why in judge.broken(at, open_questions).items():
                 found.broken[name] = at, why
     except CutShort as cut:
         found.cut = str(cut)
+    except RecursionError:
+        found.cut = f"{TOO_DEEP} after {len(search.parents):,} states"
     return found
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from pellucid.atomic import syntax as s
 from pellucid.atomic.names import by_height, free, put
 from pellucid.atomic.printing import network_text, process_text
+from pellucid.base.languages import caret
 from pellucid.errors import DataError
 
 
@@ -46,6 +47,23 @@ TAKES = ("RECV", "FORWARD", "OPEN")
 Found: TypeAlias = "tuple[int, Item]"
 
 
+class Where(NamedTuple):
+    """The text that a network was read from, for messages."""
+
+    text: str = ""
+    name: str = ""
+
+    def no(self, at: s.At, message: str) -> DataError:
+        """A mistake, with its place as far as it is known."""
+        if at is not None and self.text:
+            return caret(self.text, *at, message, self.name)
+        line = f"line {at[0]}, column {at[1]}" if at else ""
+        return DataError(": ".join(filter(None, [", ".join(filter(None, [self.name, line])), message])))
+
+
+_UNKNOWN = Where()
+
+
 @dataclass
 class Layout:
     """The tree of places, declared names, and what stands at the start: items with their position, logs."""
@@ -56,7 +74,7 @@ class Layout:
     items: list[Found] = field(default_factory=list)
     logs: list[list[Entry]] = field(default_factory=lambda: [[]])
     fresh: dict[str, s.Type] = field(default_factory=dict)  # names that processes made
-    places: dict[str, s.At] = field(default_factory=dict)
+    where: Where = _UNKNOWN
 
     @property
     def labels(self) -> list[str]:
@@ -74,7 +92,7 @@ class Layout:
             place = self.parents[place]
 
 
-def layout_of(network: s.Network) -> Layout:
+def layout_of(network: s.Network, where: Where = _UNKNOWN) -> Layout:
     """A network in pieces; it has been type checked.
 
     >>> from pellucid.atomic import parse
@@ -83,7 +101,7 @@ def layout_of(network: s.Network) -> Layout:
     >>> found.labels, [(where, str(item)) for where, item in found.items]
     (['outside', 'p(1)', 'p(2)'], [(1, 't{commit}'), (1, 't{send(in ~0, <>)}')])
     """
-    layout = Layout()
+    layout = Layout(where=where)
     _network(layout, network, 0, {})
     return layout
 
@@ -93,7 +111,7 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
         case s.Place(name, log, body):
             layout.names.append(renamed.get(name, name))
             layout.parents.append(here)
-            layout.logs.append([_entry(entry, renamed) for entry in log])
+            layout.logs.append([_entry(layout.where, entry, renamed) for entry in log])
             _network(layout, body, len(layout.names) - 1, renamed)
         case s.Running(trans, process):
             for item in opened(layout.fresh, renamed.get(trans, trans), _closed(process, renamed)):
@@ -140,7 +158,7 @@ def opened(fresh: dict[str, s.Type], trans: str, process: s.Process) -> list[Ite
             return [Item(trans, process)]
 
 
-def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
+def _entry(text: Where, n: s.Network, renamed: Mapping[str, str]) -> Entry:
     match n:
         case s.Running(trans, s.Commit()):
             return Entry("COMMIT", renamed.get(trans, trans), s.Commit())
@@ -155,10 +173,10 @@ def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
                 return Entry(kind, renamed.get(t, t), _closed(taker, renamed), sent)
         case _:
             pass
-    where = f"line {n.at[0]}, column {n.at[1]}: " if n.at else ""
-    raise DataError(
-        f"{where}a log has no entry {network_text(n)}: it has t{{commit}}, t{{abort}}, what was received beside its "
-        "message as in t{receive(…)} | u{send(…)}, and a child beside what made it as in t{0} | u{child(P)}"
+    raise text.no(
+        n.at,
+        f"a log has no entry {network_text(n)}: it has t{{commit}}, t{{abort}}, what was received beside its "
+        "message as in t{receive(…)} | u{send(…)}, and a child beside what made it as in t{0} | u{child(P)}",
     )
 
 
@@ -176,12 +194,11 @@ def homes(layout: Layout) -> dict[str, int]:
             continue
         before = found.setdefault(item.trans, where)
         if before != where:
-            at = item.process.at
-            line = f"line {at[0]}, column {at[1]}: " if at else ""
             one, two = layout.labels[before], layout.labels[where]
-            raise DataError(
-                f"{line}one place per transaction: {item.trans} has processes at {one} and at {two}: give each place "
-                "a transaction of its own (they can commit together), or send a message"
+            raise layout.where.no(
+                item.process.at,
+                f"one place per transaction: {item.trans} has processes at {one} and at {two}: give each place "
+                "a transaction of its own (they can commit together), or send a message",
             )
     for trans, places in sends.items():
         if trans not in found and len(places) == 1:
@@ -189,9 +206,14 @@ def homes(layout: Layout) -> dict[str, int]:
     return found
 
 
+def missing_places(layout: Layout) -> list[str]:
+    """Names of places that are declared, and of which there is none."""
+    return [name for name, kind in layout.gamma.items() if isinstance(kind, s.PlaceType) and name not in layout.names]
+
+
 def nowhere(layout: Layout) -> list[str]:
     """Warnings: capabilities for places that do not exist; such a message waits for ever."""
-    known = {name for name, kind in layout.gamma.items() if isinstance(kind, s.PlaceType)} - set(layout.names)
+    known = set(missing_places(layout))
     out = []
     for _, item in layout.items:
         for name in dict.fromkeys(name for name in free(item.process) if name in known):

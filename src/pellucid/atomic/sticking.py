@@ -1,13 +1,66 @@
-"""Why a transaction sticks: the reason, at the end of a run in which it is neither committed nor aborted."""
+"""What sticks: transactions that can never be decided any more, and why; messages that wait for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.machine import Atomic, Step, View
 from pellucid.atomic.printing import process_text
+from pellucid.atomic.reduction import may_abort
 from pellucid.atomic.state import State
+
+
+def hopeless(machine: Atomic, at: State, trans: str) -> bool:
+    """Whether a transaction that is not decided can never be, whatever happens, and however often ``!`` unfolds: it
+    depends on an aborted one, or nothing but messages is left of it, and no abort can come out of it.
+
+    >>> from pellucid.atomic import parse
+    >>> text = "new t, u: Trans. new p: Place. new c: Chan[<>]. p[ t{send(in c, <>)} | u{commit} ]"
+    >>> machine = Atomic(parse(text))
+    >>> hopeless(machine, machine.start(), "t"), hopeless(machine, machine.start(), "u")
+    (True, False)
+    """
+    rules = machine.rules
+    if rules.cascade or rules.crash:
+        return False  # others may abort it
+    items = [machine.store.items[i] for soup in at.soups for i in soup]
+    mine = [p for t, p in items if t == trans and not isinstance(p, s.Send)]
+    if not mine:
+        return True
+    if rules.commit != "closed" or rules.abort_committed or not rules.mobile_received:
+        return False  # who depends on an aborted one may commit
+    return trans in machine.doomed(at) and not any(map(may_abort, mine))
+
+
+def lost(machine: Atomic, place: int, soup: Sequence[int]) -> Iterator[str]:
+    """The messages of a place that can neither go on from there nor be read there, in words.
+
+    >>> from pellucid.atomic import parse
+    >>> text = "new t: Trans. new p, q: Place. new c: Chan[<>]. p[ q[ t{send(out p.in c, <>)} ] ]"
+    >>> machine = Atomic(parse(text))
+    >>> list(lost(machine, 2, machine.start().soups[2]))
+    ['t sent a message that waits for ever at q: send(out p.in c, <>) cannot leave p from there']
+    """
+    layout = machine.layout
+    for i in dict.fromkeys(soup):
+        trans, p = machine.store.items[i]
+        if not isinstance(p, s.Send):
+            continue
+        first = p.to.parts[0] if isinstance(p.to, s.Path) else p.to
+        if not isinstance(first, (s.In, s.Out)) or not isinstance(first.of, s.Param):
+            continue
+        name = first.of.name
+        kind = layout.gamma.get(name)
+        if isinstance(first, s.Out):
+            why = "" if place and layout.names[place] == name else f"cannot leave {name} from there"
+        elif isinstance(kind, s.PlaceType):
+            inside = any(layout.names[inner] == name for inner in machine.inside[place])
+            why = "" if inside else f"finds no place {name} there"
+        else:
+            why = "" if place else "is outside every place, where nothing is read"
+        if why:
+            yield f"{trans} sent a message that waits for ever at {layout.labels[place]}: {process_text(p)} {why}"
 
 
 def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> str:
@@ -29,9 +82,13 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
     needs = _needs(view, trans)
     dead = sorted(needs & view.aborted)
     if dead:
-        via = "" if (dead[0], trans) in view.depends else ", by way of others"
-        took = "is a child of" if _child(machine, at, dead[0], trans) else "took a message of"
-        return f"{trans} {took} {dead[0]}{via}, which aborted: it can never commit, and does not abort"
+        near = next((u for u in dead if (u, trans) in view.depends), "")
+        if near:
+            took = "is a child of" if _child(machine, at, near, trans) else "took a message of"
+            how = f"{took} {near}, which"
+        else:
+            how = f"depends on {dead[0]}, by way of {' and '.join(_between(view, dead[0], trans))}, and {dead[0]}"
+        return f"{trans} {how} aborted: it can never commit, and does not abort"
     if trans in pending:
         never = sorted(u for u in needs - view.committed if u not in pending and u != trans)
         partners = [u for u in never if trans in _needs(view, u)]
@@ -53,6 +110,16 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
 def _child(machine: Atomic, at: State, parent: str, trans: str) -> bool:
     entries = [machine.store.entries[e] for log in at.logs for e in log]
     return any(e.kind == "CHILD" and e.subject == trans and e.message and e.message.trans == parent for e in entries)
+
+
+def _between(view: View, source: str, trans: str) -> list[str]:
+    """Over whom one depends on another, by a shortest way; the nearest first."""
+    ways = {trans: [trans]}
+    for t in (todo := [trans]):
+        for u in sorted(u for u, v in view.depends if v == t and u not in ways):
+            ways[u] = [*ways[t], u]
+            todo.append(u)
+    return ways[source][1:-1]
 
 
 def _needs(view: View, trans: str) -> set[str]:
