@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import check
 from pellucid.atomic import Atomic, explore, parse, run
-from pellucid.atomic.closed import closed_sets
+from pellucid.atomic.rules import closed_sets
 from pellucid.atomic.running import MOST, offers
 from pellucid.atomic.state import WITHIN
 from pellucid.errors import DataError

@@ -7,8 +7,10 @@ can stand outside it: this is scope extrusion, done once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from pellucid.atomic import syntax as s
@@ -76,13 +78,14 @@ class Layout:
     fresh: dict[str, s.Type] = field(default_factory=dict)  # names that processes made
     where: Where = _UNKNOWN
 
-    @property
+    @cached_property
     def labels(self) -> list[str]:
         """A name for each position: the place's own, with a number where there are several of that name."""
-        out = []
-        for i, name in enumerate(self.names):
-            before, count = self.names[1:i].count(name), self.names[1:].count(name)
-            out.append("outside" if i == 0 else name if count == 1 else f"{name}({before + 1})")
+        count, before = Counter(self.names[1:]), Counter[str]()
+        out = ["outside"]
+        for name in self.names[1:]:
+            before[name] += 1
+            out.append(name if count[name] == 1 else f"{name}({before[name]})")
         return out
 
     def above(self, place: int) -> Iterator[int]:

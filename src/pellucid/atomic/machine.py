@@ -13,11 +13,10 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.closed import closed_sets
 from pellucid.atomic.layout import TAKES, Entry, Item, Where, homes, layout_of, opened
 from pellucid.atomic.names import path_of, put
 from pellucid.atomic.printing import network_text, value_text
-from pellucid.atomic.rules import Rules, rules_of
+from pellucid.atomic.rules import Rules, closed_sets, rules_of
 from pellucid.atomic.state import State, Store
 from pellucid.atomic.typing import System, typecheck
 from pellucid.errors import DataError, UsageError

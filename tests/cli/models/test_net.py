@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,28 @@ def test_show(net: Callable[..., Result], tmp_path: Path) -> None:
     document = json.loads(net("show", "firewalls.atf", "--json").stdout)
     assert document["places"] == {"outside": None, "corp": "outside", "host": "corp", "shop": "outside"}
     assert document["transactions"] == {"client": "host", "server": "shop"}
+
+
+ROOT = EXAMPLES.parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "how-to-atomic.md"]
+CONSOLE = [
+    block for page in PAGES for block in re.findall(r"```console\n\$ pellucid (net .*?)```", page.read_text(), re.S)
+]
+
+
+@pytest.mark.parametrize("block", CONSOLE)
+def test_what_the_pages_show_is_printed(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command, _, shown = block.partition("\n")
+    result = CliRunner().invoke(cli, command.split())
+    assert result.exit_code == 0
+    timeless = [re.sub(r"[\d.]+ m?s\)", "s)", text) for text in (shown, result.stdout)]
+    for part in timeless[0].split("…\n"):
+        assert part in timeless[1]
+
+
+def test_the_pages_show_some() -> None:
+    assert len(CONSOLE) == 3
 
 
 BAD = [
