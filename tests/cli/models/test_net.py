@@ -57,6 +57,13 @@ def test_run_by_seed_and_by_hand(net: Callable[..., Result], tmp_path: Path) -> 
     assert document["next"][0] == "OUT client corp" and document["run"]["steps"][0]["step"] == "OUT client host"
 
 
+def test_who_waits_for_a_large_file_is_told(net: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "large.atf").write_text("#" + " much" * 120_000 + "\n0")
+    for verb in ("check", "run", "show"):
+        result = net(verb, "large.atf")
+        assert result.exit_code == 0 and "pellucid: large.atf: reading 0.6 MB\n" in result.stderr
+
+
 def test_what_runs_end_with(net: Callable[..., Result], tmp_path: Path) -> None:
     lines = net("check", "firewalls.atf", "--about", "C1").stdout.splitlines()
     assert lines[1:3] == ["ends     committed client · aborted server", "         committed client, server"]
@@ -180,6 +187,7 @@ def test_replication_is_said(net: Callable[..., Result], tmp_path: Path) -> None
     [
         (["check", "none.atf"], "none.atf: No such file"),
         (["show", "."], ".: Is a directory"),
+        (["check", "cycle.atf", "--timeout", "nan"], "--timeout nan: expected a number of seconds above 0"),
         (["show", "cycle.atf", "--rules", "printed"], "No such option '--rules'"),
         (["run", "cycle.atf", "--take", "9"], "--take 9: step 1 has 6 choices: 1 OUT a p"),
         (["run", "cycle.atf", "--ask", "--seed", "1"], "--ask goes by hand: leave --json, --seed and --pat"),

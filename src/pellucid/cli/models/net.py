@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pellucid.atomic.question import AtomicVerdict
     from pellucid.atomic.state import State
 
+_MUCH = 500_000  # characters, read in some seconds
 _SHOWN = 40  # next steps that are listed
 _ENDS = 12  # outcomes that are listed
 
@@ -79,14 +81,22 @@ def net() -> None:
 
 
 def _machine(file: str, options: dict[str, Any]) -> Atomic:
-    from pellucid.atomic import Atomic, read
+    from pellucid.atomic import Atomic, parse
     from pellucid.atomic.layout import nowhere
+    from pellucid.atomic.reading import text_in
 
-    network, text = read(file)
-    machine = Atomic(network, text=text, name=file, **options)
+    text = text_in(file)
+    _tell_of_much(file, text)
+    machine = Atomic(parse(text, file), text=text, name=file, **options)
     for words in nowhere(machine.layout):
         click.echo(f"pellucid: warning: {words}", err=True)
     return machine
+
+
+def _tell_of_much(file: str, text: str) -> None:
+    """Who waits for a large file is told why."""
+    if len(text) > _MUCH:
+        click.echo(f"pellucid: {file}: reading {len(text) / 1e6:.1f} MB", err=True)
 
 
 def _print(verb: str, document: dict[str, Any]) -> None:
@@ -256,7 +266,10 @@ def check_verb(
     from pellucid.cli.progress import StatusLine
     from pellucid.model.show.outcomes import Outcome, outcomes_document
 
+    if math.isnan(timeout):
+        raise UsageError("--timeout nan: expected a number of seconds above 0")
     text = text_in(file)
+    _tell_of_much(file, text)
     status = StatusLine()
 
     def tell(counts: dict[str, Any]) -> None:
