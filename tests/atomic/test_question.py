@@ -121,6 +121,7 @@ def test_lemma_1_as_printed() -> None:
         ("p[ t2{receive(out c, (x) commit, 0)} ]", "t2",
          "a time-out of t2 ends in 0: nothing is left of it that would commit or abort"),
         ("t2{commit}", "t2", "t2 runs outside every place, where there is no log: nothing is decided there"),
+        ("p[ t2{send(in c, <>)} ] | q[ t2{send(in c, <>)} ]", "t2", "nothing is left of t2 that would commit or abort"),
         ("p[ t2{send(in c, <>)} ]", "t2", "nothing is left of t2 that would commit or abort"),
         ("p[ t2{receive(in c, (x) commit, abort)} ]", "t2",
          "t2 has receive(in c, (x'1: <>) commit, abort) left, and nothing more can happen to it"),
@@ -182,6 +183,16 @@ def test_what_is_hopeless_is_never_decided(seed: int) -> None:
                 continue
             later = explore_from(machine, at)
             assert all(t not in machine.view(then).committed | machine.view(then).aborted for then in later), (at, t)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_sticks_is_what_is_undecided_at_some_end(seed: int) -> None:
+    """Clear before the end or not: without ``!`` both say the same of every transaction."""
+    machine = Atomic(parse(network(seed)))
+    found = explore(machine, (), Budget(None, 1500))
+    ends = {t for committed, aborted in found.final for t in machine.transactions if t not in {*committed, *aborted}}
+    assert found.cut or ends == {*found.sticks} - {"child"}
+    assert ends <= {*found.sticks}
 
 
 def explore_from(machine: Atomic, at: State) -> set[State]:

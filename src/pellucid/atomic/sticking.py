@@ -73,10 +73,11 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
     >>> why_stuck(found.machine, at, "t2", found.search.way(at))
     't2 took a message of t1, which aborted: it can never commit, and does not abort'
     """
-    if not machine.home(at, trans):
+    items = [machine.store.items[i] for soup in at.soups for i in soup]
+    mine = [p for t, p in items if t == trans and not isinstance(p, s.Send)]
+    if mine and not machine.home(at, trans):
         return f"{trans} runs outside every place, where there is no log: nothing is decided there"
     view = machine.view(at)
-    items = [machine.store.items[i] for soup in at.soups for i in soup]
     pending = {item.trans for soup in at.soups[1:] for i in soup if isinstance((item := machine.store.items[i]).process,
                                                                                s.Commit)}  # fmt: skip
     needs = _needs(view, trans)
@@ -97,7 +98,6 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
         if never:
             return f"{trans} is ready, and depends on {never[0]}, which never decides"
         return f"{trans} is ready, and what it depends on cannot commit with it"
-    mine = [item.process for item in items if item.trans == trans and not isinstance(item.process, s.Send)]
     if any(isinstance(p, s.Replicate) for p in mine) and at.left == 0:
         return f"the budget of {machine.unfold} unfoldings is spent, and {trans} has a ! left"
     if mine:

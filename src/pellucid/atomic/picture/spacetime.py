@@ -41,8 +41,8 @@ _MORE = """
 _MARGIN, _LANE, _COLUMN, _WORDS, _MOST = 16.0, 58.0, 64.0, 32, 120  # the least width of a column, its longest words
 _ENDS = ("COMMIT", "ABORT", "CRASH", "CASCADE", "RECV TIMEOUT", "FORWARD TIMEOUT", "OPEN TIMEOUT")
 _LEGEND = (
-    "→ a message enters or leaves a place · ● a message is taken, ┄ from whom · ◯ commit · ✕ abort · grey: undone "
-    "(aborted, or dependent on an aborted one)"
+    "→ a message enters or leaves a place · ● a message is taken, ┄ from whom · ◯ commit · ✕ abort",
+    "grey: undone (aborted, or dependent on an aborted one)",
 )
 
 
@@ -93,7 +93,7 @@ def spacetime_svg(run: NetworkRun, *, title: str = "", most: int = _MOST) -> str
             if step.rule not in _ENDS:  # what a message left from: the last hop, or what its sender did before
                 last[t] = x, y(places[-1])
     why = run.ending() if run.ended else run.why
-    below = [*([why] if why else []), *([f"{first} steps before are not shown"] if first else []), _LEGEND]
+    below = [*([why] if why else []), *([f"{first} steps before are not shown"] if first else []), *_LEGEND]
     bottom = top + _LANE * len(lanes) + 12
     for k, words in enumerate(below):
         bad = " plc-is-bad" if k == 0 and why and not run.ended else ""
