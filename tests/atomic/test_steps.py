@@ -275,7 +275,7 @@ def test_steps_over_private_channels_are_shown_with_the_names_of_the_text() -> N
     text = "p[ t{new z: Chan[<>]. (send(in z, <>) | receive(out z, (x) commit, 0))} ]"
     assert "RECV t from t z" in labels(text)
     net = machine(text)
-    assert "t:z" in str(net.see(net.start()))
+    assert "t: in z" in str(net.see(net.start()))
     step, then = next((step, then) for step, then in net.steps(net.start()) if str(step) == "RECV t from t z")
     assert step.about == "~0" and follow(net, [step])[-1] == then
 
