@@ -290,6 +290,17 @@ def test_private_names_of_a_text_are_not_taken_for_each_other() -> None:
         assert set(explore(machine(text)).final) == alone, text
 
 
+def test_a_place_of_a_text_may_have_a_private_name() -> None:
+    """It stands where it is, however the private names of processes are put in order."""
+    ends = []
+    for place in ("den", "~0"):
+        sends = f"p[ t{{send(in a, ~5) | send(out p.in {place}.in c, <>) | commit}} ]"
+        text = f"new {place}: Place. new ~5: Chan[<>]. {sends} | {place}[ u{{receive(out c, (x) commit, 0)}} ]"
+        found = explore(machine(text))
+        ends.append((len(found.search.parents), set(found.final), found.lost))
+    assert ends[0] == ends[1] == (17, {(("t",), ()), (("t", "u"), ())}, {})
+
+
 def test_a_child_of_a_text_is_undone_like_others() -> None:
     found = explore(machine("new ~0: Trans. p[ ~0{0} | t{child(commit)}, ~0{commit} | t{abort} ]"))
     assert not found.broken and [*found.sticks] == ["child_0"]

@@ -124,12 +124,13 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
             for part in parts:
                 _network(layout, part, here, renamed)
         case s.New(name, kind, body):
-            if name.startswith("~") and not isinstance(kind, s.TransType):
+            if name.startswith("~") and not isinstance(kind, s.TransType) and not _stands(name, body):
                 own = _number(layout.fresh)  # a state that was printed: this name is one that a process made
                 layout.fresh[own] = kind
                 _network(layout, body, here, {**renamed, name: own})
                 return
-            base = name.replace("~", "child_")  # who was made before the start is known by name from now on
+            # who was made before the start, and a place that stands, are known by name from now on
+            base = name.replace("~", "child_" if isinstance(kind, s.TransType) else "place_")
             own, number = base, 1
             while own in layout.gamma:
                 number += 1
@@ -138,6 +139,19 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
             _network(layout, body, here, {**renamed, name: own})
         case s.Empty():
             pass
+
+
+def _stands(name: str, n: s.Network) -> bool:
+    """Whether there is a place of this name."""
+    match n:
+        case s.Place(own, _, body):
+            return own == name or _stands(name, body)
+        case s.Wire(parts):
+            return any(_stands(name, part) for part in parts)
+        case s.New(own, _, body):
+            return own != name and _stands(name, body)
+        case _:
+            return False
 
 
 def _closed(process: s.Process, renamed: Mapping[str, str]) -> s.Process:
