@@ -275,7 +275,7 @@ def test_steps_over_private_channels_are_shown_with_the_names_of_the_text() -> N
     text = "p[ t{new z: Chan[<>]. (send(in z, <>) | receive(out z, (x) commit, 0))} ]"
     assert "RECV t from t z" in labels(text)
     net = machine(text)
-    assert "t:z" in str(net.see(net.start()))
+    assert "t: in z" in str(net.see(net.start()))
     step, then = next((step, then) for step, then in net.steps(net.start()) if str(step) == "RECV t from t z")
     assert step.about == "~0" and follow(net, [step])[-1] == then
 
@@ -288,6 +288,17 @@ def test_private_names_of_a_text_are_not_taken_for_each_other() -> None:
         "p[ t{new z: Chan[<>]. send(in z, <>) | commit} | (new ~0: Chan[<>]. u{receive(out ~0, (x) commit, 0)}) ]",
     ):
         assert set(explore(machine(text)).final) == alone, text
+
+
+def test_a_place_of_a_text_may_have_a_private_name() -> None:
+    """It stands where it is, however the private names of processes are put in order."""
+    ends = []
+    for place in ("den", "~0"):
+        sends = f"p[ t{{send(in a, ~5) | send(out p.in {place}.in c, <>) | commit}} ]"
+        text = f"new {place}: Place. new ~5: Chan[<>]. {sends} | {place}[ u{{receive(out c, (x) commit, 0)}} ]"
+        found = explore(machine(text))
+        ends.append((len(found.search.parents), set(found.final), found.lost))
+    assert ends[0] == ends[1] == (17, {(("t",), ()), (("t", "u"), ())}, {})
 
 
 def test_a_child_of_a_text_is_undone_like_others() -> None:

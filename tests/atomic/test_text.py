@@ -49,11 +49,11 @@ def test_binding_reaches_as_far_as_it_can_and_bang_does_not() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("p[ t{send(in c <>)} ]", "a.atf, line 1, column 16: `<` is not expected here: ,, . would be"),
-        ("p[\n t{commit}", "a.atf, line 2, column 11: the text ends here: ,, ;, ] would be"),
+        ("p[ t{send(in c <>)} ]", "a.atf, line 1, column 16: `<` is not expected here: `,`, `.` would be"),
+        ("p[\n t{commit}", "a.atf, line 2, column 11: the text ends here: `,`, `;`, `]` would be"),
         ("p[ t{§} ]", "a.atf, line 1, column 6: `§` means nothing here"),
-        ("p[ t{receive(out c, (x: <>) commit)} ]", "column 35: `)` is not expected here: , would be"),
-        ("new t: Trans, p[ 0 ]", "column 13: `,` is not expected here: . would be"),
+        ("p[ t{receive(out c, (x: <>) commit)} ]", "column 35: `)` is not expected here: `,` would be"),
+        ("new t: Trans, p[ 0 ]", "column 13: `,` is not expected here: `.` would be"),
         ("t{send(in c, 5)}", "`5` means nothing here"),
     ],
 )

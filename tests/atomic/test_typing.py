@@ -59,11 +59,25 @@ def test_each_rule(rule: str, good: str, bad: str, expected: str, found: str) ->
     assert str(wrong).startswith(f"a.atf, line 1, column {wrong.at[1]}: {rule}: ") and str(wrong).endswith("^")
 
 
-def test_rules_without_conditions() -> None:
-    typecheck(parse(NAMES + "0 | t{0 | commit | abort | !commit | child(abort)}"))
-    typecheck(parse(NAMES + "p[ t{commit}, 0 ]"))  # LOG NET
-    with pytest.raises(IllTyped, match="NET PROCESS: u is free"):
-        typecheck(parse(NAMES + "p[ t{commit}; u{commit}, 0 ]"))  # LOG EXTEND
+# rule, what passes it, what it refuses, and the rule of the part that fails
+PARTS = [
+    ("NET WIRE", "t{0} | p[ 0 ]", "t{0} | u{0}", "NET PROCESS"),
+    ("LOG NET", "p[ t{commit}, 0 ]", "p[ u{commit}, 0 ]", "NET PROCESS"),
+    ("LOG EXTEND", "p[ t{commit}; t{abort}, 0 ]", "p[ t{commit}; u{commit}, 0 ]", "NET PROCESS"),
+    ("PROC REPLICATE", "t{!send(in c, <>)}", "t{!send(in c, c)}", "PROC SEND"),
+    ("PROC PAR", "t{commit | abort | send(in c, <>)}", "t{commit | send(in c, c)}", "PROC SEND"),
+    ("PROC NULL", "t{0}", "u{0}", "NET PROCESS"),
+    ("PROC CHILD", "t{child(send(in c, <>))}", "t{child(send(in c, c))}", "PROC SEND"),
+    ("VAL TUPLE", "t{let <x> = <c> in send(in x, <>)}", "t{let <x> = <t> in 0}", "VAL PARAM"),
+]
+
+
+@pytest.mark.parametrize(("rule", "good", "bad", "part"), PARTS, ids=[row[0] for row in PARTS])
+def test_rules_that_fail_with_their_parts(rule: str, good: str, bad: str, part: str) -> None:
+    typecheck(parse(NAMES + good))
+    with pytest.raises(IllTyped) as error:
+        typecheck(parse(NAMES + bad))
+    assert error.value.rule == part
 
 
 def test_types_are_found_where_the_place_gives_them() -> None:

@@ -32,7 +32,7 @@ TAIL = "\ninit (z) { X[z] = A }\nunsafe (x y) { X[x] = B && X[y] = B }\n"
         (HEAD + TAIL + "transition go (x) requires { exists_other y. X[y] = A } { }", "in a guard is not"),
         (HEAD + TAIL + "transition go (x) { X[x] := case | _ : B }", "x is a process already"),
         (HEAD + TAIL + "transition go (x) { X[j] := case | j = x : B }", "the last case, and no other, is `| _ : …`"),
-        (HEAD + TAIL + "transition go (x) { X[x] = B }", "`=` is not expected here: := would be"),
+        (HEAD + TAIL + "transition go (x) { X[x] = B }", "`=` is not expected here: `:=` would be"),
         (HEAD + TAIL + "init (z) { X[z] = B }", "a second `init`"),
         (HEAD + "init (z) { X[z] = A }", "an `unsafe` is needed"),
         (HEAD + "(* never ends", "this comment does not end"),

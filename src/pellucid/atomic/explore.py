@@ -3,7 +3,8 @@
 No state comes twice, since each step writes into a log or uses something up, and ``!`` has a budget.  So where the
 states are finitely many, a transaction can always still be decided (AG EF) exactly if it is decided in every state
 without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the next
-child: there the search is cut, and the answer unknown.
+child: there the search is cut, and the answer unknown.  Often it is clear before the end that a transaction never will
+be decided, however often ``!`` may unfold (`hopeless`): a run ends there.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.machine import Atomic, Step
+from pellucid.atomic.machine import TOO_DEEP, Atomic, Step
 from pellucid.atomic.properties import USUAL, Judge
 from pellucid.atomic.state import State
+from pellucid.atomic.sticking import hopeless, lost
 from pellucid.model import Budget, CutShort, Search
 
 Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
@@ -28,10 +30,11 @@ class Explored:
     search: Search[State, Step]
     reachable: dict[Outcome, State] = field(default_factory=dict)
     final: dict[Outcome, State] = field(default_factory=dict)
-    sticks: dict[str, State] = field(default_factory=dict)  # the nearest end at which it is not decided
+    sticks: dict[str, State] = field(default_factory=dict)  # the nearest state from which it is never decided
     broken: dict[str, tuple[State, str]] = field(default_factory=dict)  # the nearest state, and why
     held_back: bool = False  # an unfolding of ! that the budget did not allow
     maybe: dict[str, State] = field(default_factory=dict)  # ends at which more unfoldings might decide it
+    lost: dict[str, State] = field(default_factory=dict)  # messages that wait for ever, in words
     cut: str = ""
 
     def trace(self, at: State) -> list[str]:
@@ -46,13 +49,15 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
     >>> found = explore(Atomic(parse('''new t1, t2: Trans. new p: Place. new c: Chan[<>].
     ...     p[ t1{send(in c, <>) | commit} | t2{receive(out c, (x) commit, 0)} ]''')))
     >>> sorted(found.final), found.trace(found.sticks["t2"]), found.broken
-    ([(('t1',), ()), (('t1', 't2'), ())], ['RECV TIMEOUT t2', 'COMMIT t1'], {})
+    ([(('t1',), ()), (('t1', 't2'), ())], ['RECV TIMEOUT t2'], {})
     """
     budget = budget or Budget(None, None)
     judge = Judge(machine, budget)
-    search = Search([machine.start()], machine.steps, budget)
+    search = Search[State, Step]([], machine.steps, budget)
     found = Explored(machine, search)
+    soups: set[tuple[int, tuple[int, ...], tuple[s.Type, ...]]] = set()
     try:
+        search.parents[machine.start()] = None
         for at, after in search:
             view = machine.view(at)
             outcome = tuple(sorted(view.committed)), tuple(sorted(view.aborted))
@@ -61,15 +66,24 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
             found.held_back |= held
             if not after:
                 found.final.setdefault(outcome, at)
-                for t in (*machine.transactions, *machine.children(at)):
-                    if t not in view.committed and t not in view.aborted:
-                        sure = not held or not _might(machine, at, t)
-                        (found.sticks if sure else found.maybe).setdefault(t if t[0] != "~" else "child", at)
+            for t in (*machine.transactions, *machine.children(at)):
+                if t not in view.committed and t not in view.aborted:
+                    never = hopeless(machine, at, t)
+                    if never or not after:
+                        maybe = held and not never and _might(machine, at, t)
+                        (found.maybe if maybe else found.sticks).setdefault(t if t[0] != "~" else "child", at)
+            for place, soup in enumerate(at.soups):
+                if (place, soup, at.fresh) not in soups:
+                    soups.add((place, soup, at.fresh))
+                    for words in lost(machine, at, place):
+                        found.lost.setdefault(words, at)
             open_questions = tuple(name for name in properties if name not in found.broken)
             for name, why in judge.broken(at, open_questions).items():
                 found.broken[name] = at, why
     except CutShort as cut:
         found.cut = str(cut)
+    except RecursionError:
+        found.cut = f"{TOO_DEEP} after {len(search.parents):,} states"
     return found
 
 

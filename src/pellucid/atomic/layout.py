@@ -7,14 +7,17 @@ can stand outside it: this is scope extrusion, done once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.names import by_height, free, put
 from pellucid.atomic.printing import network_text, process_text
+from pellucid.base.languages import caret
 from pellucid.errors import DataError
 
 
@@ -47,6 +50,23 @@ TAKES = ("RECV", "FORWARD", "OPEN")
 Found: TypeAlias = "tuple[int, Item]"
 
 
+class Where(NamedTuple):
+    """The text that a network was read from, for messages."""
+
+    text: str = ""
+    name: str = ""
+
+    def no(self, at: s.At, message: str) -> DataError:
+        """A mistake, with its place as far as it is known."""
+        if at is not None and self.text:
+            return caret(self.text, *at, message, self.name)
+        line = f"line {at[0]}, column {at[1]}" if at else ""
+        return DataError(": ".join(filter(None, [", ".join(filter(None, [self.name, line])), message])))
+
+
+_UNKNOWN = Where()
+
+
 @dataclass
 class Layout:
     """The tree of places, declared names, and what stands at the start: items with their position, logs."""
@@ -57,15 +77,16 @@ class Layout:
     items: list[Found] = field(default_factory=list)
     logs: list[list[Entry]] = field(default_factory=lambda: [[]])
     fresh: dict[str, s.Type] = field(default_factory=dict)  # names that processes made
-    places: dict[str, s.At] = field(default_factory=dict)
+    where: Where = _UNKNOWN
 
-    @property
+    @cached_property
     def labels(self) -> list[str]:
         """A name for each position: the place's own, with a number where there are several of that name."""
-        out = []
-        for i, name in enumerate(self.names):
-            before, count = self.names[1:i].count(name), self.names[1:].count(name)
-            out.append("outside" if i == 0 else name if count == 1 else f"{name}({before + 1})")
+        count, before = Counter(self.names[1:]), Counter[str]()
+        out = ["outside"]
+        for name in self.names[1:]:
+            before[name] += 1
+            out.append(name if count[name] == 1 else f"{name}({before[name]})")
         return out
 
     def above(self, place: int) -> Iterator[int]:
@@ -75,7 +96,7 @@ class Layout:
             place = self.parents[place]
 
 
-def layout_of(network: s.Network) -> Layout:
+def layout_of(network: s.Network, where: Where = _UNKNOWN) -> Layout:
     """A network in pieces; it has been type checked.
 
     >>> from pellucid.atomic import parse
@@ -84,7 +105,7 @@ def layout_of(network: s.Network) -> Layout:
     >>> found.labels, [(where, str(item)) for where, item in found.items]
     (['outside', 'p(1)', 'p(2)'], [(1, 't{commit}'), (1, 't{send(in ~0, <>)}')])
     """
-    layout = Layout()
+    layout = Layout(where=where)
     _network(layout, network, 0, {})
     return layout
 
@@ -94,7 +115,7 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
         case s.Place(name, log, body):
             layout.names.append(renamed.get(name, name))
             layout.parents.append(here)
-            layout.logs.append([_entry(entry, renamed) for entry in log])
+            layout.logs.append([_entry(layout.where, entry, renamed) for entry in log])
             _network(layout, body, len(layout.names) - 1, renamed)
         case s.Running(trans, process):
             for item in opened(layout.fresh, renamed.get(trans, trans), _closed(process, renamed)):
@@ -103,12 +124,13 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
             for part in parts:
                 _network(layout, part, here, renamed)
         case s.New(name, kind, body):
-            if name.startswith("~") and not isinstance(kind, s.TransType):
+            if name.startswith("~") and not isinstance(kind, s.TransType) and not _stands(name, body):
                 own = _number(layout.fresh)  # a state that was printed: this name is one that a process made
                 layout.fresh[own] = kind
                 _network(layout, body, here, {**renamed, name: own})
                 return
-            base = name.replace("~", "child_")  # who was made before the start is known by name from now on
+            # who was made before the start, and a place that stands, are known by name from now on
+            base = name.replace("~", "child_" if isinstance(kind, s.TransType) else "place_")
             own, number = base, 1
             while own in layout.gamma:
                 number += 1
@@ -117,6 +139,19 @@ def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]
             _network(layout, body, here, {**renamed, name: own})
         case s.Empty():
             pass
+
+
+def _stands(name: str, n: s.Network) -> bool:
+    """Whether there is a place of this name."""
+    match n:
+        case s.Place(own, _, body):
+            return own == name or _stands(name, body)
+        case s.Wire(parts):
+            return any(_stands(name, part) for part in parts)
+        case s.New(own, _, body):
+            return own != name and _stands(name, body)
+        case _:
+            return False
 
 
 def _closed(process: s.Process, renamed: Mapping[str, str]) -> s.Process:
@@ -147,7 +182,7 @@ def _number(fresh: Mapping[str, s.Type]) -> str:
     return next(name for n in count() if (name := f"~{n}") not in fresh)
 
 
-def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
+def _entry(text: Where, n: s.Network, renamed: Mapping[str, str]) -> Entry:
     match n:
         case s.Running(trans, s.Commit() as process):
             return Entry("COMMIT", renamed.get(trans, trans), process)
@@ -162,10 +197,10 @@ def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
                 return Entry(kind, renamed.get(t, t), _closed(taker, renamed), sent)
         case _:
             pass
-    where = f"line {n.at[0]}, column {n.at[1]}: " if n.at else ""
-    raise DataError(
-        f"{where}a log has no entry {network_text(n)}: it has t{{commit}}, t{{abort}}, what was received beside its "
-        "message as in t{receive(…)} | u{send(…)}, and a child beside what made it as in t{0} | u{child(P)}"
+    raise text.no(
+        n.at,
+        f"a log has no entry {network_text(n)}: it has t{{commit}}, t{{abort}}, what was received beside its "
+        "message as in t{receive(…)} | u{send(…)}, and a child beside what made it as in t{0} | u{child(P)}",
     )
 
 
@@ -181,9 +216,10 @@ def homes(layout: Layout) -> dict[str, int]:
         for entry in log:
             if found.setdefault(entry.subject, where) != where:
                 one, two = layout.labels[found[entry.subject]], layout.labels[where]
-                raise DataError(
-                    f"{_line(entry.process)}one place per transaction: {entry.subject} is in the logs of {one} and of "
-                    f"{two}: what it did is in the log of the place at which it runs"
+                raise layout.where.no(
+                    entry.process.at,
+                    f"one place per transaction: {entry.subject} is in the logs of {one} and of {two}: what it did is "
+                    "in the log of the place at which it runs",
                 )
     logged = {*found}
     for where, item in layout.items:
@@ -195,9 +231,10 @@ def homes(layout: Layout) -> dict[str, int]:
             one, two = layout.labels[before], layout.labels[where]
             what = "is in the log of" if item.trans in logged else "has processes at"
             also = "and has processes" if item.trans in logged else "and"
-            raise DataError(
-                f"{_line(item.process)}one place per transaction: {item.trans} {what} {one} {also} at {two}: give each "
-                "place a transaction of its own (they can commit together), or send a message"
+            raise layout.where.no(
+                item.process.at,
+                f"one place per transaction: {item.trans} {what} {one} {also} at {two}: give each place "
+                "a transaction of its own (they can commit together), or send a message",
             )
     for trans, places in sends.items():
         if trans not in found and len(places) == 1:
@@ -205,13 +242,14 @@ def homes(layout: Layout) -> dict[str, int]:
     return found
 
 
-def _line(process: s.Process) -> str:
-    return f"line {process.at[0]}, column {process.at[1]}: " if process.at else ""
+def missing_places(layout: Layout) -> list[str]:
+    """Names of places that are declared, and of which there is none."""
+    return [name for name, kind in layout.gamma.items() if isinstance(kind, s.PlaceType) and name not in layout.names]
 
 
 def nowhere(layout: Layout) -> list[str]:
     """Warnings: capabilities for places that do not exist; such a message waits for ever."""
-    known = {name for name, kind in layout.gamma.items() if isinstance(kind, s.PlaceType)} - set(layout.names)
+    known = set(missing_places(layout))
     out = []
     for _, item in layout.items:
         for name in dict.fromkeys(name for name in free(item.process) if name in known):

@@ -8,17 +8,39 @@ log only inside a place; RED COMMIT looks at the whole network.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.layout import TAKES, Entry, Item, homes, layout_of, opened
+from pellucid.atomic.layout import TAKES, Entry, Item, Where, homes, layout_of, opened
 from pellucid.atomic.names import path_of, put
 from pellucid.atomic.printing import network_text, value_text
-from pellucid.atomic.rules import Rules, rules_of
+from pellucid.atomic.rules import Rules, closed_sets, rules_of
 from pellucid.atomic.state import State, Store
 from pellucid.atomic.typing import System, typecheck
-from pellucid.errors import UsageError
+from pellucid.errors import DataError, UsageError
+from pellucid.model import CutShort
+from pellucid.model.sheet import Word
+
+TOO_DEEP = "a process is nested too deeply"
+
+
+@contextmanager
+def gracefully(what: str) -> Iterator[None]:
+    """Where a machine is used without a verdict that could be *unknown*: a bound that is met is told as such.
+
+    >>> with gracefully("a.atf"):
+    ...     raise CutShort("9 private names look alike")
+    Traceback (most recent call last):
+    pellucid.errors.DataError: a.atf: 9 private names look alike
+    """
+    try:
+        yield
+    except CutShort as cut:
+        raise DataError(f"{what}: {cut}") from None
+    except RecursionError:
+        raise DataError(f"{what}: {TOO_DEEP}: use fewer processes inside each other") from None
 
 
 class Called(str):
@@ -43,6 +65,11 @@ class Step(NamedTuple):
     about: str = ""
     place: int = 0
     pick: int = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether it is a crash, or somebody gives up waiting."""
+        return self.rule == "CRASH" or self.rule.endswith("TIMEOUT")
 
     def __str__(self) -> str:
         about = self.about.said if isinstance(self.about, Called) else self.about
@@ -90,21 +117,24 @@ class Atomic:
         if isinstance(unfold, bool) or not isinstance(unfold, int) or unfold < 0:
             raise UsageError(f"unfold= is how often ! may unfold in a run, 0 or more: found {unfold!r}")
         self.rules, self.unfold, self.system = rules_of(rules), unfold, system
-        self.network = typecheck(network, system=system, text=text, name=name)
-        self.layout = layout_of(self.network)
+        with gracefully(name or "the network"):
+            self.network = typecheck(network, system=system, text=text, name=name)
+            self.layout = layout_of(self.network, Where(text, name))
+            written = network_text(self.network)
         self.homes = homes(self.layout)
         self.store = Store(self.layout)
         self.inside: list[list[int]] = [[] for _ in self.layout.names]
         for place, parent in enumerate(self.layout.parents[1:], 1):
             self.inside[parent].append(place)
         tops = {self.layout.names[place] for place in self.inside[0]}
-        left = any(f"out {name}" in network_text(self.network) for name in tops)
+        left = any(f"out {name}" in written for name in tops)
         self.outside = left or any(not where for where, _ in self.layout.items)  # whether anything can stand there
         everyone = [item.trans for _, item in self.layout.items]
         for entry in (entry for log in self.layout.logs for entry in log):
             everyone += [entry.subject] if entry.message is None else [entry.subject, entry.message.trans]
         self.transactions = tuple(dict.fromkeys(everyone))
         self._views: dict[tuple[tuple[int, ...], ...], View] = {}
+        self._doomed: dict[View, frozenset[str]] = {}
 
     # ---------------------------------------------------------------- a machine
 
@@ -120,7 +150,7 @@ class Atomic:
         """All steps; without ``failures`` none of CRASH and RECV TIMEOUT's kind."""
         seen: dict[tuple[Any, ...], list[State]] = {}
         for step, then in self._steps(at):
-            if not failures and (step.rule == "CRASH" or step.rule.endswith("TIMEOUT")):
+            if not failures and step.fails:
                 continue
             alike = seen.setdefault(step, [])
             if then not in alike:
@@ -131,18 +161,18 @@ class Atomic:
         """What each transaction has come to, and the messages that can be read."""
         view = self.view(at)
         pending = {self.store.items[i].trans for soup in at.soups[1:] for i in soup if self._is(i, s.Commit)}
-        out: dict[str, str] = {}
+        out: dict[str, Word] = {}
         for t in (*self.transactions, *self.children(at)):
             word = "committed " if t in view.committed else ""
             word += "aborted" if t in view.aborted else ""
-            out[t] = word.strip() or ("ready" if t in pending else "running")
-            if not word and t in view.doomed():
-                out[t] += ", doomed"
+            word = word.strip() or ("ready" if t in pending else "running") + (", doomed" * (t in self.doomed(at)))
+            out[t] = Word(word)
         for place, label in enumerate(self.layout.labels):
             if not place and not self.outside:
                 continue
             sent = [self.store.said(at, self.store.items[i]) for i in at.soups[place] if self._is(i, s.Send)]
-            out[f"at {label}"] = " ".join(f"{m.trans}:{_channel(m.process)}" for m in sent)
+            words = [f"{t}: {value_text(p.to)}" for t, p in sent if isinstance(p, s.Send)]
+            out[f"at {label}"] = Word("; ".join(words) or "nothing")
         return out  # type: ignore[return-value]
 
     def _is(self, i: int, kind: type) -> bool:
@@ -164,6 +194,13 @@ class Atomic:
             )
         return found
 
+    def doomed(self, at: State) -> frozenset[str]:
+        """Who is aborted, or depends on one who is."""
+        view = self.view(at)
+        if view not in self._doomed:
+            self._doomed[view] = view.doomed()
+        return self._doomed[view]
+
     def home(self, at: State, trans: str) -> int:
         """The position at which a transaction runs; 0 for none."""
         if trans in self.homes:
@@ -184,11 +221,11 @@ class Atomic:
                 rule = _RULES.get(type(p))
                 if rule is not None:
                     yield from rule(self, at, place, i, messages)
-        yield from self.red_commit(at)
         if self.rules.cascade:
             yield from self.red_cascade(at)
         if self.rules.crash:
             yield from self.red_crash(at)
+        yield from self.red_commit(at)  # last: there may be very many sets
 
     def _then(
         self, at: State, place: int, gone: tuple[int, ...], come: list[Item], *, fresh: dict[str, s.Type] | None = None,
@@ -426,16 +463,7 @@ class Atomic:
             needs = {t: set() for t, on in needs.items() if not on & view.aborted}
         elif kind == "all pending":
             needs = {t: set() for t, on in needs.items() if on <= set(pending)}
-        sets: set[frozenset[str]] = {frozenset()}
-        for t in needs:
-            closed, todo = {t}, [t]
-            while todo:
-                more = needs.get(todo.pop(), set()) - closed
-                closed |= more
-                todo += more
-            if closed <= set(needs):
-                sets |= {one | closed for one in sets}
-        for members in sorted(tuple(sorted(one)) for one in sets if one):
+        for members in closed_sets(needs):
             if not self.rules.apart or self._apart([pending[t] for t in members]):
                 yield members
 
@@ -489,11 +517,6 @@ def _mobile(p: s.Process) -> tuple[s.Value, s.Value] | None:
             return s.In(channel.of), s.In(key.of)
         case _:
             return None
-
-
-def _channel(p: s.Process) -> str:
-    assert isinstance(p, s.Send)
-    return value_text(p.to).replace("in ", "").replace("out ", "-")
 
 
 Rule = Callable[[Atomic, State, int, int, list[int]], Iterator[tuple[Step, State]]]

@@ -13,20 +13,20 @@ from typing import Any
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.explore import Explored, explore
-from pellucid.atomic.layout import nowhere
+from pellucid.atomic.layout import missing_places, nowhere
 from pellucid.atomic.machine import Atomic
 from pellucid.atomic.properties import SAYS
 from pellucid.atomic.rules import EQUIVALENT, WHY_EQUIVALENT, Rules
 from pellucid.atomic.running import NetworkRun, network_of
 from pellucid.atomic.state import State
-from pellucid.atomic.sticking import why_stuck
+from pellucid.atomic.sticking import hopeless, why_stuck
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError, nearest
 from pellucid.model import Budget, Status, Verdict, now
 
 USUAL = ("A1", "A2", "A3", "C1", "C2", "types", "place", "progress")
 ALL = (*USUAL, "F0", "F1")
-_PROGRESS = "it can always still be committed or aborted"
+_MOST = 8  # warnings
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def atomic(
       C2: proved, what remains when the doomed are undone could have come about without them
       types: proved, every state is well typed (Lemma 1)
       place: proved, every transaction runs at one place
-      progress of t1: proved, it can always still be committed or aborted
+      progress of t1: proved, t1 can always still be committed or aborted
       progress of t2: refuted: t2 took a message of t1, which aborted: it can never commit, and does not abort
-      step  0                  1                  2
-            RECV t2 from t1 c  ABORT t1           APP t2
-      t1                       'aborted'
-      t2                       'running, doomed'  'ready, doomed'
-      at p  ''
+      step  0                  1
+            RECV t2 from t1 c  ABORT t1
+      t1                       aborted
+      t2                       running, doomed
+      at p  nothing
       ...
     """
     asked = _asked(about)
@@ -78,7 +78,7 @@ def atomic(
         raise UsageError(f"max_states= is a whole number above 0, or None for no limit; found {max_states!r}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {timeout!r}")
-    given, text = network_of(network)
+    given, text = network_of(network, name)
     began = now()
     machine = Atomic(given, rules=rules, unfold=unfold, system=system, text=text, name=name)
     properties = tuple(part for part in asked if part not in ("place", "progress"))
@@ -108,6 +108,12 @@ def _run(found: Explored, at: State, why: str) -> NetworkRun:
     return NetworkRun((), tuple(found.search.way(at)), None, why, found.machine)
 
 
+def _within(found: Explored) -> str:
+    """The budget of ``!``, where a run wanted more."""
+    n = found.machine.unfold
+    return f", with at most {n} unfolding{'' if n == 1 else 's'} of !" if found.held_back else ""
+
+
 def _part(found: Explored, name: str) -> Verdict:
     states = {"states": len(found.search.parents)}
     if name in found.broken:
@@ -115,7 +121,7 @@ def _part(found: Explored, name: str) -> Verdict:
         return Verdict("refuted", SAYS[name], "explicit", 0.0, _run(found, at, why), (why,), states)
     if found.cut:
         return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details=states)
-    return Verdict("proved", SAYS[name], "explicit", details=states)
+    return Verdict("proved", SAYS[name] + _within(found), "explicit", details=states)
 
 
 def _progress(found: Explored) -> dict[str, Verdict]:
@@ -123,20 +129,28 @@ def _progress(found: Explored) -> dict[str, Verdict]:
     parts = {}
     children = [t for t in ("child",) if t in found.sticks or t in found.maybe]
     for t in (*machine.transactions, *children):
+        asks = f"{t if t != 'child' else 'every child'} can always still be committed or aborted"
         if t in found.sticks:
             at = found.sticks[t]
             run = _run(found, at, "")
-            view = machine.view(at)
-            who = t if t != "child" else min({*machine.children(at)} - view.committed - view.aborted)
+            who = t if t != "child" else _stuck_child(machine, at)
             run = replace(run, why=why_stuck(machine, at, who, run.steps))
-            part = Verdict("refuted", _PROGRESS, "explicit", 0.0, run, (run.why,), states)
+            part = Verdict("refuted", asks, "explicit", 0.0, run, (run.why,), states)
         elif found.cut or t in found.maybe:
-            why = found.cut or f"it is not decided within {machine.unfold} unfoldings of !: allow more (unfold)"
-            part = Verdict("unknown", _PROGRESS, "explicit", notes=(why,), details=states)
+            why = found.cut or (
+                f"in some runs it is not decided{_within(found)}, and more might decide it: allow more (unfold)"
+            )
+            part = Verdict("unknown", asks, "explicit", notes=(why,), details=states)
         else:
-            part = Verdict("proved", _PROGRESS, "explicit", details=states)
+            part = Verdict("proved", asks + _within(found), "explicit", details=states)
         parts[f"progress of {t if t != 'child' else 'children'}"] = part
     return parts
+
+
+def _stuck_child(machine: Atomic, at: State) -> str:
+    view = machine.view(at)
+    undecided = [t for t in machine.children(at) if t not in view.committed and t not in view.aborted]
+    return min((t for t in undecided if hopeless(machine, at, t)), default=min(undecided))
 
 
 def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: str) -> AtomicVerdict:
@@ -147,9 +161,8 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
     question = f"atomic failure of {name or 'the network'}"
     if machine.rules.name != "corrected":
         question += f" under the rules {machine.rules.name}"
-    if found.held_back:
-        question += f", with at most {machine.unfold} unfolding{'' if machine.unfold == 1 else 's'} of !"
-    said = [f"warning: {words}" for words in nowhere(machine.layout)]
+    question += _within(found)
+    said = [f"warning: {words}" for words in _warnings(found)]
     if machine.rules.name in EQUIVALENT:
         said.append(f"no property can refute these rules: {WHY_EQUIVALENT[machine.rules.name]}")
     notes = [
@@ -160,8 +173,23 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
         "states": len(found.search.parents),
         "transitions": found.search.transitions,
         "unfold": machine.unfold,
-        "outcomes": [{"committed": list(c), "aborted": list(a)} for c, a in sorted(found.final)],
+        "complete": not found.cut,
+        "outcomes": [_outcome(machine, c, a) for c, a in sorted(found.final)],
         "parts": {part: verdict.status for part, verdict in parts.items()},
     }
     run = first.counterexample if first is not None else None
     return AtomicVerdict(status, question, "explicit", now() - began, run, (*said, *notes), details, parts)
+
+
+def _outcome(machine: Atomic, committed: Sequence[str], aborted: Sequence[str]) -> dict[str, list[str]]:
+    undecided = [t for t in machine.transactions if t not in committed and t not in aborted]
+    return {"committed": list(committed), "aborted": list(aborted), "undecided": undecided}
+
+
+def _warnings(found: Explored) -> list[str]:
+    """Capabilities for no place, and messages that wait for ever for another reason; of very many the first."""
+    out = nowhere(found.machine.layout)
+    missing = tuple(f"finds no place {name} there" for name in missing_places(found.machine.layout))
+    out += [words for words in found.lost if not words.endswith(missing or ("\n",))]
+    more = len(out) - _MOST
+    return out if more <= 0 else [*out[:_MOST], f"there are {more} more messages that wait for ever"]

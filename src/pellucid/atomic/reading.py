@@ -87,6 +87,8 @@ _WORDS = {
     "TRANS": "Trans", "PACKET": "Packet", "CAP": "Cap",
 }  # fmt: skip
 
+_HINT = "a name is made of A-Z, a-z, 0-9, _ and ', and begins with a letter or _"
+
 
 def parse(text: str, name: str = "") -> s.Network:
     """A network from its text; ``name`` is the file's, for messages.
@@ -96,14 +98,14 @@ def parse(text: str, name: str = "") -> s.Network:
     body=Running(trans='t', process=Commit()))))
     >>> parse("new t: Trans. p[ t{commit) ]")
     Traceback (most recent call last):
-    pellucid.errors.DataError: line 1, column 26: `)` is not expected here: } would be
+    pellucid.errors.DataError: line 1, column 26: `)` is not expected here: `}` would be
       new t: Trans. p[ t{commit) ]
                                ^
     """
     if not isinstance(text, str):
         raise DataError(f"atomic.parse takes the text of a network, found a {type(text).__name__}")
     try:
-        tree = parsed(text, GRAMMAR, "a network", words=_WORDS, name=name, gaps=True)
+        tree = parsed(text, GRAMMAR, "a network", words=_WORDS, name=name, gaps=True, hint=_HINT)
         return _network(tree.children[0])
     except RecursionError:
         raise DataError(f"{name or 'the network'} is nested too deeply to be read") from None
@@ -111,13 +113,18 @@ def parse(text: str, name: str = "") -> s.Network:
 
 def read(file: str | os.PathLike[str]) -> tuple[s.Network, str]:
     """The network in a file, and its text."""
+    text = text_in(file)
+    return parse(text, str(file)), text
+
+
+def text_in(file: str | os.PathLike[str]) -> str:
+    """The text in a file: UTF-8, with a byte order mark or without."""
     try:
-        text = File(file).read_text(encoding="utf-8")
+        return File(file).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise DataError(f"{file}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{file}: byte {error.start} is no UTF-8: a network is a text file") from None
-    return parse(text, str(file)), text
 
 
 # ---------------------------------------------------------------- trees become data

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations, product
 from math import factorial, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Entry, Item, Layout
@@ -19,7 +19,11 @@ from pellucid.atomic.names import free, put, spoken
 from pellucid.atomic.printing import process_text
 from pellucid.model import CutShort
 
-ALIKE = 5040  # orders of private names that look alike which are tried
+ALIKE = 6  # orders of private names that look alike which are tried; of more, those that stand together
+WITHIN = 5040  # orders of those
+
+
+Soups: TypeAlias = "list[list[int]]"
 
 
 class State(NamedTuple):
@@ -73,7 +77,10 @@ class Store:
         """The state of these parts."""
         if not fresh:
             return State(tuple([tuple(sorted(soup)) for soup in soups]), tuple([tuple(log) for log in logs]), (), left)
-        soups, logs = [list(soup) for soup in soups], [list(log) for log in logs]
+        return self._with_fresh([list(soup) for soup in soups], [list(log) for log in logs], fresh, left)
+
+    def _with_fresh(self, soups: Soups, logs: Soups, fresh: Mapping[str, s.Type], left: int) -> State:
+        """The same, where there are private names."""
         looks: dict[str, list[str]] = {}
         for where, soup in enumerate(soups):
             for i in soup:
@@ -87,10 +94,13 @@ class Store:
         for name, seen in looks.items():
             groups.setdefault((str(fresh[name]), *sorted(seen)), []).append(name)
         ordered = [groups[key] for key in sorted(groups)]
+        orders: Iterable[tuple[Sequence[str], ...]]
         if prod(factorial(len(group)) for group in ordered) > ALIKE:
-            raise CutShort(f"{max(map(len, ordered))} private names look alike: too many orders to compare")
+            orders = [self._apart(soups, logs, fresh, ordered)]
+        else:
+            orders = product(*(permutations(group) for group in ordered))
         best: State | None = None
-        for order in product(*(permutations(group) for group in ordered)):
+        for order in orders:
             names = [name for group in order for name in group]
             swap = {name: f"~{i}" for i, name in enumerate(names)}
             found = State(
@@ -102,6 +112,46 @@ class Store:
                 best = found
         assert best is not None
         return best
+
+    def _apart(
+        self, soups: Soups, logs: Soups, fresh: Mapping[str, s.Type], ordered: list[list[str]]
+    ) -> tuple[list[str], ...]:
+        """The private names in a canonical order, where those that look alike are many: names that stand in no item
+        and no record together do not matter to each other.  So each family of names that do is put in order by
+        itself, and families by what becomes of them; which of two that become the same comes first changes nothing."""
+        family = {name: [name] for group in ordered for name in group}
+        there = [self.item_fresh[i] for soup in soups for i in soup]
+        there += [self.entry_fresh[e] for log in logs for e in log]
+        for names in there:
+            for other in names[1:]:
+                if family[names[0]] is not family[other]:
+                    family[names[0]] += family[other]
+                    for name in family[other]:
+                        family[name] = family[names[0]]
+        found = []
+        for one in {id(names): set(names) for names in family.values()}.values():
+            groups = [mine for group in ordered if (mine := [name for name in group if name in one])]
+            if prod(factorial(len(group)) for group in groups) > WITHIN:
+                raise CutShort(f"{max(map(len, groups))} private names look alike: too many orders to compare")
+            found.append(min(self._told(soups, logs, fresh, order) for order in product(*map(permutations, groups))))
+        return ([name for *_, names in sorted(found) for name in names],)
+
+    def _told(
+        self, soups: Soups, logs: Soups, fresh: Mapping[str, s.Type], order: tuple[Sequence[str], ...]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]], list[str], list[str]]:
+        """What a family of names is, in this order: where its items and records stand, and its types."""
+        names = [name for group in order for name in group]
+        swap = {name: f"~{i}" for i, name in enumerate(names)}
+        items = sorted(
+            (where, self._item_with(i, swap))
+            for where, soup in enumerate(soups) for i in soup if self.item_fresh[i] and self.item_fresh[i][0] in swap
+        )  # fmt: skip
+        rows = [
+            (where, row, self._entry_with(e, swap))
+            for where, log in enumerate(logs) for row, e in enumerate(log)
+            if self.entry_fresh[e] and self.entry_fresh[e][0] in swap
+        ]  # fmt: skip
+        return items, rows, [str(fresh[name]) for name in names], names
 
     def _look(self, what: str, number: int, name: str) -> str:
         """How an item or a record looks from one of its private names, by canonical names and not as it was written."""

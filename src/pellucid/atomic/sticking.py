@@ -1,14 +1,70 @@
-"""Why a transaction sticks: the reason, at the end of a run in which it is neither committed nor aborted."""
+"""What sticks: transactions that can never be decided any more, and why; messages that wait for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pellucid.atomic import syntax as s
+from pellucid.atomic.layout import Item
 from pellucid.atomic.machine import Atomic, Step, View
 from pellucid.atomic.printing import process_text
+from pellucid.atomic.reduction import may_abort
 from pellucid.atomic.state import State
 from pellucid.model import follow
+
+
+def hopeless(machine: Atomic, at: State, trans: str) -> bool:
+    """Whether a transaction that is not decided can never be, whatever happens, and however often ``!`` unfolds: it
+    depends on an aborted one, or nothing but messages is left of it, and no abort can come out of it.
+
+    >>> from pellucid.atomic import parse
+    >>> text = "new t, u: Trans. new p: Place. new c: Chan[<>]. p[ t{send(in c, <>)} | u{commit} ]"
+    >>> machine = Atomic(parse(text))
+    >>> hopeless(machine, machine.start(), "t"), hopeless(machine, machine.start(), "u")
+    (True, False)
+    """
+    rules = machine.rules
+    if rules.cascade or rules.crash:
+        return False  # others may abort it
+    items = [machine.store.items[i] for soup in at.soups for i in soup]
+    mine = [p for t, p in items if t == trans and not isinstance(p, s.Send)]
+    if not mine:
+        return True
+    if rules.commit != "closed" or rules.abort_committed or not rules.mobile_received:
+        return False  # who depends on an aborted one may commit
+    return trans in machine.doomed(at) and not any(map(may_abort, mine))
+
+
+def lost(machine: Atomic, at: State, place: int) -> Iterator[str]:
+    """The messages of a place that can neither go on from there nor be read there, in words.
+
+    >>> from pellucid.atomic import parse
+    >>> text = "new t: Trans. new p, q: Place. new c: Chan[<>]. p[ q[ t{send(out p.in c, <>)} ] ]"
+    >>> machine = Atomic(parse(text))
+    >>> list(lost(machine, machine.start(), 2))
+    ['t sent a message that waits for ever at q: send(out p.in c, <>) cannot leave p from there']
+    """
+    layout, store = machine.layout, machine.store
+    for i in dict.fromkeys(at.soups[place]):
+        trans, p = store.items[i]
+        if not isinstance(p, s.Send):
+            continue
+        first = p.to.parts[0] if isinstance(p.to, s.Path) else p.to
+        if not isinstance(first, (s.In, s.Out)) or not isinstance(first.of, s.Param):
+            continue
+        name = first.of.name
+        kind = at.fresh[int(name[1:])] if name.startswith("~") else layout.gamma.get(name)
+        shown = store.called(at).get(name, name)
+        if isinstance(first, s.Out):
+            why = "" if place and layout.names[place] == name else f"cannot leave {shown} from there"
+        elif isinstance(kind, s.PlaceType):
+            inside = any(layout.names[inner] == name for inner in machine.inside[place])
+            why = "" if inside else f"finds no place {shown} there"
+        else:
+            why = "" if place else "is outside every place, where nothing is read"
+        if why:
+            words = process_text(store.said(at, store.items[i]).process)
+            yield f"{trans} sent a message that waits for ever at {layout.labels[place]}: {words} {why}"
 
 
 def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> str:
@@ -21,18 +77,23 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
     >>> why_stuck(found.machine, at, "t2", found.search.way(at))
     't2 took a message of t1, which aborted: it can never commit, and does not abort'
     """
-    if any(machine.store.items[i].trans == trans for i in at.soups[0]) and not machine.home(at, trans):
+    items = [machine.store.items[i] for soup in at.soups for i in soup]
+    mine = [p for t, p in items if t == trans and not isinstance(p, s.Send)]
+    if mine and not machine.home(at, trans):
         return f"{trans} runs outside every place, where there is no log: nothing is decided there"
     view = machine.view(at)
-    items = [machine.store.items[i] for soup in at.soups for i in soup]
     pending = {item.trans for soup in at.soups[1:] for i in soup if isinstance((item := machine.store.items[i]).process,
                                                                                s.Commit)}  # fmt: skip
     needs = _needs(view, trans)
     dead = sorted(needs & view.aborted)
     if dead:
-        via = "" if (dead[0], trans) in view.depends else ", by way of others"
-        took = "is a child of" if _child(machine, at, dead[0], trans) else "took a message of"
-        return f"{trans} {took} {dead[0]}{via}, which aborted: it can never commit, and does not abort"
+        near = next((u for u in dead if (u, trans) in view.depends), "")
+        if near:
+            took = "is a child of" if _child(machine, at, near, trans) else "took a message of"
+            how = f"{took} {near}, which"
+        else:
+            how = f"depends on {dead[0]}, by way of {' and '.join(_between(view, dead[0], trans))}, and {dead[0]}"
+        return f"{trans} {how} aborted: it can never commit, and does not abort"
     if trans in pending:
         never = sorted(u for u in needs - view.committed if u not in pending and u != trans)
         partners = [u for u in never if trans in _needs(view, u)]
@@ -41,15 +102,11 @@ def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> st
         if never:
             return f"{trans} is ready, and depends on {never[0]}, which never decides"
         return f"{trans} is ready, and what it depends on cannot commit with it"
-    mine = [
-        machine.store.said(at, item).process
-        for item in items
-        if item.trans == trans and not isinstance(item.process, s.Send)
-    ]
     if any(isinstance(p, s.Replicate) for p in mine) and at.left == 0:
         return f"the budget of {machine.unfold} unfoldings is spent, and {trans} has a ! left"
     if mine:
-        return f"{trans} has {process_text(mine[0])} left, and nothing more can happen to it"
+        words = process_text(machine.store.said(at, Item(trans, mine[0])).process)
+        return f"{trans} has {words} left, and nothing more can happen to it"
     if _timed_out(machine, trans, way):
         return f"a time-out of {trans} ends in 0: nothing is left of it that would commit or abort"
     return f"nothing is left of {trans} that would commit or abort"
@@ -68,6 +125,16 @@ def _timed_out(machine: Atomic, trans: str, way: Sequence[Step]) -> bool:
 def _child(machine: Atomic, at: State, parent: str, trans: str) -> bool:
     entries = [machine.store.entries[e] for log in at.logs for e in log]
     return any(e.kind == "CHILD" and e.subject == trans and e.message and e.message.trans == parent for e in entries)
+
+
+def _between(view: View, source: str, trans: str) -> list[str]:
+    """Over whom one depends on another, by a shortest way; the nearest first."""
+    ways = {trans: [trans]}
+    for t in (todo := [trans]):
+        for u in sorted(u for u, v in view.depends if v == t and u not in ways):
+            ways[u] = [*ways[t], u]
+            todo.append(u)
+    return ways[source][1:-1]
 
 
 def _needs(view: View, trans: str) -> set[str]:

@@ -384,7 +384,10 @@ def typecheck(network: s.Network, *, system: System = "corrected", text: str = "
     """
     if system not in SYSTEMS:
         raise UsageError(f"system= is one of {', '.join(SYSTEMS)}, found {system!r}")
-    return Checker(system, text, name).network(network, {})
+    try:
+        return Checker(system, text, name).network(network, {})
+    except RecursionError:
+        raise DataError(f"{name or 'the network'} is nested too deeply to be type checked") from None
 
 
 def counterexample_to_lemma_1() -> s.Network:

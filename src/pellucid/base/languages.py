@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, UsageError, nearest
 
 if TYPE_CHECKING:
     from lark import Lark, Tree
@@ -21,13 +21,15 @@ def caret(text: str, line: int, column: int, message: str, name: str = "") -> Da
                   ^
     """
     lines = text.split("\n")
-    shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
+    shown = lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
+    shown = "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in shown)  # one sign for each
     begin = max(0, column - 80) if len(shown) > 120 else 0
     shown = ("…" if begin else "") + shown[begin + bool(begin) : begin + 120] + ("…" if shown[begin + 120 :] else "")
     where = f"{name}, line {line}" if name else f"line {line}"
     return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
 
 
+<<<<<<< .merge_file_2agxY2
 class _Looking:
     """Asks somebody at each word whether to go on: a long text takes long to read."""
 
@@ -40,6 +42,10 @@ class _Looking:
         for word in words:
             self.look()
             yield word
+=======
+def _sign(c: str) -> str:
+    return f"`{c}`" if c.isprintable() else f"the sign U+{ord(c):04X}"
+>>>>>>> .merge_file_2HkKIM
 
 
 @functools.cache
@@ -61,11 +67,19 @@ def parsed(
     name: str = "",
     shown: str | None = None,
     gaps: bool = False,
+<<<<<<< .merge_file_2agxY2
     look: Callable[[], None] | None = None,
 ) -> Tree[Any]:
     """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
     is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
     part that is left out has its place in the tree.  ``look`` is called at each word, and may stop it by an exception.
+=======
+    hint: str = "",
+) -> Tree[Any]:
+    """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
+    is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
+    part that is left out has its place in the tree; ``hint`` is told where a sign means nothing.
+>>>>>>> .merge_file_2HkKIM
 
     >>> grammar = 'start: INT ("+" INT)*\\n%import common.INT\\n%ignore " "'
     >>> parsed("1 + ", grammar, "a sum", words={"INT": "a number"})
@@ -86,6 +100,9 @@ def parsed(
         line, column = (len(lines), len(lines[-1]) + 1) if ends else (e.line, e.column)
         found = "the text ends here" if ends else f"`{e.token}` is not expected here"
         expected = sorted({w for t in e.accepts or e.expected if (w := words.get(t, t.lower()))})
-        raise caret(whole, line, column, f"{found}: {', '.join(expected[:16])} would be", name) from None
+        quoted = [w if w[0].isalnum() else f"`{w}`" for w in expected[:16]]
+        mean = "" if ends else nearest(str(e.token), [w for w in expected if w.isalpha()])
+        raise caret(whole, line, column, f"{found}: {', '.join(quoted)} would be{mean}", name) from None
     except UnexpectedCharacters as e:
-        raise caret(whole, e.line, e.column, f"`{e.char}` means nothing here", name) from None
+        also = f": {hint}" if hint else ""
+        raise caret(whole, e.line, e.column, f"{_sign(e.char)} means nothing here{also}", name) from None

@@ -176,10 +176,12 @@ def follow(machine: Machine, labels: Iterable[Any]) -> list[Any]:
     """
     path = [machine.start()]
     for i, label in enumerate(labels):
-        offered = list(machine.steps(path[-1]))
-        found = [then for given, then in offered if given == label]
-        if not found:
-            words = ", ".join(repr(given) for given, _ in offered[:8]) or "nothing"
-            raise UsageError(f"step {i}: {label!r} is not possible there: {words} is")
-        path.append(found[0])
+        others: list[str] = []
+        for given, then in machine.steps(path[-1]):  # one by one: there may be very many
+            if given == label:
+                path.append(then)
+                break
+            others += [repr(given)] if len(others) < 8 else []
+        else:
+            raise UsageError(f"step {i}: {label!r} is not possible there: {', '.join(others) or 'nothing'} is")
     return path

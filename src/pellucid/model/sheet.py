@@ -54,6 +54,16 @@ class Sheet:
     unit: str = "push"  # what a column is
 
 
+class Word(str):
+    """A text of ours, not of the user's data: it is shown without quotes.
+
+    >>> event_text(Word("aborted")), event_text("aborted")
+    ('aborted', "'aborted'")
+    """
+
+    __slots__ = ()
+
+
 def event_text(value: Any) -> str:
     """An event, short and on one line.
 
@@ -69,6 +79,8 @@ def event_text(value: Any) -> str:
         return "(" + ", ".join(f"{name}={event_text(part)}" for name, part in fields.items()) + ")"
     if isinstance(value, enum.Enum):
         return clean(value.name)
+    if isinstance(value, Word):
+        return clean(value)
     if isinstance(value, (datetime.date, datetime.timedelta, Decimal)):
         return time_text(value)
     try:

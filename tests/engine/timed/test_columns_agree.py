@@ -11,7 +11,7 @@ import pytest
 from pellucid import pipeline
 from pellucid.data.columns import Batch
 from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine, why_literal
+from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import LateError, PellucidError, UsageError
 from pellucid.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn

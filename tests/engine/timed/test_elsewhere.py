@@ -51,5 +51,5 @@ def test_every_question_about_a_pipeline_is_here() -> None:
 
 
 def test_a_run_on_spark() -> None:
-    with pytest.raises(UsageError, match="wants a Spark DataFrame, found builtins.object"):
+    with pytest.raises(UsageError, match=r"wants a Spark DataFrame, found builtins\.object"):
         timed.spark(object())

@@ -90,6 +90,12 @@ def everything(meaning: Meaning, start: State, limit: int) -> Found:
     return found
 
 
+def children(state: State) -> set[str]:
+    """Those that were made."""
+    made = {record[1] for log in state.logs for record in log if record[0] == "child"}
+    return {trans for trans in made if trans.startswith("~")}
+
+
 class Claims:
     """The questions about one network under one set of rules."""
 
@@ -150,10 +156,6 @@ class Claims:
         self.stuck(found)
         return found
 
-    def children(self, state: State) -> set[str]:
-        made = {record[1] for log in state.logs for record in log if record[0] == "child"}
-        return {trans for trans in made if trans.startswith("~")}
-
     def stuck(self, found: Found) -> None:
         """AG EF decided, by going backwards."""
         before: dict[State, list[State]] = {}
@@ -162,7 +164,7 @@ class Claims:
                 before.setdefault(then, []).append(state)
         for state, steps in found.next.items():  # a child has another name in every state: ends tell
             facts = self.meaning.facts(state)
-            if not steps and {t for t in self.children(state) if t not in facts.committed | facts.aborted}:
+            if not steps and {t for t in children(state) if t not in facts.committed | facts.aborted}:
                 found.sticks.add("child")
         for trans in self.meaning.homes:
             good = {s for s in found.states if trans in (f := self.meaning.facts(s)).committed | f.aborted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.conformance import run
 from tests.judge.atomic.__main__ import judged
 from tests.judge.atomic.claims import SAFETY, Claims
 from tests.judge.atomic.draw import network
-from tests.judge.atomic.held import all_of, differences
+from tests.judge.atomic.held import all_of, differences, reasons
 from tests.judge.atomic.meaning import EQUIVALENT, Meaning
 from tests.judge.atomic.text import read
 from tests.seeds import seeds
@@ -132,6 +133,16 @@ def test_the_judge_notices_other_rules(rules: str, text: str) -> None:
     drawn = read(NAMES + text)
     found = Claims(Meaning(drawn, 1, rules), 2000).ask()
     assert any("state" in said or "outcomes" in said for said in differences(drawn, 0, "corrected", found))
+
+
+def test_the_judge_notices_a_run_that_ends_where_it_can_still_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = read(NAMES + "p[ t1{send(in c, <>) | abort} | t2{receive(out c, (x: <>) 0, 0) | !abort} ]")
+    assert not list(reasons(drawn, "corrected", 0))
+    searching = import_module("pellucid.atomic.explore")
+    monkeypatch.setattr(searching, "hopeless", lambda machine, at, t: t in machine.doomed(at))
+    for unfold in (0, 1):  # by one more unfolding than it may, or as it may
+        said = list(reasons(drawn, "corrected", unfold))
+        assert said == ["corrected: progress of t2: it may still be decided after ['RECV t2 from t1 c', 'ABORT t1']"]
 
 
 def test_what_is_drawn_has_everything() -> None:

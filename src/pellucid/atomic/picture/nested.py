@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from xml.sax.saxutils import escape
 
 from pellucid.atomic.machine import Atomic
@@ -18,7 +19,7 @@ _MORE = """
 .plc .plc-room{fill:var(--box);stroke:var(--plain);stroke-width:1.4}
 .plc .plc-roomname{text-anchor:start;font-weight:700;fill:var(--plain)}
 """
-_ROW, _PAD, _LONGEST = 16.0, 12.0, 100
+_ROW, _PAD, _LONGEST, _ROWS = 16.0, 12.0, 100, 6
 
 
 def _contents(machine: Atomic, at: State, place: int) -> tuple[list[str], list[str]]:
@@ -26,6 +27,12 @@ def _contents(machine: Atomic, at: State, place: int) -> tuple[list[str], list[s
     store = machine.store
     log = [clean(network_text(store.record(at, e))) for e in at.logs[place]]
     return log, [clean(str(store.said(at, store.items[i]))) for i in at.soups[place]]
+
+
+def _wrapped(words: str) -> list[str]:
+    """A long line in several, broken at blanks; of a very long one the beginning."""
+    lines = textwrap.wrap(words, _LONGEST - 2, break_on_hyphens=False) or [""]
+    return lines if len(lines) <= _ROWS else [*lines[: _ROWS - 1], shorten(" ".join(lines[_ROWS - 1 :]), _LONGEST - 2)]
 
 
 def nested_text(machine: Atomic, at: State | None = None) -> str:
@@ -58,30 +65,39 @@ def nested_svg(machine: Atomic, at: State | None = None, *, title: str = "") -> 
     """
     state = machine.start() if at is None else at
 
-    def box(number: int, x: float, y: float) -> tuple[str, float, float]:
+    rows: list[list[tuple[str, float, str]]] = []  # of each place: class, indent, words
+    widths = []
+    for number in range(len(machine.layout.names)):
         log, items = _contents(machine, state, number)
-        rows = [("plc-log", f"log: {entry}") for entry in log] + [("plc-line", item) for item in items]
+        lines = [("plc-log", f"log: {entry}") for entry in log] + [("plc-line", item) for item in items]
+        rows.append([(kind, 2 * CHAR * (k > 0), w) for kind, line in lines for k, w in enumerate(_wrapped(line))])
+        texts = [indent + CHAR * cells(words) for _, indent, words in rows[-1]]
+        widths.append(max([CHAR * cells(machine.layout.labels[number]), *texts]) + 2 * _PAD)
+    for number in range(len(widths) - 1, 0, -1):  # what is inside comes after what is around it
+        outer = machine.layout.parents[number]
+        widths[outer] = max(widths[outer], widths[number] + 2 * _PAD)
+
+    def box(number: int, x: float, y: float, wide: float) -> tuple[str, float]:
         out, row = [], y + (_ROW + 6 if number else 0)
-        wide = CHAR * cells(machine.layout.labels[number])
-        for kind, words in rows:
-            words = shorten(words, _LONGEST)
-            out.append(f'<text class="{kind}" x="{_n(x + _PAD)}" y="{_n(row + 10)}">{escape(words)}</text>\n')
-            wide, row = max(wide, CHAR * cells(words)), row + _ROW
-        for inner in machine.inside[number]:
-            body, w, h = box(inner, x + _PAD, row + 4)
+        for kind, indent, words in rows[number]:
+            out.append(f'<text class="{kind}" x="{_n(x + _PAD + indent)}" y="{_n(row + 10)}">{escape(words)}</text>\n')
+            row += _ROW
+        for inner in machine.inside[number]:  # places beside each other are equally wide
+            body, high = box(inner, x + _PAD, row + 4, wide - 2 * _PAD)
             out.append(body)
-            wide, row = max(wide, w + _PAD), row + h + 10
-        wide, high = wide + 2 * _PAD, row - y + 8
+            row += high + 10
+        high = row - y + 8
         if number:
             name = escape(machine.layout.labels[number])
             frame = f'<rect class="plc-room" x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(high)}" rx="6"/>\n'
             frame += f'<text class="plc-roomname" x="{_n(x + 8)}" y="{_n(y + 15)}">{name}</text>\n'
             out.insert(0, frame)
-        return "".join(out), wide, high
+        return "".join(out), high
 
     title = shorten(clean(title), 110)
     top = 34.0 if title else 14.0
-    body, wide, high = box(0, 4.0, top)
+    wide = widths[0]
+    body, high = box(0, 4.0, top, wide)
     if title:
         body = f'<text class="plc-head" x="16" y="22">{escape(title)}</text>\n' + body
     words = nested_text(machine, state)

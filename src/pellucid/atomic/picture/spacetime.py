@@ -34,14 +34,15 @@ _MORE = """
 .plc .plc-ring{fill:var(--page);stroke:var(--route);stroke-width:2.2}
 .plc .plc-join{stroke:var(--route);stroke-width:1.6}
 .plc .plc-cross{fill:none;stroke:var(--badge);stroke-width:2.6;stroke-linecap:round}
-.plc .plc-gone{opacity:.35}
+.plc .plc-gone path,.plc .plc-gone circle{opacity:.4}
+.plc .plc-gone .plc-word{fill:var(--soft)}
 .plc .plc-word{font-size:9.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px}
 """
-_MARGIN, _LANE, _COLUMN, _MOST = 16.0, 58.0, 100.0, 120
+_MARGIN, _LANE, _COLUMN, _WORDS, _MOST = 16.0, 58.0, 64.0, 32, 120  # the least width of a column, its longest words
 _ENDS = ("COMMIT", "ABORT", "CRASH", "CASCADE", "RECV TIMEOUT", "FORWARD TIMEOUT", "OPEN TIMEOUT")
 _LEGEND = (
-    "→ a message enters or leaves a place · ● a message is taken, ┄ from whom · ◯ commit · ✕ abort · grey: undone "
-    "(aborted, or dependent on an aborted one)"
+    "→ a message enters or leaves a place · ● a message is taken, ┄ from whom · ◯ commit · ✕ abort",
+    "grey: undone (aborted, or dependent on an aborted one)",
 )
 
 
@@ -66,7 +67,10 @@ def spacetime_svg(run: NetworkRun, *, title: str = "", most: int = _MOST) -> str
     left = _MARGIN + CHAR * max(cells(labels[place]) for place in lanes) + 14
     title = shorten(clean(title), 110)
     top = _MARGIN + (22.0 if title else 0.0) + 14
-    width = left + _COLUMN * max(1, len(steps)) + _MARGIN
+    ends = [left]  # of columns: each is as wide as its words
+    for step in steps:
+        ends.append(ends[-1] + max(_COLUMN, CHAR * 0.92 * max(map(cells, _lines(step))) + 14))
+    width = max(ends[-1], left + _COLUMN) + _MARGIN
     out = [f'<text class="plc-title" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 8)}">{escape(title)}</text>\n'] if title else []
 
     def y(place: int) -> float:
@@ -77,7 +81,7 @@ def spacetime_svg(run: NetworkRun, *, title: str = "", most: int = _MOST) -> str
         out.append(f'<text class="plc-name" x="{_n(left - 8)}" y="{_n(y(place) + 4)}">{escape(labels[place])}</text>\n')
     last: dict[str, tuple[float, float]] = {}
     for column, step in enumerate(steps):
-        x = left + _COLUMN * (column + 0.5)
+        x = (ends[column] + ends[column + 1]) / 2
         places = _places(machine, states[first + column + 1], step)
         grey = " plc-gone" if set(step.who) <= doomed else ""
         marks = [_need(last[step.source], (x, y(places[0])))] if step.rule in TAKES and step.source in last else []
@@ -88,10 +92,11 @@ def spacetime_svg(run: NetworkRun, *, title: str = "", most: int = _MOST) -> str
         for t in step.who:
             if step.rule not in _ENDS:  # what a message left from: the last hop, or what its sender did before
                 last[t] = x, y(places[-1])
-    below = [*([run.why] if run.why else []), *([f"{first} steps before are not shown"] if first else []), _LEGEND]
+    why = run.ending() if run.ended else run.why
+    below = [*([why] if why else []), *([f"{first} steps before are not shown"] if first else []), *_LEGEND]
     bottom = top + _LANE * len(lanes) + 12
     for k, words in enumerate(below):
-        bad = " plc-is-bad" if k == 0 and run.why else ""
+        bad = " plc-is-bad" if k == 0 and why and not run.ended else ""
         text = escape(shorten(clean(words), 180))
         out.append(f'<text class="plc-says{bad}" x="{_n(_MARGIN)}" y="{_n(bottom + 16 * k)}">{text}</text>\n')
     width = max(
@@ -114,10 +119,14 @@ def _places(machine: Atomic, after: object, step: Step) -> list[int]:
     return [step.place]
 
 
-def _said(step: Step, x: float, y: float) -> str:
+def _lines(step: Step) -> list[str]:
     """The rule, and below it who took it."""
     rest = str(step).removeprefix(step.rule).strip()
-    lines = [step.rule, *([shorten(rest, 17)] if rest else [])]
+    return [step.rule, *([shorten(rest, _WORDS)] if rest else [])]
+
+
+def _said(step: Step, x: float, y: float) -> str:
+    lines = _lines(step)
     words = "".join(
         f'<tspan x="{_n(x)}" dy="{_n(10 if k else 0)}">{escape(line)}</tspan>' for k, line in enumerate(lines)
     )

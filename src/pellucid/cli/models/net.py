@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,13 @@ from pellucid.cli.repeated import refuse_repetition
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
-    from pellucid.atomic import Atomic
+    from pellucid.atomic import Atomic, Step
+    from pellucid.atomic.question import AtomicVerdict
+    from pellucid.atomic.state import State
 
-_CODES = {"proved": 0, "refuted": 1, "unknown": 3}
+_MUCH = 500_000  # characters, read in some seconds
+_SHOWN = 40  # next steps that are listed
+_ENDS = 12  # outcomes that are listed
 
 
 class _Nested(click.Group):
@@ -34,17 +39,27 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     """What all three take."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr."),
-        click.option("--svg", metavar="PLACE", help="Draw it: a file; of check a folder, for each counterexample."),
         click.option(
             "--system", type=click.Choice(["corrected", "printed"]), default="corrected", help="Of types.",
             show_default=True,
         ),
-        click.option("--unfold", type=click.IntRange(min=0), default=2, show_default=True, help="How often ! unfolds."),
+        click.argument("file", metavar="FILE.atf"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _steps(command: Callable[..., None]) -> Callable[..., None]:
+    """What those take in which steps are taken."""
+    for option in (
+        click.option(
+            "--unfold", type=click.IntRange(min=0), default=2, show_default=True,
+            help="How often ! unfolds in a run, all of them together.",
+        ),
         click.option(
             "--rules", default="corrected", show_default=True, metavar="NAME",
             help="corrected, printed, printed_commit_context, cascade, crash, or a mutant by name.",
         ),
-        click.argument("file", metavar="FILE.atf"),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -66,16 +81,22 @@ def net() -> None:
 
 
 def _machine(file: str, options: dict[str, Any]) -> Atomic:
-    from pellucid.atomic import Atomic, read
+    from pellucid.atomic import Atomic, parse
     from pellucid.atomic.layout import nowhere
+    from pellucid.atomic.reading import text_in
 
-    network, text = read(file)
-    machine = Atomic(
-        network, rules=options["rules"], unfold=options["unfold"], system=options["system"], text=text, name=file
-    )
+    text = text_in(file)
+    _tell_of_much(file, text)
+    machine = Atomic(parse(text, file), text=text, name=file, **options)
     for words in nowhere(machine.layout):
         click.echo(f"pellucid: warning: {words}", err=True)
     return machine
+
+
+def _tell_of_much(file: str, text: str) -> None:
+    """Who waits for a large file is told why."""
+    if len(text) > _MUCH:
+        click.echo(f"pellucid: {file}: reading {len(text) / 1e6:.1f} MB", err=True)
 
 
 def _print(verb: str, document: dict[str, Any]) -> None:
@@ -88,6 +109,8 @@ def _print(verb: str, document: dict[str, Any]) -> None:
 
 @net.command("run")
 @_common
+@_steps
+@click.option("--svg", metavar="FILE", help="Draw the run: places as lanes, messages as arrows.")
 @click.option("--seed", type=click.IntRange(min=0), help="Draw each step by this seed; 0 unless --take is given.")
 @click.option("--steps", type=click.IntRange(min=0), default=1000, show_default=True, help="At most so many.")
 @click.option(
@@ -95,43 +118,40 @@ def _print(verb: str, document: dict[str, Any]) -> None:
     help="Take the N-th of the next steps by hand; repeat it for more. What is next is listed.",
 )  # fmt: skip
 @click.option("--ask", is_flag=True, help="List the next steps and ask which to take, until there is none.")
+@click.option("--patient", is_flag=True, help="Nobody gives up waiting, or crashes, where anything else can happen.")
 def run_verb(
-    file: str, seed: int | None, steps: int, takes: tuple[int, ...], ask: bool, svg: str | None, as_json: bool,
-    **options: Any,
+    file: str, seed: int | None, steps: int, takes: tuple[int, ...], ask: bool, patient: bool, svg: str | None,
+    as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Run a network: by a seed, by hand, or by hand and then by a seed.
 
     \b
     Examples:
       pellucid net run booking.atf --seed 7
+      pellucid net run booking.atf --patient              nobody gives up waiting
       pellucid net run booking.atf --take 1 --take 3      two steps, then what is next
       pellucid net run booking.atf --ask
     """
-    import random
-
     from pellucid.atomic import NetworkRun
+    from pellucid.atomic.machine import gracefully
+    from pellucid.atomic.running import offers
+    from pellucid.atomic.sticking import lost
 
-    if ask and (as_json or seed is not None):
-        raise UsageError("--ask goes by hand: leave --json and --seed out")
+    if ask and (as_json or seed is not None or patient):
+        raise UsageError("--ask goes by hand: leave --json, --seed and --patient out")
     machine = _machine(file, options)
-    at, taken = machine.start(), []
-    for n, number in enumerate(takes, 1):
-        offered = list(machine.steps(at))
-        if number > len(offered):
-            words = ", ".join(f"{i} {step}" for i, (step, _) in enumerate(offered, 1)) or "no step is left"
-            raise UsageError(f"--take {number}: step {n} has {len(offered)} choices: {words}")
-        step, at = offered[number - 1]
-        taken.append(step)
-    if ask:
-        at = _by_hand(machine, at, taken, steps)
-    elif seed is not None or not takes:
-        chance = random.Random(seed or 0)
-        while len(taken) < steps and (offered := list(machine.steps(at))):
-            step, at = chance.choice(offered)
-            taken.append(step)
-    following = [str(step) for step, _ in machine.steps(at)]
-    why = f"{len(following)} steps are possible next" if following else "no step is left"
-    found = NetworkRun((), tuple(taken), None, why, machine)
+    with gracefully(file):
+        at, taken = _taken(machine, takes)
+        if ask:
+            at = _by_hand(machine, at, taken, steps)
+        elif seed is not None or patient or not takes:
+            at = _by_seed(machine, at, taken, steps, seed or 0, patient)
+        offered, more = offers(machine, at)
+    following = [str(step) for step, _ in offered]
+    many = f"{'more than ' * more}{len(following):,} step{'s are' if len(following) > 1 else ' is'} possible next"
+    found = NetworkRun((), tuple(taken), None, many if following else "no step is left", machine, ended=True)
+    for words in dict.fromkeys(words for place in range(len(at.soups)) for words in lost(machine, at, place)):
+        click.echo(f"pellucid: warning: {words}", err=True)
     committed, aborted = found.outcome()
     if svg is not None:
         from pellucid.base.files import write_whole
@@ -151,18 +171,58 @@ def run_verb(
         if names:
             click.echo(f"{word:10} {', '.join(names)}")
     if following:
-        click.echo("next       " + "\n           ".join(f"{i}  {words}" for i, words in enumerate(following, 1)))
+        shown = following if len(following) <= _SHOWN else [*following[:_SHOWN]]
+        lines = [f"{i}  {words}" for i, words in enumerate(shown, 1)]
+        lines += [f"…  {many}"] if len(following) > _SHOWN else []
+        click.echo("next       " + "\n           ".join(lines))
 
 
-def _by_hand(machine: Atomic, at: Any, taken: list[Any], steps: int) -> Any:
-    """Ask for each step."""
+def _taken(machine: Atomic, takes: Sequence[int]) -> tuple[State, list[Step]]:
+    """By hand, by numbers."""
+    from pellucid.atomic.running import offers
+
+    at, taken = machine.start(), []
+    for n, number in enumerate(takes, 1):
+        offered, _ = offers(machine, at)
+        if number > len(offered):
+            words = ", ".join(f"{i} {step}" for i, (step, _) in enumerate(offered[:_SHOWN], 1)) or "no step is left"
+            words += ", …" if len(offered) > _SHOWN else ""
+            raise UsageError(f"--take {number}: step {n} has {len(offered)} choices: {words}")
+        step, at = offered[number - 1]
+        taken.append(step)
+    return at, taken
+
+
+def _by_seed(machine: Atomic, at: State, taken: list[Step], steps: int, seed: int, patient: bool) -> State:
+    import random
+
+    from pellucid.atomic.running import drawn
+
+    chance = random.Random(seed)
+    while len(taken) < steps and (one := drawn(machine, at, chance, patient=patient)):
+        step, at = one
+        taken.append(step)
+    return at
+
+
+def _by_hand(machine: Atomic, at: State, taken: list[Step], steps: int) -> State:
+    """Ask for each step; where the answers end, the run does."""
     from pellucid.atomic.picture import nested_text
+    from pellucid.atomic.running import offers
 
-    while len(taken) < steps and (offered := list(machine.steps(at))):
+    while len(taken) < steps and (offered := offers(machine, at)[0]):
         click.echo(nested_text(machine, at))
-        for i, (step, _) in enumerate(offered, 1):
+        for i, (step, _) in enumerate(offered[:_SHOWN], 1):
             click.echo(f"  {i}  {step}")
-        number = click.prompt("step (0 ends)", type=click.IntRange(0, len(offered)))
+        if len(offered) > _SHOWN:
+            click.echo(f"  …  up to {len(offered):,}")
+        try:
+            number = click.prompt("step (0 ends)", type=click.IntRange(0, len(offered)))
+        except click.Abort as end:
+            if isinstance(end.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            click.echo()
+            break
         if not number:
             break
         step, at = offered[number - 1]
@@ -175,6 +235,8 @@ def _by_hand(machine: Atomic, at: Any, taken: list[Any], steps: int) -> Any:
 
 @net.command("check")
 @_common
+@_steps
+@click.option("--svg", metavar="FOLDER", help="Draw each counterexample into this folder.")
 @click.option("--about", "questions", multiple=True, metavar="QUESTION", help="Only this; repeat it for more.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.",
@@ -199,12 +261,15 @@ def check_verb(
       pellucid net check booking.atf --rules crash --about progress
     """
     from pellucid.atomic.question import USUAL, atomic
-    from pellucid.atomic.reading import read
+    from pellucid.atomic.reading import text_in
     from pellucid.cli.check import _draw, _Printer, exit_code
     from pellucid.cli.progress import StatusLine
     from pellucid.model.show.outcomes import Outcome, outcomes_document
 
-    network, text = read(file)
+    if math.isnan(timeout):
+        raise UsageError("--timeout nan: expected a number of seconds above 0")
+    text = text_in(file)
+    _tell_of_much(file, text)
     status = StatusLine()
 
     def tell(counts: dict[str, Any]) -> None:
@@ -213,7 +278,7 @@ def check_verb(
 
     try:
         verdict = atomic(
-            text if text else network, about=questions or USUAL, name=file, timeout=timeout, max_states=max_states,
+            text, about=questions or USUAL, name=file, timeout=timeout, max_states=max_states,
             progress=tell, **options,
         )  # fmt: skip
     finally:
@@ -221,11 +286,11 @@ def check_verb(
     show = _Printer(as_json)
     for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
         show.log(note)
-    if "unfolding" in verdict.question:
-        show.log(verdict.question)
     outcomes = [Outcome(part, file, found) for part, found in verdict.parts.items()]
     for outcome in outcomes:
         show.line(outcome)
+    for line in _outcomes(verdict):
+        show.echo(line)
     show.counterexamples(outcomes)
     show.summary(outcomes)
     if svg is not None:
@@ -236,11 +301,24 @@ def check_verb(
     raise click.exceptions.Exit(exit_code(outcomes))
 
 
+def _outcomes(verdict: AtomicVerdict) -> list[str]:
+    """What runs end with, as lines."""
+    ends = verdict.details["outcomes"]
+    lines = []
+    for end in ends[:_ENDS]:
+        words = [f"{word} {', '.join(end[word])}" for word in ("committed", "aborted", "undecided") if end[word]]
+        lines.append(" · ".join(words) or "nothing was decided")
+    lines += [f"and {len(ends) - _ENDS:,} more"] if len(ends) > _ENDS else []
+    head = "ends     " if verdict.details["complete"] else "ends found so far  "
+    return [(head if not k else " " * len(head)) + line for k, line in enumerate(lines)]
+
+
 # ---------------------------------------------------------------- show
 
 
 @net.command("show")
 @_common
+@click.option("--svg", metavar="FILE", help="Draw it as nested boxes.")
 def show_verb(file: str, svg: str | None, as_json: bool, **options: Any) -> None:
     """Draw a network as nested places; the types of its names below.
 

@@ -72,27 +72,22 @@ class Finite:
     """
 
     def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
-        self.graph, self.key = graph, key
-        self._fast: Any = None if why_literal(graph) is not None else engine_of(graph, key, nan=nan)
-        self._pushed = 0
-        self._rows: list[Row] = []  # for the literal engine, which takes a batch as a whole
+        from pellucid.engine.timed.engine import TimedEngine as Columns
+
+        self._engine = Columns(graph, key=key, nan=nan)
+
+    @property
+    def why_plain(self) -> str | None:
+        """Why not all of it is compiled, a line for each reason; None if all is."""
+        return self._engine.why_plain
 
     def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Some of the rows: what comes with them."""
-        if self._fast is not None:
-            found: list[Output] = self._fast.take(batch, positions=positions)
-            return found
-        self._rows += rows_of(self.graph, self.key, batch, self._pushed)
-        self._pushed += batch.count
-        return []
+        return self._engine.take(batch, positions=positions)
 
     def end(self) -> list[Output]:
         """There are no more: what is complete now."""
-        if self._fast is not None:
-            parts = [self._fast.move(), self._fast.finish_batch()]
-            return [joined(outputs) for outputs in zip(*parts, strict=True)]
-        literal = LiteralEngine(self.graph, key=self.key)
-        parts = [literal._outputs(found) for found in (literal._run.batch(self._rows), literal._run.finish())]
+        parts = [self._engine.move(), self._engine.finish_batch()]
         return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
