@@ -29,7 +29,6 @@ def caret(text: str, line: int, column: int, message: str, name: str = "") -> Da
     return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
 
 
-<<<<<<< .merge_file_2agxY2
 class _Looking:
     """Asks somebody at each word whether to go on: a long text takes long to read."""
 
@@ -42,10 +41,10 @@ class _Looking:
         for word in words:
             self.look()
             yield word
-=======
+
+
 def _sign(c: str) -> str:
     return f"`{c}`" if c.isprintable() else f"the sign U+{ord(c):04X}"
->>>>>>> .merge_file_2HkKIM
 
 
 @functools.cache
@@ -67,19 +66,13 @@ def parsed(
     name: str = "",
     shown: str | None = None,
     gaps: bool = False,
-<<<<<<< .merge_file_2agxY2
     look: Callable[[], None] | None = None,
-) -> Tree[Any]:
-    """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
-    is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
-    part that is left out has its place in the tree.  ``look`` is called at each word, and may stop it by an exception.
-=======
     hint: str = "",
 ) -> Tree[Any]:
     """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
     is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
-    part that is left out has its place in the tree; ``hint`` is told where a sign means nothing.
->>>>>>> .merge_file_2HkKIM
+    part that is left out has its place in the tree; ``hint`` is told where a sign means nothing.  ``look`` is called at
+    each word, and may stop it by an exception.
 
     >>> grammar = 'start: INT ("+" INT)*\\n%import common.INT\\n%ignore " "'
     >>> parsed("1 + ", grammar, "a sum", words={"INT": "a number"})
