@@ -392,6 +392,10 @@ class _NoJson:
     pass
 
 
+class _MinusZero(int):
+    """What ``-0`` is: a whole number, and as a float one with a sign."""
+
+
 def from_json(data: bytes) -> list[tuple[Any, ...]]:
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -407,7 +411,7 @@ def from_json(data: bytes) -> list[tuple[Any, ...]]:
                 line,
                 object_pairs_hook=pairs,
                 parse_constant=lambda _: _NoJson(),
-                parse_int=lambda text: int(text[:4000]),
+                parse_int=lambda text: _MinusZero() if text == "-0" else int(text[:4000]),
             )
         except (ValueError, RecursionError):
             raise RefusedError("json") from None
@@ -425,7 +429,7 @@ def from_json(data: bytes) -> list[tuple[Any, ...]]:
             raise RefusedError("type")
         try:
             s.encode()
-            out.append((a, float(b) if abs(b) < 2**1024 else math.copysign(math.inf, b), s, t, _member(e)))
+            out.append((a, -0.0 if isinstance(b, _MinusZero) else float(b) if abs(b) < 2**1024 else math.copysign(math.inf, b), s, t, _member(e)))
         except UnicodeEncodeError:
             raise RefusedError("surrogate") from None
     return out

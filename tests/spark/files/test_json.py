@@ -4,6 +4,7 @@ in a stream."""
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,15 @@ def test_what_is_read(spark: SparkSession, folder: Path) -> None:
     ]
 
 
+def test_a_zero_may_be_negative(spark: SparkSession, folder: Path) -> None:
+    """Here -0 is the float -0.0, and on Spark refused; as a whole number, or with a point, it is read."""
+    (folder / "in.jsonl").write_text('{"i":-0,"f":-0.0,"b":true,"s":"\\"f\\":-0,","k":"k"}\n')
+    ((i, f, _, _, _),) = read(spark, folder / "in.jsonl")
+    assert (i, math.copysign(1, f)) == (0, -1)
+    (folder / "in.jsonl").write_text('{"i":-0,"b":true,"at":{"f":-0,"s":"a"}}\n')
+    assert '"f": -0.0' in run("record", "--in", "in.jsonl", engine="local").stdout
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -101,6 +111,8 @@ def test_what_is_read(spark: SparkSession, folder: Path) -> None:
         ('{"i":1,"f":1,"b":true,"s":"a","k":5}', "column 'k': expected str"),
         ('{"i":99999999999999999999,"f":1,"b":true,"s":"a","k":"k"}', ""),
         (b'{"i":1,"f":1,"b":true,"s":"\xe9","k":"k"}', ""),
+        ('{"i":1,"f": -0 ,"b":true,"s":"a","k":"k"}', "column 'f': -0 is 0 for Spark: write -0.0, or 0"),
+        ('{"i":1,"\\u0066":-0,"b":true,"s":"a","k":"k"}', "column 'f': -0 is 0 for Spark"),
     ],
 )
 def test_what_is_refused(spark: SparkSession, folder: Path, line: str | bytes, why: str) -> None:

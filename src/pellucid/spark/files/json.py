@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pellucid.data.spelled import inner_type
 from pellucid.data.writers import no_json_nan
 from pellucid.errors import DataError
 from pellucid.expr.types import FLOAT, INT, STR, Type
@@ -85,6 +86,13 @@ def objects(
         found = found.when(
             ~kind.isin("STRING", "VOID"), _refused(value, f"column {name!r}: expected str, found no text")
         )
+    for name, t in types.items():
+        if inner_type(t) == FLOAT and name in leaves:
+            number = parsed
+            for step in leaves[name][0]:
+                number = number.getField(step)
+            there = (number == 0) & value.rlike(_minus_zero(leaves[name][0][-1]))
+            found = found.when(there, _refused(value, f"column {name!r}: -0 is 0 for Spark: write -0.0, or 0"))
     return lines.select(found.otherwise(parsed).alias("row")).select("row.*")
 
 
@@ -94,6 +102,13 @@ def _refused(line: Any, why: str) -> Any:
     return F.raise_error(
         F.concat(F.lit(f"{MARK}DataError: "), F.input_file_name(), F.lit(f": {why}: "), F.substring(line, 1, 60))
     )
+
+
+def _minus_zero(key: str) -> str:
+    """A line in which a key has the whole number -0: as a float that is -0.0, as in the local engine, but Spark has
+    made a whole number of it, and so 0.0.  A key that is spelled with escapes may be any."""
+    spelled = json.dumps(key, ensure_ascii=False)[1:-1].replace("\\E", r"\E\\E\Q")
+    return rf'(?:"\Q{spelled}\E"|\\u.*)[ \t]*:[ \t]*-0[ \t\r]*[,}}\]]'
 
 
 def _leaves(schema: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[tuple[str, ...], Any]]]:
