@@ -429,7 +429,15 @@ def from_json(data: bytes) -> list[tuple[Any, ...]]:
             raise RefusedError("type")
         try:
             s.encode()
-            out.append((a, -0.0 if isinstance(b, _MinusZero) else float(b) if abs(b) < 2**1024 else math.copysign(math.inf, b), s, t, _member(e)))
+            out.append(
+                (
+                    a,
+                    -0.0 if isinstance(b, _MinusZero) else float(b) if abs(b) < 2**1024 else math.copysign(math.inf, b),
+                    s,
+                    t,
+                    _member(e),
+                )
+            )
         except UnicodeEncodeError:
             raise RefusedError("surrogate") from None
     return out
