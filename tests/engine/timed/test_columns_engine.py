@@ -372,6 +372,23 @@ def test_both_keys_of_a_kernel() -> None:
         assert list(out.inner[0]) == [1, 2, 1, 2]
 
 
+def test_what_is_kept_is_nobody_elses() -> None:
+    """Who pushed an array, or got one, may write into it; who has a table of texts may change it."""
+    p = pipeline(lambda x: ((y := x.at(lambda v: v, lateness=9)), y.tumbling(10, lambda w: w)), x=int)
+    engine = TimedEngine(p.graph)
+    given = np.array([1, 2, 3])
+    out = engine.push(given)["out1"]
+    given[:] = out[:] = 99
+    assert engine.finish()["out2"] == [(0, 10, 3)]
+    texts = ["a", "b"]
+    named = pipeline(lambda x: x.at(lambda e: e[0]).dedup(within=0, by=lambda e: e[1]), x=tuple[int, str])
+    engine = TimedEngine(named.graph)
+    for t in (1, 2):
+        engine.push_batch(Batch(2, [[np.array([t, t]), Strings(np.array([0, 1]), texts)]]))
+        texts[0] = "c"
+    assert engine.finish() == [(2, "b"), (2, "c")]
+
+
 def test_a_batch_without_the_keys_of_its_events() -> None:
     engine = TimedEngine(counted(5).graph, key=INT)
     with pytest.raises(UsageError, match="runs per key here, but the batch has no key columns"):

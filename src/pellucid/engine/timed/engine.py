@@ -172,12 +172,18 @@ class TimedEngine:
             stamp = np.arange(batch.count) if rows is None else rows
             parts = []
             for kinds, columns in ((self._outer, keys), (leaves_of(self.graph.nodes[i].type), batch.columns[s])):
-                arrays = [inside(t, c, self.texts) for t, c in zip(kinds, columns, strict=True)]
+                arrays = [self._taken(t, c) for t, c in zip(kinds, columns, strict=True)]
                 parts.append(arrays if rows is None or len(rows) == batch.count else [c[rows] for c in arrays])
             if len(stamp):
                 self._push = max(self._push, self._first + int(stamp[-1]))
             streams[i] = Flow(stamp * several + s, None, *parts)
         return streams
+
+    def _taken(self, t: Type, column: Any) -> Any:
+        """A column that came, as an array that nobody else has: it may be kept."""
+        array = inside(t, column, self.texts)
+        given = column.codes if isinstance(column, Strings) else column
+        return array.copy() if isinstance(given, np.ndarray) and np.may_share_memory(array, given) else array
 
     def push_of(self, stamp: int) -> int:
         """The number of the push that a row came with; of what the clock has let out, the last one."""
@@ -204,6 +210,8 @@ class TimedEngine:
 
     def _output(self, name: str, i: int, flow: Flow, positions: bool) -> Output:
         node = self.graph.nodes[i]
+        if self.graph.readers(i):  # who reads it may keep the same arrays
+            flow = Flow(flow.stamp, flow.time, [c.copy() for c in flow.key], [c.copy() for c in flow.value])
         columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
         keys = None

@@ -179,7 +179,7 @@ class Evaluated:
             mapped, self._engine = self._engine.graph.nodes[1], self._made()
             text = str(error).replace(mapped.describe(), self._node.describe(), 1)
             raise type(error)(text, step=error.step, position=error.position, why=error.why) from error.__cause__
-        return [inside(t, c, self.texts) for t, c in zip(self.types, output.columns, strict=True)]
+        return [inside(t, c, self.texts, True) for t, c in zip(self.types, output.columns, strict=True)]
 
 
 def _picked(fn: Function) -> list[int] | None:

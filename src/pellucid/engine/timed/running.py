@@ -106,7 +106,7 @@ class LiteralEngine:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
         if mode == "numba":
-            raise UsageError(f"{graph.name} cannot be compiled: {why_literal(graph) or 'this engine never is'}")
+            raise UsageError(f"{graph.name} cannot be compiled: the literal engine never is")
         if key is not None:
             refuse_key(graph)
         self.graph, self.key, self._nan = graph, key, keeps_nan(nan)
@@ -139,9 +139,7 @@ class LiteralEngine:
 
     def save(self) -> bytes:
         """Refused: what this engine keeps is Python objects."""
-        raise StateError(
-            f"{self.graph.name}: its state cannot be saved: {why_literal(self.graph) or 'it is kept word by word'}"
-        )
+        raise StateError(f"{self.graph.name}: the state of the literal engine cannot be saved: it is kept word by word")
 
     def load(self, saved: bytes) -> None:
         """Refused, as `save` is."""

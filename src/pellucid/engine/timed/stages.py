@@ -141,12 +141,12 @@ class Ordinary:
             own: list[Any] = []
             found = output.inner if self.run.key is not None else output.keys
             if node.key is not None and found is not None:  # under forget nobody asks for keys
-                own = [inside(t, c, texts) for t, c in zip(leaves_of(node.key), found, strict=True)]
+                own = [inside(t, c, texts, True) for t, c in zip(leaves_of(node.key), found, strict=True)]
             streams[i] = Flow(
                 stamp if whole else stamp[at],
                 None if time is None else time if whole else time[at],
                 [*(c if whole else c[at] for c in keys), *own],
-                [inside(t, c, texts) for t, c in zip(leaves_of(node.type), output.columns, strict=True)],
+                [inside(t, c, texts, True) for t, c in zip(leaves_of(node.type), output.columns, strict=True)],
             )
 
 
