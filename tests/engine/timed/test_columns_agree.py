@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pellucid import pipeline
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import PellucidError
@@ -65,6 +66,14 @@ def test_both_engines_agree(first: int) -> None:
         events, error = agree(seed, 25)
         put, failed = put + events, failed + error
     assert put > 1000 and failed < 30  # most runs say something
+
+
+def test_sessions_that_end_together_come_by_key() -> None:
+    """All of them were held open before: in the order in which their keys came."""
+    p = pipeline(lambda x: x.at(lambda e: e[0]).key_by(lambda e: e[1]).session(5, lambda w: w), x=tuple[int, str])
+    for engine in (LiteralEngine(p.graph), TimedEngine(p.graph)):
+        assert engine.push([(1, "b"), (2, "z")]) == engine.push([(4, "b"), (4, "a"), (5, "z")]) == []
+        assert [w.value for w in engine.push([(30, "z")])] == [(4, "a"), (4, "b"), (5, "z")]
 
 
 @pytest.mark.seeded
