@@ -117,6 +117,8 @@ def run_here(
             if graph.timed:
                 write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
                 _by_time(graph, feed, write, progress, report, limit)
+                if verbose:
+                    report.told.append("how long each step took is not measured by event time yet")
                 return _done(report, write, sinks, progress, cores)
             timed = verbose or measure is not None
             engine = OnCores(
