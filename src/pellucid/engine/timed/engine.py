@@ -98,6 +98,12 @@ class TimedEngine:
         return {self.graph.nodes[i].id: None if mark == BEGINNING else mark for i, mark in marks}
 
     @property
+    def forgotten(self) -> dict[str, int]:
+        """How many keys each ``forget`` has given up, by step."""
+        ordinary = [stage for stage in self.stages if isinstance(stage, Ordinary)]
+        return {step: count for stage in ordinary for step, count in stage.engine.forgotten.items()}
+
+    @property
     def waiting(self) -> dict[str, int]:
         """How many rows each step keeps."""
         return {

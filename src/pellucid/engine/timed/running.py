@@ -71,23 +71,18 @@ class Finite:
     [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
     """
 
-    def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
+    def __init__(self, graph: Graph, key: Type | None = None) -> None:
         from pellucid.engine.timed.engine import TimedEngine as Columns
 
-        self._engine = Columns(graph, key=key, nan=nan)
-
-    @property
-    def why_plain(self) -> str | None:
-        """Why not all of it is compiled, a line for each reason; None if all is."""
-        return self._engine.why_plain
+        self.engine = Columns(graph, key=key)
 
     def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Some of the rows: what comes with them."""
-        return self._engine.take(batch, positions=positions)
+        return self.engine.take(batch, positions=positions)
 
     def end(self) -> list[Output]:
         """There are no more: what is complete now."""
-        parts = [self._engine.move(), self._engine.finish_batch()]
+        parts = [self.engine.move(), self.engine.finish_batch()]
         return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
