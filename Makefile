@@ -70,6 +70,7 @@ bench: $(STAMP) ## measure the local engine, Spark, the clock and zones beside t
 	$(BIN)/python bench/local.py
 	$(BIN)/python bench/spark.py
 	$(BIN)/python bench/tables.py
+	$(BIN)/python bench/time.py
 	$(BIN)/python bench/clock.py
 	$(BIN)/python bench/capacity.py
 

@@ -198,7 +198,8 @@ def in_duckdb(case: str, data: Data) -> Callable[[], list[Any]]:
             "select key, min(t), sum(v)::bigint from n group by key, n"
         ),
         "join": (
-            "select a.t, a.key, a.v, b.t, b.v from (select *, unnest([t // {w} - 1, t // {w}, t // {w} + 1]) near from b) b "
+            "select a.t, a.key, a.v, b.t, b.v "
+            "from (select *, unnest([t // {w} - 1, t // {w}, t // {w} + 1]) near from b) b "
             "join (select *, t // {w} near from a) a on a.key = b.key and a.near = b.near "
             "where b.t - a.t between -{w} and {w}"
         ).replace("{w}", str(w)),
@@ -272,7 +273,9 @@ def measure(case: str, data: Data, repeat: int) -> dict[str, float]:
         for _ in range(repeat - (batches == 1)):
             took, found = ours(p, tables, batches)
             if best == float("inf"):
-                assert (answer(found, case == "join") == expected).all(), f"{case}: {batches} batches give another answer"
+                assert (answer(found, case == "join") == expected).all(), (
+                    f"{case}: {batches} batches give another answer"
+                )
             best = min(best, took)
         rates[name] = data.events / best
     for name, make in (("polars", in_polars), ("duckdb", in_duckdb)):
@@ -319,15 +322,19 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="*", default=[1000, 100_000])
     parser.add_argument("--cases", nargs="*", default=["tumbling", "sliding", "session", "join"])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--growth", action="store_true", help="what an event costs while more and more windows are open")
+    parser.add_argument(
+        "--growth", action="store_true", help="what an event costs while more and more windows are open"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write the figures to a file")
     args = parser.parse_args()
     print(
-        f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events for each "
-        "second of processor time"
+        f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events for "
+        "each second of processor time"
     )
     peers = ["pellucid", "in 50 batches", "polars", "duckdb", "bytewax"]
-    print(f"{'':22}" + "".join(f"{p:>15}" for p in peers) + f"{'us / polars':>13}{'us / duckdb':>13}{'us / bytewax':>14}")
+    print(
+        f"{'':22}" + "".join(f"{p:>15}" for p in peers) + f"{'us / polars':>13}{'us / duckdb':>13}{'us / bytewax':>14}"
+    )
     figures: dict[str, Any] = {}
     for keys in args.keys:
         data = Data(args.events, keys)

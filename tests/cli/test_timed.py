@@ -60,6 +60,7 @@ def test_explain(pellucid: Command, timed: Path) -> None:
     )
     assert "when: at .when lateness 5 min" in found.stdout
     assert "remembers: the greatest time that it has seen" in found.stdout
+    assert "cores here: one, as the clock is of all keys together; so with epochs it is one worker" in found.stdout
     assert "on Spark: inner, by event time: one shuffle by the key that key_by makes" in found.stdout
 
 
@@ -110,7 +111,7 @@ def test_keys_and_several_outputs(pellucid: Command, timed: Path) -> None:
     assert [next(iter(json.loads(line))) for line in shown.stdout.splitlines()] == ["all"] * 4 + ["tens"] * 3
 
 
-def test_keys_that_are_forgotten_run_word_by_word(pellucid: Command, timed: Path) -> None:
+def test_keys_that_are_forgotten(pellucid: Command, timed: Path) -> None:
     (timed / "gone.py").write_text(
         "from pellucid import Stream, pipeline\n"
         "@pipeline\n"
@@ -124,7 +125,7 @@ def test_keys_that_are_forgotten_run_word_by_word(pellucid: Command, timed: Path
     assert [json.loads(line) for line in found.stdout.splitlines()] == [
         {"out": n} for n in load_pipeline(f"{timed}/gone.py")([1, 11, 21, 41])
     ]
-    assert "slower, as it runs in plain Python: step" in found.stderr
+    assert " forgotten, " in found.stderr
 
 
 def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:

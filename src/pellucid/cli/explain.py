@@ -57,7 +57,7 @@ def _document(graph: Any, key: bool, order: bool) -> dict[str, Any]:
     why = why_plain(graph)
     return {
         "pellucid": 1, "verb": "explain", "pipeline": graph.name, "compiled": why is None, "why": why, "steps": steps,
-        "spark": spark,
+        "event_time": graph.timed, "spark": spark,
     }  # fmt: skip
 
 
@@ -86,7 +86,9 @@ def _lines(found: dict[str, Any], key: bool, timed: bool) -> list[str]:
         out.append(f"    here: {'compiled' if step['compiled'] else 'called for each event: ' + step['why']}")
         out.append(f"    remembers: {step['remembers'] or 'nothing'}")
         out.append(f"    on Spark: {step['spark'] or 'see below'}")
-    if key and found["compiled"]:
+    if found["event_time"]:
+        out.append("cores here: one, as the clock is of all keys together; so with epochs it is one worker")
+    elif key and found["compiled"]:
         out.append("cores here: all that pay, as keys can be shared among them")
     elif key:
         out.append("cores here: one, as a step is called in plain Python")

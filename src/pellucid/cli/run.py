@@ -287,7 +287,7 @@ def run(
         _refuse_local_options()
     rows = rows_given()
     if engine != "spark":
-        rows = by_time(graph, rows, measure, _verbose()) if graph.timed else rows
+        rows = by_time(graph, rows, measure) if graph.timed else rows
         rows.check()
     sinks = targets_given(graph, outputs, extra=["late"] if settings.late == "keep" else [])
     if engine != "spark" and _of_spark(settings):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pellucid.engine.kernel.emit import emit
 from pellucid.engine.kernel.engine import Engine, plain_reasons
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.engine.timed.plan import Segment, plan_of
-from pellucid.engine.timed.running import why_literal
-from pellucid.engine.timed.running import why_plain as timed_why_plain
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph, Node
 
@@ -53,20 +51,21 @@ def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
 def why_plain(graph: Graph) -> str | None:
     """Why the loop is run by CPython however long the input; None: it is compiled."""
     if graph.timed:
-        return timed_why_plain(graph)
+        from pellucid.engine.timed.engine import TimedEngine
+
+        return TimedEngine(graph).why_plain
     return Engine(graph).why_plain
 
 
 def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
     """The steps of a pipeline by event time: ordinary ones are compiled segment by segment."""
     found: dict[str, StepFacts] = {}
-    why = why_literal(graph)
     for stage in plan_of(graph).stages:
         if isinstance(stage, Segment):
             own = {graph.nodes[i].id for i in stage.steps}
             for facts in step_facts(stage.graph, key=key):
                 if facts.step in own:
-                    found[facts.step] = replace(facts, called=facts.called or why)
+                    found[facts.step] = facts
             continue
         node = graph.nodes[stage.step]
         told = node.timing.words() if node.timing is not None else ""
@@ -75,7 +74,7 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
         apart = ", for each key" if node.key is not None or key else ""
         kept = f"{REMEMBERED[node.kind]}{apart}" if node.processor.keeps else ""
         kept = "the greatest time that it has seen" if node.kind == "at" else kept
-        found[node.id] = StepFacts(node.id, what, node.where, "; ".join(reasons) or why, kept)
+        found[node.id] = StepFacts(node.id, what, node.where, "; ".join(reasons) or None, kept)
     return [found[node.id] for node in graph.nodes if node.kind != "source"]
 
 

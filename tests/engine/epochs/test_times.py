@@ -3,6 +3,7 @@ whoever is killed."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -15,10 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pellucid import Stream, as_of, merge, pipeline
+from pellucid import Stream, merge, pipeline
 from pellucid.data.columns import Output, columns_of
 from pellucid.data.formats.outputs import output_batch, output_schema
 from pellucid.engine.epochs import run_epochs
+from pellucid.engine.epochs.parts import parts_in
 from pellucid.engine.epochs.store import Store
 from pellucid.engine.epochs.tasks.times import TimesTold
 from pellucid.engine.timed.clock import feeders
@@ -62,14 +64,15 @@ def table(events: list[Any], kind: Any = None) -> pa.Table:
 
 
 def literally(
-    graph: Graph, rows: dict[str, list[Any]], pushes: int, idle: dict[int, list[str]] | None = None
+    graph: Graph, rows: dict[str, list[Any]], pushes: int | list[int], idle: dict[int, list[str]] | None = None
 ) -> tuple[dict[str, list[Any]], Literal]:
-    """What comes out of the literal engine, an epoch after so many pushes.  A None is a push without a row."""
+    """What comes out of the literal engine, an epoch after so many pushes, or with these borders.  A None is a push
+    without a row."""
     run, count = Literal(graph), max(map(len, rows.values()))
     out: dict[str, list[Any]] = {name: [] for name, _ in graph.outputs}
     feeds = feeders(graph)
-    for epoch, first in enumerate(range(0, count, pushes), 1):
-        until = min(first + pushes, count)
+    ends_at = [min(first + pushes, count) for first in range(0, count, pushes)] if isinstance(pushes, int) else pushes
+    for epoch, (first, until) in enumerate(itertools.pairwise([0, *ends_at]), 1):
         some = [
             Row(name, events[push], push=push)
             for push in range(first, until)
@@ -203,6 +206,32 @@ def test_a_limit_is_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(out.read_text().splitlines()) == len(want) + 1
 
 
+def told(state: Path) -> list[list[Any]]:
+    """The borders of a run: epoch, push, who is idle, who has ended, whether it is the last."""
+    return [json.loads(line.rpartition(" ")[0]) for line in (state / "borders").read_text().splitlines()]
+
+
+def test_borders_by_the_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they are, and whoever is killed: what comes out is what comes out with these borders.  The input is
+    several files, of which the last line has no end."""
+    p, rows = pipeline(sums, x=Paid), paid(11, 600)
+    (tmp_path / "in").mkdir()
+    for number, (first, until) in enumerate(itertools.pairwise([0, 170, 171, 600])):
+        lines = ["when,user,amount", *(",".join(map(str, row)) for row in rows[first:until])]
+        (tmp_path / "in" / f"{number}.csv").write_text("\n".join(lines))
+    monkeypatch.setenv("PELLUCID_FAULTS", "worker:border=kill@3;source:border=kill@4/1")
+    outputs = {name: tmp_path / f"{name}.parquet" for name in ("out", "late")}
+    report = run_epochs(
+        p, tmp_path / "in", outputs, state=tmp_path / "state", every=0.005, chunk=7, say=lambda text: None
+    )
+    borders = [line[1] for line in told(tmp_path / "state")]
+    assert report.recoveries == 2 and borders[-1] == 600 and len(borders) == report.epochs > 4
+    found, literal = literally(p.graph, {"x": rows}, borders)
+    for name, path in outputs.items():
+        assert pq.read_table(path).to_pylist() == expected_table(p.graph, name, found[name]).to_pylist()
+    assert report.late == literal.late != {}
+
+
 # ---------------------------------------------------------------- idle sources, and sources that end
 
 
@@ -253,18 +282,18 @@ def test_a_silent_source_is_declared_idle_at_a_border(
 def test_idle_is_decided_once(tmp_path: Path) -> None:
     """By the clock on the wall; who comes again goes by what is written down."""
     p = pipeline(lambda x: x.at(lambda v: v, idle=timedelta(hours=1), id="when").tumbling(7, lambda w: w), x=int)
-    told = TimesTold(Store(tmp_path), p.graph)
-    told.restore(0, 0)
-    told.begin()
-    told._since["x"] -= 3599
-    assert told.told(1, 10, set(), False)["idle"] == []
-    told._since["x"] -= 1
-    assert told.told(2, 20, set(), False)["idle"] == ["when"]
-    told.saw(["x"])
-    told._since["x"] -= 7200
-    assert told.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
-    told.settle(3)
-    told.close()
+    first = TimesTold(Store(tmp_path), p.graph)
+    first.restore(0, 0)
+    first.begin()
+    first._since["x"] -= 3599
+    assert first.told(1, 10, set(), False)["idle"] == []
+    first._since["x"] -= 1
+    assert first.told(2, 20, set(), False)["idle"] == ["when"]
+    first.saw(["x"])
+    first._since["x"] -= 7200
+    assert first.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
+    first.settle(3)
+    first.close()
     with open(tmp_path / "borders", "ab") as file:
         file.write(b"[4, 40, [], [], fal")  # a kill in the middle of a line
     again = TimesTold(Store(tmp_path), p.graph)
@@ -277,47 +306,55 @@ def test_idle_is_decided_once(tmp_path: Path) -> None:
     assert len((tmp_path / "borders").read_bytes().splitlines()) == 4
 
 
-def test_the_borders_of_what_is_committed_stay_where_they_were(tmp_path: Path) -> None:
-    """A snapshot is lost after its epoch was committed, and the command says another length of epochs."""
-    p, rows = pipeline(sums, x=Paid), paid(3, 300)
+def test_the_borders_of_what_is_committed_stay_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots are lost after their epochs were committed, and the command that goes on says another length of
+    epochs."""
+    p, rows, state = pipeline(sums, x=Paid), paid(3, 300), tmp_path / "state"
     pq.write_table(table(rows), tmp_path / "x.parquet")
     outputs = {"out": tmp_path / "out.parquet", "late": tmp_path / "late.parquet"}
-    said: dict[str, Any] = {"state": tmp_path / "state", "say": lambda text: None}
-    run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, **said)
-    want = {name: pq.read_table(path) for name, path in outputs.items()}
-    found, _ = literally(p.graph, {"x": rows}, 30)
-    assert want["late"].to_pylist() == expected_table(p.graph, "late", found["late"]).to_pylist() != []
-    snapshots = tmp_path / "state" / "snapshots" / "worker"
-    last = sorted(snapshots.iterdir())[-1]
-    last.unlink()
-    for path in outputs.values():
+    said: dict[str, Any] = {"state": state, "say": lambda text: None}
+    monkeypatch.setenv("PELLUCID_FAULTS", "source:border=hang@7")
+    with pytest.raises(StateError, match=r"source.x hangs"):
+        run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, patience=3.0, retries=0, **said)
+    monkeypatch.delenv("PELLUCID_FAULTS")
+    committed = max(name.until for name, _ in parts_in(state / "committed" / "out"))
+    assert committed >= 150
+    for path in sorted((state / "snapshots" / "worker").iterdir())[1:]:
         path.unlink()
-    said["from_start"] = True  # of the snapshots that are kept, none may be left
-    run_epochs(p, tmp_path / "x.parquet", outputs, pushes=170, **said)
-    assert {name: pq.read_table(path) for name, path in outputs.items()} == want
-    (tmp_path / "state" / "borders").write_text("")
+    epochs = Store(state).epochs("worker")
+    assert max(epochs, default=0) * 30 < committed  # what is committed has to be made again
+    run_epochs(p, tmp_path / "x.parquet", outputs, pushes=70, from_start=True, **said)
+    borders = [line[1] for line in told(state)]
+    assert borders == [30, 60, 90, 120, 150, 180, 250, 300]
+    found, _ = literally(p.graph, {"x": rows}, borders)
+    for name, path in outputs.items():
+        assert pq.read_table(path).to_pylist() == expected_table(p.graph, name, found[name]).to_pylist() != []
+    (state / "borders").write_text("")
     with pytest.raises(StateError, match="borders: is damaged or missing, without which a run by event time"):
         run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, **said)
 
 
 def test_an_input_that_ends_before_another_holds_it_back_no_longer(tmp_path: Path) -> None:
-    def near(x: Stream[int], y: Stream[int]) -> Any:
-        return as_of(x.at(lambda v: v, id="a"), y.at(lambda v: v, id="b"))
+    def apart(x: Stream[int], y: Stream[int]) -> Any:
+        w = merge(x.at(lambda v: v), y.at(lambda v: v, id="slow")).tumbling(10, lambda w: w.trim(1), id="w")
+        return {"out": w, "late": w.late}
 
-    p, rows = pipeline(near, x=int, y=int), {"x": list(range(50)), "y": list(range(0, 60, 4))}
+    rng = random.Random(1)
+    p, rows = pipeline(apart, x=int, y=int), {"x": [i - rng.randint(0, 15) for i in range(90)], "y": list(range(12))}
     for name, values in rows.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{v}\n" for v in values))
     inputs = {name: tmp_path / f"{name}.jsonl" for name in rows}
     db = tmp_path / "out.db"
-    run_epochs(p, inputs, f"sqlite:{db}#t", state=tmp_path / "state", pushes=5, say=lambda text: None)
+    outputs = {"out": f"sqlite:{db}#t", "late": tmp_path / "late.parquet"}
+    run_epochs(p, inputs, outputs, state=tmp_path / "state", pushes=10, say=lambda text: None)
     with sqlite3.connect(db) as connection:
-        found = connection.execute("select * from t").fetchall()
-    want = literally(p.graph, rows, 5)[0]["out"]
-    assert sorted(row[-2:] for row in found) == sorted(want) and len(want) == 50
-    told = [json.loads(line.rpartition(" ")[0]) for line in (tmp_path / "state" / "borders").read_text().splitlines()]
-    assert [line[3] for line in told] == [[], [], *[["b"]] * 7, []] and [line[4] for line in told] == [False] * 9 + [
-        True
-    ]
+        found = connection.execute("select start, end, value from t").fetchall()
+    want, _ = literally(p.graph, rows, 10)
+    assert found == [tuple(w) for w in want["out"]]
+    assert pq.read_table(tmp_path / "late.parquet").to_pylist() == [late._asdict() for late in want["late"]] != []
+    lines = told(tmp_path / "state")
+    assert [line[3] for line in lines] == [[], *[["slow"]] * 7, []]
+    assert [line[4] for line in lines] == [False] * 8 + [True]
 
 
 # ---------------------------------------------------------------- late rows, and what does not go together
@@ -362,11 +399,23 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, said: dict[str, An
     assert not (tmp_path / "state").exists()
 
 
-def test_keys_that_are_forgotten_are_refused(tmp_path: Path) -> None:
-    p = pipeline(
-        lambda x: x.at(lambda v: v).tumbling(7, lambda w: w).key_by(lambda w: w.start % 3).forget(after=2, id="gone"),
-        x=int,
-    )
-    (tmp_path / "x.jsonl").write_text("1\n")
-    with pytest.raises(UsageError, match=r"'gone'.* of which a run in epochs has no snapshots: leave forget out"):
-        run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=3)
+def test_keys_that_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind windows they are given up as everywhere, and counted once, whoever is killed."""
+
+    def often(x: Stream[int]) -> Any:
+        some = x.at(lambda v: v).tumbling(7, lambda w: w).key_by(lambda w: w.start % 5).forget(after=3, id="gone")
+        return some.cumulate(lambda n, w: n + 1, start=0)
+
+    p, rows = pipeline(often, x=int), [v * v % 97 + v for v in range(200)]
+    (tmp_path / "x.csv").write_text("\n".join(map(str, ["x", *rows])))
+    monkeypatch.setenv("PELLUCID_FAULTS", "worker:event=kill@3")
+    out = tmp_path / "out.csv"
+    with pytest.raises(LateError):
+        run_epochs(p, tmp_path / "x.csv", out, state=tmp_path / "late", pushes=30, say=lambda text: None)
+    rows.sort()
+    (tmp_path / "x.csv").write_text("\n".join(map(str, ["x", *rows])))
+    report = run_epochs(p, tmp_path / "x.csv", out, state=tmp_path / "state", pushes=30, say=lambda text: None)
+    engine = p.engine()
+    found = [e for first in range(0, 200, 30) for e in engine.push(rows[first : first + 30])] + engine.finish()
+    assert [int(line) for line in out.read_text().split()[1:]] == found
+    assert report.recoveries == 1 and report.forgotten == engine.forgotten != {}

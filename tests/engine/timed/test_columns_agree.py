@@ -11,7 +11,7 @@ import pytest
 from pellucid import pipeline
 from pellucid.data.columns import Batch
 from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine, why_literal
+from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import LateError, PellucidError, UsageError
 from pellucid.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn
@@ -24,7 +24,6 @@ def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
     p, several = drawn(rng)
     key = STR if rng.random() < 0.3 else None
     literal = LiteralEngine(p.graph, key=key)
-    assert why_literal(p.graph) is None
     fast = TimedEngine(p.graph, key=key, mode=mode)
     events = 0
     for batch in [*batches(rng, p.graph, key, count), None]:

@@ -43,7 +43,7 @@ class Rows:
         check_late(self.late)
 
 
-def by_time(graph: Graph, rows: Rows, measure: str | None, verbose: bool) -> Rows:
+def by_time(graph: Graph, rows: Rows, measure: str | None) -> Rows:
     """What is said of the rows of a pipeline by event time: there inputs meet by time, and need not be of one
     length."""
     for name, given, why in (
@@ -51,7 +51,6 @@ def by_time(graph: Graph, rows: Rows, measure: str | None, verbose: bool) -> Row
         ("order", rows.order, "rows count by their times, whatever order they come in"),
         ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
         ("measure", measure, "what it would write down is of steps that no clock holds back"),
-        ("verbose", verbose, "how long each of its steps took is not measured yet"),
     ):
         if given:
             raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")

@@ -117,6 +117,8 @@ def run_here(
             if graph.timed:
                 write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
                 _by_time(graph, feed, write, progress, report, limit)
+                if verbose:
+                    report.told.append("how long each step took is not measured by event time yet")
                 return _done(report, write, sinks, progress, cores)
             timed = verbose or measure is not None
             engine = OnCores(
@@ -167,10 +169,10 @@ def run_here(
 
 def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, report: Report, limit: int | None) -> None:
     """A pipeline by event time: what is read is one batch, which knows all rows, and then the end of the input."""
-    from pellucid.engine.timed.running import Finite, why_plain
+    from pellucid.engine.timed.running import Finite
 
     run = Finite(graph, feed.key_type)
-    tell_plain = TellPlain(why_plain(graph))
+    tell_plain = TellPlain(run.engine.why_plain)
     for fed in feed:
         checkpoint()
         if fed.batch.count:
@@ -180,6 +182,7 @@ def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, repor
         tell_plain()
         progress.update(report.pushes, _share(report.pushes, limit, fed.share))
     write.at_the_end(run.end(), report.pushes)
+    report.forgotten = run.engine.forgotten
     write.prepare()
     checkpoint()
 

@@ -3,7 +3,7 @@
 * ``plan``: which tasks there are, and which streams between them; ``cut`` makes several of one pipeline
 * ``messages``, ``channels``: batches and borders, and what they go through
 * ``source`` (``lanes``), ``worker``, ``sink`` (``targets``): the three kinds of task; ``task``, ``process``: the
-  process around them
+  process around them; ``timed_worker``, ``times``: pipelines by event time
 * ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it
   is the same
 * ``coordinator``: starts, watches, commits, recovers

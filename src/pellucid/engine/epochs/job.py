@@ -40,7 +40,6 @@ from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import THERE, Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane, check_files
 from pellucid.engine.saved.objects import check_states
-from pellucid.engine.timed.running import why_literal
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
@@ -356,8 +355,6 @@ def _by_time(graph: Graph, settings: Settings) -> Settings:
     ):
         if given:
             raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
-    if (why_not := why_literal(graph)) is not None:
-        raise UsageError(f"{why_not}, of which a run in epochs has no snapshots: leave forget out")
     return replace(settings, short="silent")
 
 

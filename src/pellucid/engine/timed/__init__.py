@@ -5,6 +5,8 @@
 * ``calendar``: the days of time zones
 * ``order``: the one order of events with equal times
 * ``literal``: the meaning, word by word, one function per timed kind; the oracle for the rest
+* ``engine``: the same over columns, fast; ``stages`` are its stages, ``flows`` the streams between them, ``columns``
+  the windows, joins and so on, and how rows wait, are sorted and found
 * ``running``: which engine runs a graph, and data through it
 
 The one idea: a *batch* of rows comes in; all its rows are judged by the clock at its beginning; the clock moves once at

@@ -1,7 +1,7 @@
 """The fast engine of event time: batches as columns through the stages of a plan.
 
-It means what `pellucid.engine.timed.literal` means.  Its state is plain columns, one table of texts for all of them, and
-the states of the kernels of the ordinary steps.
+It means what `pellucid.engine.timed.literal` means.  Its state is plain columns, one table of texts for all of them,
+and the states of the kernels of the ordinary steps.
 
 >>> from pellucid import pipeline
 >>> def counts(x):
@@ -34,7 +34,6 @@ from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.flows import Flow, nothing
 from pellucid.engine.timed.literal import fed_by
 from pellucid.engine.timed.plan import MOVED, Segment, plan_of
-from pellucid.engine.timed.running import why_literal
 from pellucid.engine.timed.stages import Ordinary, Step, step_of
 from pellucid.errors import PellucidError, StateError, UsageError
 from pellucid.expr.types import STR, Type
@@ -45,8 +44,8 @@ _MANY_TEXTS = 1 << 20
 
 
 class TimedEngine:
-    """A running pipeline by event time.  ``key`` is the type of a key that comes with the data, ``mode`` and ``nan`` are
-    as in `pellucid.engine.kernel.engine.Engine`.
+    """A running pipeline by event time.  ``key`` is the type of a key that comes with the data, ``mode`` and ``nan``
+    are as in `pellucid.engine.kernel.engine.Engine`.
 
     ``late`` counts the events that came too late, for each timed step that has seen one.
     """
@@ -56,8 +55,6 @@ class TimedEngine:
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
         if key is not None:
             refuse_key(graph)
-        if (why := why_literal(graph)) is not None:
-            raise UsageError(why)
         self.graph, self.key, self.mode, self._nan = graph, key, mode, keeps_nan(nan)
         self.texts, self.clocks = Texts(), Clocks(graph)
         self.late: dict[str, int] = {}
@@ -99,6 +96,12 @@ class TimedEngine:
         """
         marks = self.clocks.marks.items()
         return {self.graph.nodes[i].id: None if mark == BEGINNING else mark for i, mark in marks}
+
+    @property
+    def forgotten(self) -> dict[str, int]:
+        """How many keys each ``forget`` has given up, by step."""
+        ordinary = [stage for stage in self.stages if isinstance(stage, Ordinary)]
+        return {step: count for stage in ordinary for step, count in stage.engine.forgotten.items()}
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -240,12 +243,18 @@ class TimedEngine:
             stamp = np.arange(batch.count) if rows is None else rows
             parts = []
             for kinds, columns in ((self._outer, keys), (leaves_of(self.graph.nodes[i].type), batch.columns[s])):
-                arrays = [inside(t, c, self.texts) for t, c in zip(kinds, columns, strict=True)]
+                arrays = [self._taken(t, c) for t, c in zip(kinds, columns, strict=True)]
                 parts.append(arrays if rows is None or len(rows) == batch.count else [c[rows] for c in arrays])
             if len(stamp):
                 self._push = max(self._push, self._first + int(stamp[-1]))
             streams[i] = Flow(stamp * several + s, None, *parts)
         return streams
+
+    def _taken(self, t: Type, column: Any) -> Any:
+        """A column that came, as an array that nobody else has: it may be kept."""
+        array = inside(t, column, self.texts)
+        given = column.codes if isinstance(column, Strings) else column
+        return array.copy() if isinstance(given, np.ndarray) and np.may_share_memory(array, given) else array
 
     def push_of(self, stamp: int) -> int:
         """The number of the push that a row came with; of what the clock has let out, the last one."""
@@ -273,16 +282,18 @@ class TimedEngine:
 
     def _output(self, name: str, i: int, flow: Flow, positions: bool) -> Output:
         node = self.graph.nodes[i]
+        if self.graph.readers(i):  # who reads it may keep the same arrays
+            flow = Flow(flow.stamp, flow.time, [c.copy() for c in flow.key], [c.copy() for c in flow.value])
         columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
         keys = None
-        if key is not None:  # that of the data comes first, and is all there is of it
+        if key is not None and flow.key:  # that of the data comes first, and is all there is of it
             keys = [self._shown(t, c) for t, c in zip(leaves_of(key), flow.key, strict=False)]
         at = None
         if positions:
             several = len(self.graph.sources)
             at = np.where(flow.stamp >= MOVED, -1, self._first + flow.stamp // several)
-        return Output(name, node.type, columns, at, key, keys)
+        return Output(name, node.type, columns, at, key if keys is not None else None, keys)
 
     def _shown(self, t: Type, column: Any) -> Any:
         return Strings(column, self.texts.values) if t == STR else column

@@ -1,7 +1,7 @@
 """Streams of a batch as columns, and functions of events over them.
 
-The rules are those of `pellucid.engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key that
-came with the data beside that of its stream, and itself.
+The rules are those of `pellucid.engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key
+that came with the data beside that of its stream, and itself.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pellucid.engine.timed.columns.order import canonical, numbers
 from pellucid.engine.timed.columns.rows import Rows, kind_of, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.plan import MOVED
+from pellucid.errors import StepError
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, STR, OptionalType, RecordType, TupleType, Type
 from pellucid.graph.model import Graph, Node
@@ -125,7 +126,7 @@ def maybe_columns(t: Type, columns: Sequence[Any], there: Any, texts: Texts) -> 
 def missing_columns(t: Type, count: int, texts: Texts) -> list[Any]:
     """The event that is missing, so many times."""
     some = [np.zeros(count, kind_of(leaf)) for leaf in leaves_of(t)]
-    return maybe_columns(t, some, np.zeros(count, np.bool_), texts) if count else [c for c in _empty(t)]
+    return maybe_columns(t, some, np.zeros(count, np.bool_), texts) if count else _empty(t)
 
 
 def _empty(t: Type) -> list[Any]:
@@ -148,11 +149,14 @@ class Evaluated:
         assert fn is not None and fn.result is not None
         self.types, self.takes, self.texts = leaves_of(fn.result), takes, texts
         self.picked = _picked(fn)
-        self._engine: Engine | None = None
-        if self.picked is None:
-            source = Node("in", "source", (), takes)
-            mapped = Node(node.id, "map", (0,), fn.result, fn, where=node.where)
-            self._engine = Engine(Graph(node.id, (source, mapped), (0,), (("out", 1),)), mode=mode)
+        self._node, self._mode = node, mode
+        self._engine = self._made() if self.picked is None else None
+
+    def _made(self) -> Engine:
+        node, source = self._node, Node("in", "source", (), self.takes)
+        assert node.fn is not None and node.fn.result is not None
+        mapped = Node(node.id, "map", (0,), node.fn.result, node.fn, where=node.where)
+        return Engine(Graph(node.id, (source, mapped), (0,), (("out", 1),)), mode=self._mode)
 
     @property
     def why_plain(self) -> str | None:
@@ -169,8 +173,13 @@ class Evaluated:
             return [np.zeros(0, kind_of(t)) for t in self.types]
         given = [outside(t, c, self.texts) for t, c in zip(leaves_of(self.takes), columns, strict=True)]
         self._engine.state.pushed = 0  # it remembers nothing: positions are rows of this call
-        (output,) = self._engine.push_batch(Batch(n, [given], [None]))
-        return [inside(t, c, self.texts) for t, c in zip(self.types, output.columns, strict=True)]
+        try:
+            (output,) = self._engine.push_batch(Batch(n, [given], [None]))
+        except StepError as error:
+            mapped, self._engine = self._engine.graph.nodes[1], self._made()
+            text = str(error).replace(mapped.describe(), self._node.describe(), 1)
+            raise type(error)(text, step=error.step, position=error.position, why=error.why) from error.__cause__
+        return [inside(t, c, self.texts, True) for t, c in zip(self.types, output.columns, strict=True)]
 
 
 def _picked(fn: Function) -> list[int] | None:

@@ -17,7 +17,7 @@ from pellucid.engine.kernel.pieces import cut, joined
 from pellucid.engine.timed.literal import Item, Literal, Row, fed_by
 from pellucid.errors import StateError, UsageError
 from pellucid.expr.types import Type
-from pellucid.graph.memory import forgetting, refuse_key
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
 
 
@@ -47,32 +47,10 @@ class TimedEngine(Protocol):
 
 
 def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan: str = "fail") -> TimedEngine:
-    """The engine that runs a graph by event time: the one over columns, or the literal one where that does not."""
-    from pellucid.engine.timed import engine
+    """The engine that runs a graph by event time."""
+    from pellucid.engine.timed.engine import TimedEngine as Columns
 
-    if why_literal(graph) is not None:
-        return LiteralEngine(graph, key=key, mode=mode, nan=nan)
-    return engine.TimedEngine(graph, key=key, mode=mode, nan=nan)
-
-
-def why_literal(graph: Graph) -> str | None:
-    """Why a graph is run word by word, in plain Python; None if it is not.
-
-    >>> from pellucid import pipeline
-    >>> print(why_literal(pipeline(lambda x: x.at(lambda v: v), x=int).graph))
-    None
-    """
-    node = forgetting(graph) if graph.timed else None
-    return (
-        None if node is None else f"{node.describe()} begins keys anew, which by event time only plain Python follows"
-    )
-
-
-def why_plain(graph: Graph) -> str | None:
-    """Why a part of a graph by event time runs in plain Python; None if all of it is compiled."""
-    from pellucid.engine.timed import engine
-
-    return why_literal(graph) or engine.TimedEngine(graph).why_plain
+    return Columns(graph, key=key, mode=mode, nan=nan)
 
 
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
@@ -93,28 +71,18 @@ class Finite:
     [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
     """
 
-    def __init__(self, graph: Graph, key: Type | None = None, *, nan: str = "fail") -> None:
-        self.graph, self.key = graph, key
-        self._fast: Any = None if why_literal(graph) is not None else engine_of(graph, key, nan=nan)
-        self._pushed = 0
-        self._rows: list[Row] = []  # for the literal engine, which takes a batch as a whole
+    def __init__(self, graph: Graph, key: Type | None = None) -> None:
+        from pellucid.engine.timed.engine import TimedEngine as Columns
+
+        self.engine = Columns(graph, key=key)
 
     def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Some of the rows: what comes with them."""
-        if self._fast is not None:
-            found: list[Output] = self._fast.take(batch, positions=positions)
-            return found
-        self._rows += rows_of(self.graph, self.key, batch, self._pushed)
-        self._pushed += batch.count
-        return []
+        return self.engine.take(batch, positions=positions)
 
     def end(self) -> list[Output]:
         """There are no more: what is complete now."""
-        if self._fast is not None:
-            parts = [self._fast.move(), self._fast.finish_batch()]
-            return [joined(outputs) for outputs in zip(*parts, strict=True)]
-        literal = LiteralEngine(self.graph, key=self.key)
-        parts = [literal._outputs(found) for found in (literal._run.batch(self._rows), literal._run.finish())]
+        parts = [self.engine.move(), self.engine.finish_batch()]
         return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
 
@@ -164,7 +132,7 @@ class LiteralEngine:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
         if mode == "numba":
-            raise UsageError(f"{graph.name} cannot be compiled: {why_literal(graph) or 'this engine never is'}")
+            raise UsageError(f"{graph.name} cannot be compiled: the literal engine never is")
         if key is not None:
             refuse_key(graph)
         self.graph, self.key, self._nan = graph, key, keeps_nan(nan)
@@ -197,9 +165,7 @@ class LiteralEngine:
 
     def save(self) -> bytes:
         """Refused: what this engine keeps is Python objects."""
-        raise StateError(
-            f"{self.graph.name}: its state cannot be saved: {why_literal(self.graph) or 'it is kept word by word'}"
-        )
+        raise StateError(f"{self.graph.name}: the state of the literal engine cannot be saved: it is kept word by word")
 
     def load(self, saved: bytes) -> None:
         """Refused, as `save` is."""

@@ -140,15 +140,14 @@ class Ordinary:
             at = np.asarray(output.positions, dtype=np.int64) - first
             whole = len(at) == n and bool((at == np.arange(n)).all())
             own: list[Any] = []
-            if node.key is not None:
-                found = output.inner if self.run.key is not None else output.keys
-                assert found is not None
-                own = [inside(t, c, texts) for t, c in zip(leaves_of(node.key), found, strict=True)]
+            found = output.inner if self.run.key is not None else output.keys
+            if node.key is not None and found is not None:  # under forget nobody asks for keys
+                own = [inside(t, c, texts, True) for t, c in zip(leaves_of(node.key), found, strict=True)]
             streams[i] = Flow(
                 stamp if whole else stamp[at],
                 None if time is None else time if whole else time[at],
                 [*(c if whole else c[at] for c in keys), *own],
-                [inside(t, c, texts) for t, c in zip(leaves_of(node.type), output.columns, strict=True)],
+                [inside(t, c, texts, True) for t, c in zip(leaves_of(node.type), output.columns, strict=True)],
             )
 
 
@@ -366,7 +365,7 @@ class Fixed(Windows):
         t = self.timing
         assert t is not None and t.size is not None and t.every is not None
         if t.tz is None:
-            spans = Spans(t.size, t.every, t.origin)
+            spans = Spans(t.size, t.every, t.origin % t.every)  # the same windows, with small numbers
         else:
             tz = t.tz
             spans = Days(t.size // DAY, t.every // DAY, t.origin // DAY, lambda day: day_start(tz, day))

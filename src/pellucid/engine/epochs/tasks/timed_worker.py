@@ -61,6 +61,8 @@ class TimedWorker(TaskProcess):
                 self._border(message.epoch, until, message.told or {})
             else:
                 context.link.send(late=self.engine.late)
+                if self.engine.forgotten:
+                    context.link.send(forgotten=self.engine.forgotten)
                 context.end()
                 return
 

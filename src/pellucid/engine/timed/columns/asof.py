@@ -12,9 +12,8 @@ import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys
 from pellucid.engine.timed.columns.order import canonical, changes
-from pellucid.engine.timed.columns.pool import Pool
 from pellucid.engine.timed.columns.rows import Kinds, Rows, later
-from pellucid.engine.timed.columns.search import Index
+from pellucid.engine.timed.columns.search import Index, Pool
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
 from pellucid.expr.types import INT

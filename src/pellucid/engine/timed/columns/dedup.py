@@ -18,8 +18,8 @@ _SOME = 1 << 12
 
 
 class Dedup:
-    """Keeps the first in event time.  ``kinds.key`` is what makes two events the same; the first leaves of it, ``own`` in
-    number, are the stream's own key, by which answers are put in order.
+    """Keeps the first in event time.  ``kinds.key`` is what makes two events the same; the first leaves of it, ``own``
+    in number, are the stream's own key, by which answers are put in order.
 
     >>> from pellucid.expr.types import INT
     >>> dedup = Dedup(5, Kinds((INT,), (INT,)), Texts())

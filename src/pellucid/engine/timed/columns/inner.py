@@ -113,7 +113,8 @@ class Inner:
 
     def _literal(self, number: Any, events: list[Any]) -> tuple[Any, list[Any]]:
         """One group after the other, word by word."""
-        answered, values = [], []
+        answered: list[int] = []
+        values: list[Any] = []
         inner, of = Interpreter(self.graph), -1
         name = self.graph.nodes[self.graph.sources[0]].id
         for i, (group, event) in enumerate(zip(number.tolist(), events, strict=True)):
@@ -135,18 +136,18 @@ class Inner:
 
     def inside(self, t: Type, column: Any) -> Any:
         """A column of any kind as an array."""
-        return inside(t, column, self.texts)
+        return inside(t, column, self.texts, True)
 
 
-def inside(t: Type, column: Any, texts: Texts) -> Any:
-    """A leaf's column of any kind as an array; texts as codes.
+def inside(t: Type, column: Any, texts: Texts, engines: bool = False) -> Any:
+    """A leaf's column of any kind as an array; texts as codes.  ``engines`` is as in `Texts.taken`.
 
     >>> from pellucid.expr.types import BOOL
     >>> inside(BOOL, [True, False], Texts()).tolist()
     [True, False]
     """
     if t == STR:
-        return texts.taken(column)
+        return texts.taken(column, engines)
     if isinstance(column, list) and isinstance(t, EnumType):
         places = {member: i for i, member in enumerate(t.members)}
         column = [places[v] for v in column]

@@ -1,8 +1,8 @@
 """The interval join over columns: pairs of events of one key with low ≤ b.t - a.t ≤ high.
 
-Both sides are kept in pools, and found by key and time.  A row whose time for a partner is over matches nothing that can
-still come, so it may stay until it is worth while to throw such rows away; only where it must be told that it found no
-partner, it waits for the clock.
+Both sides are kept in pools, and found by key and time.  A row whose time for a partner is over matches nothing that
+can still come, so it may stay until it is worth while to throw such rows away; only where it must be told that it found
+no partner, it waits for the clock.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys, longer
 from pellucid.engine.timed.columns.order import canonical, order_by
-from pellucid.engine.timed.columns.pool import Pool
-from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows, later
-from pellucid.engine.timed.columns.search import Index
+from pellucid.engine.timed.columns.rows import LEAST, MOST, Kinds, Rows, later
+from pellucid.engine.timed.columns.search import Index, Pool
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
 from pellucid.expr.types import BOOL, INT
@@ -101,6 +100,14 @@ class Side:
         self.tidied = len(rows)
 
 
+def _partners(index: Index, key: Any, time: Any, low: int, high: int) -> tuple[Any, Any]:
+    """Rows of the same key from ``low`` to ``high`` after each time."""
+    if len(time) and (int(time.max()) + low > MOST or int(time.min()) + high < LEAST):
+        # All of an interval is beyond 64 bits, where nobody is; what `later` makes of its ends would be inside.
+        key = np.where((later(time, low - 1) == MOST) | (later(time, high + 1) == LEAST), -1, key)
+    return index.between(key, later(time, low), later(time, high))
+
+
 class IntervalJoin:
     """Pairs of two streams within an interval.  Of a ``left`` or ``full`` join, rows without a partner come as well.
 
@@ -132,13 +139,13 @@ class IntervalJoin:
         before = self.right.pool.size
         order = order_by([other, right.time]) if len(right) else np.zeros(0, np.int64)
         probe = right.at(order)
-        asked, old = self.left.index.between(other[order], later(probe.time, -self.high), later(probe.time, -self.low))
+        asked, old = _partners(self.left.index, other[order], probe.time, -self.high, -self.low)
         new_right = self.right.add(other, right)
         earlier, late = old, new_right[order[asked]] if len(asked) else asked
         place = right_at[order[asked]] if len(asked) else asked
         order = order_by([key, left.time]) if len(left) else np.zeros(0, np.int64)
         probe = left.at(order)
-        asked, row = self.right.index.between(key[order], later(probe.time, self.low), later(probe.time, self.high))
+        asked, row = _partners(self.right.index, key[order], probe.time, self.low, self.high)
         mine = order[asked] if len(asked) else asked
         new_left = self.left.add(key, left)
         # Of two new events the later one completes the pair.

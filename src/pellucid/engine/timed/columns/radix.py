@@ -15,8 +15,9 @@ kept = njit(cache=True, error_model="numpy", nogil=True)
 
 @kept  # type: ignore[untyped-decorator]
 def ranked(words: Any, index: Any, other_words: Any, other_index: Any, low: int, bits: int, passes: int) -> bool:
-    """Sort words by so many of their bits, from bit ``low`` on, and the row numbers beside them, in so many passes; what
-    is equal stays in its order.  The result is in the first two arrays if the answer is false, else in the others."""
+    """Sort words by so many of their bits, from bit ``low`` on, and the row numbers beside them, in so many passes;
+    what is equal stays in its order.  The result is in the first two arrays if the answer is false, else in the other
+    two."""
     n = len(words)
     width = (bits + passes - 1) // passes
     size = 1 << width

@@ -102,16 +102,7 @@ def later(times: Any, by: int) -> Any:
     """
     if not len(times) or not by:
         return times
-    if by > 0 and int(times.max()) > MOST - by:
-        return np.where(times > MOST - by, MOST, np.minimum(times, MOST - by) + by) if by <= MOST else _all(times, MOST)
-    if by < 0 and int(times.min()) < LEAST - by:
-        return (
-            np.where(times < LEAST - by, LEAST, np.maximum(times, LEAST - by) + by)
-            if by > LEAST
-            else _all(times, LEAST)
-        )
-    return times + by
-
-
-def _all(times: Any, value: int) -> Any:
-    return np.full(len(times), value, dtype=np.int64)
+    least, most = int(times.min()) + by, int(times.max()) + by
+    if least >= LEAST and most <= MOST:
+        return times + by
+    return np.clip(times.astype(object) + by, LEAST, MOST).astype(np.int64)

@@ -1,17 +1,23 @@
-"""Rows found by key and time: which are in an interval, which is the last not after a time.
+"""Rows that are called by their numbers, and found by key and time: which are in an interval, which is the last not
+after a time.
 
 They lie in a few sorted runs, each at least twice as long as the next, so that a row costs a logarithm.  In a run, key
-and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the place of
-the time among all times of the run stands for it.
+and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the place
+of the time among all times of the run stands for it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from pellucid.engine.timed.columns.keys import longer
 from pellucid.engine.timed.columns.order import order_by
+
+_FAR = 1 << 62
+Side: TypeAlias = Literal["left", "right"]
 
 
 class _Run:
@@ -23,12 +29,12 @@ class _Run:
         self.keys, self.base, self.most = int(key[-1]), int(time.min()), int(time.max())
         self.times: Any = None
         self.bits = (self.most - self.base + 1).bit_length()
-        if self.bits + self.keys.bit_length() > 62 or self.most > 2**62:
+        if self.bits + self.keys.bit_length() > 62 or not -_FAR < self.base <= self.most < _FAR:
             self.times = np.unique(time)
             self.bits = len(self.times).bit_length()
         self.codes = (key << self.bits) + self._place(time, "left")
 
-    def _place(self, time: Any, side: str) -> Any:
+    def _place(self, time: Any, side: Side) -> Any:
         """How many units, or times of the run, are before these times; with ``right`` those equal to them count."""
         if self.times is not None:
             return np.searchsorted(self.times, time, side=side)
@@ -36,7 +42,7 @@ class _Run:
             self.base - (side == "right")
         )
 
-    def search(self, key: Any, time: Any, side: str) -> Any:
+    def search(self, key: Any, time: Any, side: Side) -> Any:
         """Where rows of these keys and times would go in; of equal ones before (``left``) or behind them."""
         return np.searchsorted(self.codes, (key << self.bits) + self._place(time, side), side="left")
 
@@ -108,3 +114,42 @@ class Index:
             asked, at = asked[newer], at[newer]
             best[asked], since[asked] = run.row[at], run.time[at]
         return best
+
+
+class Pool:
+    """Columns that grow; a row's number is its place.
+
+    >>> pool = Pool([np.int64])
+    >>> pool.add([np.array([7, 8])]).tolist(), pool.add([np.array([9])]).tolist(), pool.at(np.array([2, 0]))[0].tolist()
+    ([0, 1], [2], [9, 7])
+    """
+
+    def __init__(self, kinds: Sequence[Any]) -> None:
+        self._kinds = list(kinds)
+        self.clear()
+
+    def clear(self) -> None:
+        """No rows."""
+        self._columns = [np.zeros(0, kind) for kind in self._kinds]
+        self.size = 0
+
+    def add(self, columns: Sequence[Any]) -> Any:
+        """More rows; their numbers."""
+        n = len(columns[0])
+        for j, column in enumerate(columns):
+            if not self.size:
+                self._columns[j] = column  # as it is, until more come
+                continue
+            if len(self._columns[j]) < self.size + n:
+                self._columns[j] = longer(self._columns[j], self.size + n)
+            self._columns[j][self.size : self.size + n] = column
+        self.size += n
+        return np.arange(self.size - n, self.size)
+
+    def at(self, rows: Any) -> list[Any]:
+        """The columns of these rows."""
+        return [c[rows] for c in self._columns]
+
+    def all(self) -> list[Any]:
+        """All of them."""
+        return [c[: self.size] for c in self._columns]

@@ -1,26 +1,39 @@
 """Session windows over columns: events of a key at most a gap apart are together.
 
 A row waits until its time is complete.  Then the rows of a key, by time, fall into sessions; the last may go on, and is
-held open: its first and last time by the number of its key, its rows in a log, in stretches that are linked.  What comes
-behind the clock is taken only inside such a session.
+held open: its first and last time by the number of its key, its rows in a log, in stretches that are linked.  What
+comes behind the clock is taken only inside such a session.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.keys import Keys, longer
-from pellucid.engine.timed.columns.order import canonical, changes, numbers, order_by
-from pellucid.engine.timed.columns.rows import Kinds, Rows, behind, later
+from pellucid.engine.timed.columns.order import by_key_and_time, canonical, changes, numbers, order_by
+from pellucid.engine.timed.columns.rows import Kinds, Rows, later
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
-from pellucid.engine.timed.columns.windows import Answers, LateRows, WindowFailed
+from pellucid.engine.timed.columns.windows import Answers, LateRows, WindowFailed, all_of
 from pellucid.expr.types import INT
 
 _SOME = 1 << 12
+
+
+@dataclass
+class _Part:
+    """Sessions that are over: their rows, an order by session and time, where each begins in that, its first and last
+    time."""
+
+    rows: Rows
+    order: Any
+    starts: Any
+    first: Any
+    last: Any
 
 
 class Sessions:
@@ -96,79 +109,78 @@ class Sessions:
         limit = None if clock is None else clock - 1  # closed just if last + gap is before the clock
         columns = self._rows.take(limit)
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
-        found: list[tuple[Rows, Any, Any]] = []  # rows by session, where sessions begin, their last times
-        if len(rows):
-            found += self._fall(rows, limit)
-        found += self._over(limit)
-        if not found:
-            return self._answers(
-                self.kinds.none(), *(np.zeros(0, np.int64),) * 3, [np.zeros(0, c) for c in self.inner.kinds]
-            )
-        rows = behind([rows for rows, _, _ in found])
-        offsets = np.cumsum([0, *(len(rows) for rows, _, _ in found)])[:-1]
-        starts = np.concatenate([starts + by for by, (_, starts, _) in zip(offsets, found, strict=True)])
-        last = np.concatenate([last for _, _, last in found])
+        found = [*(self._fall(rows, limit) if len(rows) else []), *self._over(limit)]
+        return self._ordered([self._answers(part) for part in found])
+
+    def _answers(self, part: _Part) -> Answers:
         try:
-            answered, values = self.inner.last(starts, rows.value, np.arange(len(rows)))
+            answered, values = self.inner.last(part.starts, part.rows.value, part.order)
         except Failed as failed:
-            first, end = int(rows.time[starts[failed.group]]), int(last[failed.group]) + self.gap + 1
-            raise WindowFailed(first, end, failed.error) from None
-        return self._answers(rows, starts[answered], rows.time[starts[answered]], last[answered], values)
+            first, last = int(part.first[failed.group]), int(part.last[failed.group])
+            raise WindowFailed(first, last + self.gap + 1, failed.error) from None
+        at = part.order[part.starts[answered]]
+        return Answers(
+            [c[at] for c in part.rows.key], part.first[answered], part.last[answered] + (self.gap + 1), values
+        )
 
-    def _answers(self, rows: Rows, at: Any, first: Any, last: Any, values: list[Any]) -> Answers:
-        key = [c[at] for c in rows.key]
-        words = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, key, strict=True)]
-        order = order_by([last, *words]) if len(last) else at
-        return Answers([c[order] for c in key], first[order], last[order] + (self.gap + 1), [c[order] for c in values])
+    def _ordered(self, parts: list[Answers]) -> Answers:
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return Answers(self.kinds.none().key, none, none, [np.zeros(0, c) for c in self.inner.kinds])
+        found = all_of(parts)
+        if not len(found):
+            return found
+        words: list[Any] = []
+        if len(parts) > 1:  # one part is by key already
+            words = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, found.key, strict=True)]
+        order = order_by([found.end, *words])
+        return Answers(
+            [c[order] for c in found.key], found.start[order], found.end[order], [c[order] for c in found.value]
+        )
 
-    def _fall(self, rows: Rows, limit: int | None) -> list[tuple[Rows, Any, Any]]:
+    def _fall(self, rows: Rows, limit: int | None) -> list[_Part]:
         """Rows whose times are complete fall into sessions; what is closed already among them."""
         words = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
-        rows = rows.at(canonical([*words, rows.time], self.kinds.value, rows.value, self.texts))
+        order, new_key, times = by_key_and_time(words, rows.time, self.kinds.value, rows.value, self.texts)
         n = len(rows)
-        new_key = changes(rows.key, n)
         new = new_key.copy()
         # Times rise within a key, so a difference is right as a number without sign, however far apart they are.
-        new[1:] |= (rows.time[1:] - rows.time[:-1]).view(np.uint64) > np.uint64(self.gap)
+        new[1:] |= (times[1:] - times[:-1]).view(np.uint64) > np.uint64(self.gap)
         starts = np.flatnonzero(new)
         ends = np.append(starts[1:], n)
-        last = rows.time[ends - 1]
+        first, last = times[starts], times[ends - 1]
         goes_on = np.zeros(len(starts), np.bool_)
         if limit is not None:  # the last session of a key may go on
             goes_on = np.append(new_key[starts[1:]], True) & (later(last, self.gap) > limit)
         joined = np.zeros(len(starts), np.bool_)
         if self._holds:
             begins = np.flatnonzero(new_key[starts])
-            at = starts[begins]
+            at = order[starts[begins]]
             key = self._keys.of([c[at] for c in rows.key], len(at), add=False)
             near = key >= 0
             of = key[near]
-            near[near] = self._held[of] & (
-                (rows.time[at[near]] - self._last[of]).view(np.uint64) <= np.uint64(self.gap)
-            )
+            since = (rows.time[at[near]] - self._last[of]).view(np.uint64)
+            near[near] = self._held[of] & (since <= np.uint64(self.gap))
             joined[begins[near]] = True
             if near.any():
                 which = begins[near]
-                stretch = _stretch(starts[which], ends[which])
-                self._join(np.repeat(key[near], (ends - starts)[which]), rows.at(stretch))
+                some = rows.at(order[_stretch(starts[which], ends[which])])
+                self._join(np.repeat(key[near], (ends - starts)[which]), some)
         hold = np.flatnonzero(goes_on & ~joined)
-        fresh = self._fresh(rows, starts[hold], ends[hold]) if len(hold) else None
         done = ~(goes_on | joined)
+        out = []
         if done.all():
-            out = [(rows, starts, last)]
+            out = [_Part(rows, order, starts, first, last)]
         elif done.any():
             lengths = (ends - starts)[done]
-            out = [(rows.at(_stretch(starts[done], ends[done])), np.cumsum(lengths) - lengths, last[done])]
-        else:
-            out = []
-        if fresh is not None:  # a key may begin a session while its former one is closed by the same clock
+            some = order[_stretch(starts[done], ends[done])]
+            out = [_Part(rows, some, np.cumsum(lengths) - lengths, first[done], last[done])]
+        if len(hold):  # a key may begin a session while its former one is closed by the same clock
             out += self._over(limit)
-            self._hold(*fresh)
+            lengths = (ends - starts)[hold]
+            fresh = rows.at(order[_stretch(starts[hold], ends[hold])])
+            self._hold(fresh, np.cumsum(lengths) - lengths)
         return out
-
-    def _fresh(self, rows: Rows, starts: Any, ends: Any) -> tuple[Rows, Any]:
-        lengths = ends - starts
-        return rows.at(_stretch(starts, ends)), np.cumsum(lengths) - lengths
 
     def _hold(self, rows: Rows, starts: Any) -> None:
         """Hold sessions open, one for each key that begins at these rows."""
@@ -182,8 +194,8 @@ class Sessions:
         self._holds += len(key)
         self._due(key)
 
-    def _over(self, limit: int | None) -> list[tuple[Rows, Any, Any]]:
-        """The sessions that were held open and are over, with their rows in order."""
+    def _over(self, limit: int | None) -> list[_Part]:
+        """The sessions that were held open and are over."""
         _, key, last = self._ends.take(limit)
         still = self._held[key] & (self._last[key] == last)
         key = np.unique(key[still])
@@ -194,10 +206,10 @@ class Sessions:
         leaves = [c[key][owner] for c in self._keys.columns()]
         rows = Rows(columns[0], leaves, columns[1:])
         order = canonical([owner, rows.time], self.kinds.value, rows.value, self.texts)
-        rows, owner = rows.at(order), owner[order]
+        starts = np.flatnonzero(changes([owner[order]], len(owner)))
         self._held[key] = False
         self._holds -= len(key)
-        out = [(rows, np.flatnonzero(changes([owner], len(owner))), self._last[key])]
+        out = [_Part(rows, order, starts, self._first[key], self._last[key])]
         self._tidy()
         return out
 

@@ -14,6 +14,8 @@ import numpy as np
 
 _DAY = 86_400_000_000
 _FAR = 1 << 61
+#: Within the years 1 to 9999 in any time zone, in microseconds since 1970.
+_DAYS = (-719_160 * _DAY, 2_932_890 * _DAY)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class Days(Spans):
         return (self._day(times) - (self.origin + self.size)) // self.every + 1
 
     def open_at(self, clock: int) -> int:
-        day = int(self._day(np.array([clock], dtype=np.int64))[0])
+        first, last = _DAYS  # a clock may stand before all times that there are
+        day = int(self._day(np.array([min(max(clock, first), last)], dtype=np.int64))[0])
         return (day - self.origin - self.size) // self.every + 1
 
     def start(self, k: Any) -> Any:
@@ -115,4 +118,7 @@ class Days(Spans):
         return self._begins(self.origin + k * self.every + self.size)
 
     def ends(self, k: int) -> int:
-        return int(self._begins(np.array([self.origin + k * self.every + self.size]))[0])
+        try:
+            return int(self._begins(np.array([self.origin + k * self.every + self.size]))[0])
+        except OverflowError:  # before or after all days
+            return -(2**63) if k < 0 else 2**63 - 1

@@ -39,8 +39,9 @@ class Texts:
             self.values.append(text)
         return code
 
-    def taken(self, column: Any) -> Any:
-        """A column of texts, of any kind, as codes of this table."""
+    def taken(self, column: Any, engines: bool = False) -> Any:
+        """A column of texts, of any kind, as codes of this table.  ``engines`` says that its own table is an engine's,
+        which only grows."""
         if not isinstance(column, Strings):
             return np.fromiter(map(self._code, column), dtype=np.int64, count=len(column))
         if column.values is self.values:
@@ -48,7 +49,8 @@ class Texts:
         if len(column.codes) < len(column.values):  # a few rows of a long table
             used, places = np.unique(column.codes, return_inverse=True)
             return self.taken([column.values[c] for c in used.tolist()])[places]
-        return self._map(column.values)[column.codes]
+        codes = self._map(column.values) if engines else self.taken(list(column.values))
+        return codes[column.codes]
 
     def _map(self, values: Sequence[str]) -> Any:
         """The codes of another table's texts; that of an engine only grows, and is looked at once."""
@@ -57,9 +59,8 @@ class Texts:
             table = np.zeros(0, dtype=np.int64)
         if len(table) < len(values):
             table = np.concatenate([table, self.taken(list(values[len(table) :]))])
-        if isinstance(values, list):
-            self._known = self._known if len(self._known) < _TABLES else {}
-            self._known[id(values)] = (values, table)
+        self._known = self._known if len(self._known) < _TABLES else {}
+        self._known[id(values)] = (values, table)
         return table
 
     def column(self, codes: Any) -> Strings:

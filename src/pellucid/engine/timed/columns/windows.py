@@ -9,6 +9,7 @@ of its windows that are open when it comes, and these are just those that no clo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,14 @@ import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.order import by_key_and_time, numbers, order_by
-from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows, behind
 from pellucid.engine.timed.columns.spans import Spans
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
 from pellucid.errors import StepError
 from pellucid.expr.types import INT
+
+_SLICE = 1 << 17  # rows that are sorted and run at once
 
 
 @dataclass
@@ -47,6 +50,18 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.start)
+
+
+def all_of(parts: list[Answers]) -> Answers:
+    """Answers one part behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Answers(
+        [np.concatenate(c) for c in zip(*[p.key for p in parts], strict=True)],
+        np.concatenate([p.start for p in parts]),
+        np.concatenate([p.end for p in parts]),
+        [np.concatenate(c) for c in zip(*[p.value for p in parts], strict=True)],
+    )
 
 
 class WindowFailed(Exception):  # noqa: N818 - reads as what it is
@@ -92,16 +107,17 @@ class FixedWindows:
         none = np.zeros(0, np.int64)
         if clock is not None:
             self._open = max(self.spans.open_at(clock), self._open if self._open is not None else -(2**63))
-        over = None if self._open is None else self.spans.ends(self._open - 1)  # what is before it has missed a window
-        if not len(rows) or over is None or int(rows.time.min()) >= over:
+        since = self._open
+        over = None if since is None else self.spans.ends(since - 1)  # what is before it has missed a window
+        if since is None or over is None or not len(rows) or int(rows.time.min()) >= over:
             self._rows.add(rows.time, rows.columns())
             return LateRows(none, none, none)
         which = np.flatnonzero(rows.time < over)
         some = rows.time[which]
         first, last = self.spans.first(some), self.spans.last(some)
-        late = LateRows(which, self.spans.start(first), self.spans.end(np.minimum(last, self._open - 1)))
+        late = LateRows(which, self.spans.start(first), self.spans.end(np.minimum(last, since - 1)))
         kept = np.ones(len(rows), np.bool_)
-        kept[which[last < self._open]] = False
+        kept[which[last < since]] = False
         rows = rows.at(kept)
         self._rows.add(rows.time, rows.columns())
         return late
@@ -116,27 +132,61 @@ class FixedWindows:
             if done or self._rows.least is None or self._rows.least > limit:
                 return self._answers([], np.zeros(0, np.int64), [])
         columns = self._rows.take(limit)
-        if not len(columns[0]):
-            return self._answers([], columns[0], [])
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
+        found, left = [], None
+        for part, end in self._slices(rows, clock):
+            rows = part if left is None or not len(left) else behind([left, part])
+            answers, left = self._closed(rows, None if end is None else self.spans.open_at(end) - 1)
+            found.append(answers)
+        if left is not None:
+            self._rows.add(left.time, left.columns())
+        return all_of(found) if found else self._answers([], np.zeros(0, np.int64), [])
+
+    def _slices(self, rows: Rows, clock: int | None) -> Iterator[tuple[Rows, int | None]]:
+        """Rows in parts that a processor can keep at hand, as if they came so and the clock moved in between: each with
+        the clock after it."""
+        n = len(rows)
+        if not n:
+            return
+        least, most = int(rows.time.min()), int(rows.time.max())
+        parts, every = n // _SLICE, self.spans.ends(0) - self.spans.ends(-1)
+        # Where a window ends, so that of windows that do not overlap none is cut (days have not all the same length).
+        since = self.spans.ends(int(self.spans.first(np.array([least]))[0]) - 1)
+        long = -(-(most - since) // (max(parts, 1) * every)) * every
+        if parts < 4 or (most - since) // max(long, 1) < 3:
+            yield rows, clock
+            return
+        number = (rows.time - since) // long
+        parts = int(number.max()) + 1
+        order = order_by([number])
+        at = np.searchsorted(number[order], np.arange(parts))
+        for i in range(parts):
+            last = i == parts - 1
+            yield rows.at(order[at[i] : n if last else at[i + 1]]), clock if last else since + (i + 1) * long
+
+    def _closed(self, rows: Rows, through: int | None) -> tuple[Answers, Rows | None]:
+        """The answers of the windows up to one (None: of all); and the rows that are in later ones, too."""
+        if not len(rows):
+            return self._answers([], rows.time, []), None
         keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
         order, new, times = by_key_and_time(keys, rows.time, self.kinds.value, rows.value, self.texts)
-        since, self._open = self._open, through + 1 if through is not None else self._open
+        since = self._open
         last = self.spans.last(times)
-        if self.spans.apart:
+        if self.spans.apart and (through is None or int(last.max()) <= through):
+            self._open = through + 1 if through is not None else since
             new[1:] |= last[1:] != last[:-1]
             starts = np.flatnonzero(new)
-            return self._run(rows, last[starts], starts, order[starts], order)
+            return self._run(rows, last[starts], starts, order[starts], order), None
         first = self.spans.first(times)
         if since is not None and since > LEAST:
             np.maximum(first, since, out=first)
+        left = None
         if through is not None:
+            self._open = through + 1 if since is None else max(since, through + 1)
             again = last > through
-            if again.any():
-                left = rows.at(order[again])
-                self._rows.add(left.time, left.columns())
+            left = rows.at(order[again]) if again.any() else None
             np.minimum(last, through, out=last)
-        return self._stretches(rows, order, new, first, last)
+        return self._stretches(rows, order, new, first, last), left
 
     def _stretches(self, rows: Rows, order: Any, new: Any, first: Any, last: Any) -> Answers:
         """Windows that share rows: each row begins those that no earlier row of its key is in, and ends those that no
