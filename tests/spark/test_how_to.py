@@ -31,7 +31,7 @@ def run_blocks(page: Path, *, only: str = "") -> tuple[dict[str, Any], int]:
                 continue
             waiting += part
             try:
-                code = compile(waiting, page.name, "exec")
+                code = compile(waiting, page.name, "exec", dont_inherit=True)  # as a script of its own
             except SyntaxError:
                 continue  # a decorator, or the first half of a try
             exec(code, space)

@@ -46,11 +46,13 @@ count ← at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pellucid.expr.function import Function
+from pellucid.expr.node import var
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import TupleType, Type
 from pellucid.graph.model import Graph, Node
 
@@ -172,9 +174,9 @@ def _segment(graph: Graph, steps: Sequence[int]) -> Segment:
         sources.append(len(nodes))
         nodes.append(Node(c.name, "source", (), c.type if c.keyed is None else TupleType((c.keyed, c.type))))
         if c.keyed is not None:
-            pair = (nodes[-1].type,)
-            key, event = Function.make(_first, pair), Function.make(_second, pair)
-            nodes.append(Node(f"{c.name}.key", "key_by", (len(nodes) - 1,), pair[0], key, key=c.keyed))
+            pair = TupleType((c.keyed, c.type))
+            key, event = _taken(_first, pair, 0), _taken(_second, pair, 1)
+            nodes.append(Node(f"{c.name}.key", "key_by", (len(nodes) - 1,), pair, key, key=c.keyed))
             nodes.append(Node(f"{c.name}.event", "map", (len(nodes) - 1,), c.type, event, key=c.keyed))
         at[c.stream] = len(nodes) - 1
     for i in steps:
@@ -186,6 +188,15 @@ def _segment(graph: Graph, steps: Sequence[int]) -> Segment:
     name = f"{graph.name}, from {graph.nodes[steps[0]].id!r}"
     own = Graph(name, tuple(nodes), tuple(sources), tuple((graph.nodes[i].id, at[i]) for i in wanted))
     return Segment(tuple(steps), own, crossings, wanted)
+
+
+def _taken(f: Callable[..., Any], pair: TupleType, which: int) -> Function:
+    """The function that takes a part of a pair, as data: not traced, because the classes of records need not be known
+    by their names where a plan is made."""
+    first, result = sum(t.width for t in pair.items[:which]), pair.items[which]
+    leaves = [t for _, t in pair.leaves()][first : first + result.width]
+    outputs = tuple(var(first + i, t) for i, t in enumerate(leaves))
+    return Function(f, (pair,), result, None, False, Traced((pair,), result, outputs), None)
 
 
 def _first(pair):  # type: ignore[no-untyped-def]

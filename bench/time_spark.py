@@ -1,0 +1,159 @@
+"""Windows and joins by event time as streaming queries on Spark: Pellucid's, beside Spark's own, in the same run.
+
+    python bench/time_spark.py [--events 2000000] [--batches 10] [--keys 1000] [--json FILE]
+
+Events come up to a minute out of order, over a day, in Parquet files, one for each micro-batch; both sides write what
+comes out to Parquet, and both allow for a minute of lateness.  The answers of both are compared before any time counts.
+Figures are events for each second, from the start of a query to its end, the best of ``--repeat`` runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pellucid import Pipeline, Stream, join, pipeline
+from pellucid.spark.session import session, stop_if_ours
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE = 60_000_000  # microseconds
+DAY = 24 * 60 * MINUTE
+LATE = timedelta(minutes=1)
+GAP, NEAR = timedelta(minutes=3), timedelta(seconds=20)
+SCHEMA = "when timestamp_ntz, user bigint, amount bigint"
+
+
+class Event(NamedTuple):
+    """A payment, say."""
+
+    when: datetime
+    user: int
+    amount: int
+
+
+def total(w: Stream[Any]) -> Stream[int]:
+    """The sum of a window."""
+    return w.cumulate(lambda s, e: s + e.amount, start=0)
+
+
+def timed(x: Stream[Any]) -> Any:
+    """By time and user."""
+    return x.at("when", lateness=LATE).key_by(lambda e: e.user)
+
+
+OURS: dict[str, Pipeline] = {
+    "tumbling": pipeline(lambda x: timed(x).tumbling(timedelta(minutes=10), total), x=Event),
+    "session": pipeline(lambda x: timed(x).session(GAP, total), x=Event),
+    "join": pipeline(
+        lambda a, b: join(timed(a), timed(b), within=NEAR).map(lambda p: (p[0].amount, p[1].amount)), a=Event, b=Event
+    ),
+}
+
+
+def in_spark(case: str, frames: list[DataFrame]) -> DataFrame:
+    """The same, written for Spark alone."""
+    from pyspark.sql import functions as F
+
+    marked = [df.withColumn("when", F.col("when").cast("timestamp")).withWatermark("when", "1 minute") for df in frames]
+    if case == "join":
+        a, b = (df.select(*[F.col(c).alias(f"{c}{i}") for c in df.columns]) for i, df in enumerate(marked))
+        near = F.expr("when1 between when0 - interval 20 seconds and when0 + interval 20 seconds")
+        return a.join(b, (F.col("user0") == F.col("user1")) & near).select("amount0", "amount1")
+    window = F.window("when", "10 minutes") if case == "tumbling" else F.session_window("when", "3 minutes")
+    return marked[0].groupBy("user", window.alias("w")).agg(F.sum("amount").alias("value")).select("w.start", "value")
+
+
+def files(folder: Path, events: int, batches: int, keys: int, seed: int) -> None:
+    """Events in the order of arrival, a file for each micro-batch."""
+    rng = np.random.default_rng(seed)
+    when = np.sort(rng.integers(MINUTE, DAY, events)) - rng.integers(0, MINUTE, events)
+    user, amount = rng.integers(0, keys, events), rng.integers(0, 1000, events)
+    folder.mkdir()
+    for number, at in enumerate(np.array_split(np.arange(events), batches)):
+        times = pa.array(when[at], pa.timestamp("us"))
+        file = folder / f"{number:03d}.parquet"
+        pq.write_table(pa.table({"when": times, "user": user[at], "amount": amount[at]}), file, row_group_size=1 << 16)
+        os.utime(file, (number * 10 + 1e9,) * 2)
+
+
+def run(
+    spark: SparkSession, inputs: list[Path], make: Callable[[list[DataFrame], Path], DataFrame]
+) -> tuple[float, Any]:
+    """A query to its end: seconds, and what came out, in an order of its own."""
+    folder = Path(tempfile.mkdtemp())
+    frames = [spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(p)) for p in inputs]
+    begin = time.monotonic()
+    out = make(frames, folder).writeStream.format("parquet").option("path", str(folder / "out"))
+    query = out.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    seconds = time.monotonic() - begin
+    found = spark.read.parquet(str(folder / "out")).toArrow()
+    columns = [_numbers(found.column(i)) for i in range(found.num_columns)]
+    shutil.rmtree(folder, ignore_errors=True)
+    return seconds, np.array(columns)[:, np.lexsort(columns)]
+
+
+def _numbers(column: Any) -> Any:
+    kind = column.type
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column).to_numpy()
+
+
+def main() -> None:
+    """Measure, compare, tell."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--events", type=int, default=2_000_000)
+    options.add_argument("--batches", type=int, default=10)
+    options.add_argument("--keys", type=int, default=1000)
+    options.add_argument("--repeat", type=int, default=2)
+    options.add_argument("--json", type=Path)
+    said = options.parse_args()
+    spark = session(conf={"spark.sql.session.timeZone": "UTC"})
+    spark.sparkContext.setLogLevel("ERROR")
+    folder = Path(tempfile.mkdtemp())
+    files(folder / "x", said.events, said.batches, said.keys, 1)
+    for number, name in enumerate("ab"):
+        files(folder / name, said.events // 2, said.batches, said.keys, 2 + number)
+    found: dict[str, dict[str, float]] = {}
+    for case, p in OURS.items():
+        if os.environ.get("CASE", case) != case: continue
+        inputs = [folder / "a", folder / "b"] if case == "join" else [folder / "x"]
+
+        def own(frames: list[DataFrame], where: Path, p: Pipeline = p, case: str = case) -> DataFrame:
+            out = p.spark(*frames, state=str(where / "state"))
+            return out if case == "join" else out.select("start", "value")
+
+        def sparks(frames: list[DataFrame], _: Path, case: str = case) -> DataFrame:
+            return in_spark(case, frames)
+
+        best, answers = {}, {}
+        for who, make in (("pellucid", own), ("spark", sparks)):
+            runs = [run(spark, inputs, make) for _ in range(said.repeat)]
+            best[who], answers[who] = min(seconds for seconds, _ in runs), runs[-1][1]
+        if not np.array_equal(answers["pellucid"], answers["spark"]):
+            raise SystemExit(f"{case}: the answers differ: {[a.shape for a in answers.values()]}")
+        found[case] = {who: said.events / seconds for who, seconds in best.items()}
+        rows = answers["spark"].shape[1]
+        shown = ", ".join(f"{who} {rate:,.0f} events/s" for who, rate in found[case].items())
+        print(f"{case:9} {shown}; {best['spark'] / best['pellucid']:.2f} x Spark's own, {rows:,} rows")
+    shutil.rmtree(folder, ignore_errors=True)
+    stop_if_ours(spark)
+    if said.json:
+        said.json.write_text(json.dumps({"events": said.events, "keys": said.keys, "cases": found}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
