@@ -3,6 +3,8 @@ nothing at all."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -110,3 +112,39 @@ def test_times_without_a_zone_and_nothing_at_all(spark: SparkSession) -> None:
         with pytest.raises(Exception, match="when") as caught:
             p.spark(late, key="user").collect()
     assert "column 'when' is null: expected datetime" in str(explain(caught.value))
+
+
+SCRIPT = """
+from __future__ import annotations
+import sys
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from pyspark import cloudpickle
+from pellucid import join, pipeline
+class Payment(NamedTuple):
+    when: datetime
+    user: int
+def timed(x):
+    return x.at("when").key_by(lambda e: e.user)
+def pairs(a, b):
+    return join(timed(a), timed(b), within=timedelta(1)).map(lambda p: (p[0].user, p[1].user))
+def made(x):
+    return timed(x).tumbling(timedelta(1), lambda w: w.map(lambda e: e.user)).map(lambda w: w.value)
+for p in (pipeline(pairs, a=Payment, b=Payment), pipeline(made, x=Payment)):
+    p.graph.digest
+    sys.stdout.buffer.write(cloudpickle.dumps(p.graph))
+"""
+WORKER = """
+import pickle, sys
+from pellucid.engine.timed.engine import TimedEngine
+for _ in range(2):
+    print(TimedEngine(pickle.load(sys.stdin.buffer)).why_plain)
+"""
+
+
+def test_records_of_a_script_are_events_on_workers() -> None:
+    """The class of a record comes with the pipeline there, and the names of its fields' types do not."""
+    pytest.importorskip("pyspark")
+    sent = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True).stdout
+    found = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=False)
+    assert found.stdout.decode().split() == ["None", "None"], found.stderr.decode()
