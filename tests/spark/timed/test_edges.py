@@ -18,6 +18,7 @@ from pellucid.spark import explain
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import SparkJob, packed
 from pellucid.spark.timed.batch import run_partition
+from pellucid.spark.timed.clock import Times
 from pellucid.spark.timed.rows import TimedRunner
 from tests.spark.timed.test_batch import multiset, session_in
 
@@ -66,6 +67,30 @@ def test_rows_of_several_sources_in_one_frame() -> None:
     runner = TimedRunner(job)
     rows = [row for part in (*runner.take(table), *runner.finish()) for row in part.to_pylist()]
     assert sorted(map(tuple, (row.values() for row in rows))) == [(1, 2), (5, 5)]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("both", [False, True])
+def test_the_clock_is_that_of_the_rows_that_are_there(wide: bool, both: bool) -> None:
+    """A row of another source is none of this one, whatever its columns hold; nor is one that a filter drops."""
+
+    def near(x: Any, y: Any) -> Any:
+        a = x.filter(lambda v: v != -9).map(lambda v: v * 2).at(lambda v: v, id="a")
+        return join(a, (y.map(lambda v: v + 1) if both else y).at(lambda v: v, id="b"), within=1)
+
+    p = pipeline(near, x=int, y=int)
+    fields = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), wide=wide, tagged=not wide)
+    times = Times(SparkJob(p.graph, fields, (), (), ordered=False))
+
+    def seen(x: list[int | None], y: list[int | None]) -> dict[str, int]:
+        tags = {} if wide else {"s": pa.array([0 if v is not None else 1 for v in x], pa.int32())}
+        return times.of(pa.table(tags | {"v0_0": pa.array(x, pa.int64()), "v1_0": pa.array(y, pa.int64())}))
+
+    more = 1 if both else 0
+    assert seen([-7, -3, None], [None, None, -5]) == {"a": -6, "b": -5 + more}
+    assert seen([None, None], [-8, -5]) == {"b": -5 + more}
+    assert seen([-9, -4], [None, None]) == {"a": -8}
+    assert seen([-9], [None]) == {}
 
 
 class Seen(NamedTuple):
