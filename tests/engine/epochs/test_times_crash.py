@@ -111,20 +111,30 @@ def test_killed_at_every_point(shop: Runs, until_done: Any, point: str, action: 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_random_kills_from_outside(shop: Runs, until_done: Any, seed: int) -> None:
-    """kill -9 of any process at any time, by somebody who knows nothing of points; each command has other epochs."""
-    rng, rows = random.Random(seed), paid(seed, 20_000)
+    """kill -9 of any process at any time, by somebody who knows nothing of points."""
+    rng, rows, kills = random.Random(seed), paid(seed, 60_000), 0
     write(shop.folder, rows)
     said = (*SUMS, "--pushes", "100", "--state", "state", "--json", "--retries", "50")
-    for _ in range(6):
+    for _ in range(8):
         process = shop.start(*said)
-        pids = wait_for_tasks(shop)
-        time.sleep(rng.uniform(0.05, 1.0))
-        try:
-            os.kill(pids[rng.choice(["coordinator", *pids])], signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        process.communicate(timeout=120)
+        while process.poll() is None:
+            time.sleep(rng.uniform(0.05, 0.8))
+            pids = wait_for_tasks(shop)
+            if pids["coordinator"] != process.pid:
+                continue  # of the run before
+            name = rng.choice(["coordinator", *pids])
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pids[name], signal.SIGKILL)
+                    kills += 1
+            if name == "coordinator":
+                break
+        _, text = process.communicate(timeout=300)
+        assert process.returncode in (0, -signal.SIGKILL), text
+        if process.returncode == 0:
+            break
     done = until_done(shop, *said)
+    assert kills > 2
     check(shop, shop.report(done[-1]), rows, 100)
 
 

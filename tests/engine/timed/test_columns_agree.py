@@ -161,6 +161,14 @@ def test_both_engines_agree(first: int) -> None:
     assert put > 1000 and failed < 30  # most runs say something
 
 
+def test_sessions_that_end_together_come_by_key() -> None:
+    """All of them were held open before: in the order in which their keys came."""
+    p = pipeline(lambda x: x.at(lambda e: e[0]).key_by(lambda e: e[1]).session(5, lambda w: w), x=tuple[int, str])
+    for engine in (LiteralEngine(p.graph), TimedEngine(p.graph)):
+        assert engine.push([(1, "b"), (2, "z")]) == engine.push([(4, "b"), (4, "a"), (5, "z")]) == []
+        assert [w.value for w in engine.push([(30, "z")])] == [(4, "a"), (4, "b"), (5, "z")]
+
+
 @pytest.mark.seeded
 @pytest.mark.long
 @pytest.mark.parametrize("first", seeds(20, 100))

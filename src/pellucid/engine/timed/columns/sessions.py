@@ -34,6 +34,7 @@ class _Part:
     starts: Any
     first: Any
     last: Any
+    by_key: bool = False  # sessions come in the canonical order of keys
 
 
 class Sessions:
@@ -110,7 +111,7 @@ class Sessions:
         columns = self._rows.take(limit)
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
         found = [*(self._fall(rows, limit) if len(rows) else []), *self._over(limit)]
-        return self._ordered([self._answers(part) for part in found])
+        return self._ordered([self._answers(part) for part in found], len(found) == 1 and found[0].by_key)
 
     def _answers(self, part: _Part) -> Answers:
         try:
@@ -123,7 +124,8 @@ class Sessions:
             [c[at] for c in part.rows.key], part.first[answered], part.last[answered] + (self.gap + 1), values
         )
 
-    def _ordered(self, parts: list[Answers]) -> Answers:
+    def _ordered(self, parts: list[Answers], by_key: bool) -> Answers:
+        """By end and key; where they come by key already, sorting by the end keeps that."""
         if not parts:
             none = np.zeros(0, np.int64)
             return Answers(self.kinds.none().key, none, none, [np.zeros(0, c) for c in self.inner.kinds])
@@ -131,7 +133,7 @@ class Sessions:
         if not len(found):
             return found
         words: list[Any] = []
-        if len(parts) > 1:  # one part is by key already
+        if not by_key:
             words = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, found.key, strict=True)]
         order = order_by([found.end, *words])
         return Answers(
@@ -170,11 +172,11 @@ class Sessions:
         done = ~(goes_on | joined)
         out = []
         if done.all():
-            out = [_Part(rows, order, starts, first, last)]
+            out = [_Part(rows, order, starts, first, last, True)]
         elif done.any():
             lengths = (ends - starts)[done]
             some = order[_stretch(starts[done], ends[done])]
-            out = [_Part(rows, some, np.cumsum(lengths) - lengths, first[done], last[done])]
+            out = [_Part(rows, some, np.cumsum(lengths) - lengths, first[done], last[done], True)]
         if len(hold):  # a key may begin a session while its former one is closed by the same clock
             out += self._over(limit)
             lengths = (ends - starts)[hold]
