@@ -55,6 +55,15 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a text": (lambda x: x.at("host"), "an event's time is a datetime (or an int that counts anything), found str"),
     "a day": (lambda x: x.at("day"), "found date; make one of it, as in datetime(d.year, d.month, d.day)"),
     "no such field": (lambda x: x.at("wen"), "the events of this stream have no field 'wen': its events have when, "),
+    "too many windows": (
+        lambda x: timed(x).sliding(timedelta(days=2), timedelta(milliseconds=1), count),
+        "each event would be in 172,800,000 windows (size 2 d, every 1 ms), and more than 100,000 are too many: make "
+        "every greater, or size smaller",
+    ),
+    "too many windows by one": (
+        lambda x: timed(x).sliding(100_000 * MINUTE + timedelta(microseconds=1), MINUTE, count),
+        "each event would be in 100,001 windows",
+    ),
     "negative lateness": (lambda x: timed(x, lateness=-MINUTE), "lateness must be at least 0, found -1 day, 23:59:00"),
     "lateness of another kind": (lambda x: timed(x, lateness=5), "lateness must be a timedelta, found int 5"),
     "idle": (lambda x: timed(x, idle=timedelta(0)), "idle must be positive, found 0:00:00"),

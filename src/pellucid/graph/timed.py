@@ -31,6 +31,8 @@ from pellucid.graph.timing import (
 )
 
 LATE = ("fail", "drop")
+#: In so many windows one event may be: a day that begins anew every second is.
+MOST_WINDOWS = 100_000
 
 
 def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str | None) -> Stream[Any]:
@@ -63,6 +65,14 @@ def make_fixed(
             id,
             f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves "
             "events in no window: make it at most size",
+        )
+    if -(-long // step) > MOST_WINDOWS:
+        _wrong(
+            kind,
+            id,
+            f"each event would be in {-(-long // step):,} windows (size {shown_length(clock, long)}, every "
+            f"{shown_length(clock, step)}), and more than {MOST_WINDOWS:,} are too many: make every greater, or size "
+            "smaller",
         )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
