@@ -29,6 +29,10 @@ def count(w: Stream[Any]) -> Stream[int]:
     return w.cumulate(lambda n, _: n + 1, start=0)
 
 
+def same(event: Any) -> Any:
+    return event
+
+
 def timed(x: Stream[Any], **more: Any) -> Stream[Any]:
     return x.at(lambda e: e.when, **more)
 
@@ -63,6 +67,35 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "too many windows by one": (
         lambda x: timed(x).sliding(100_000 * MINUTE + timedelta(microseconds=1), MINUTE, count),
         "each event would be in 100,001 windows",
+    ),
+    "corrections of another kind": (
+        lambda x: timed(x).tumbling(MINUTE, count, allowed_lateness=5),
+        "allowed_lateness must be a timedelta, found int 5",
+    ),
+    "corrections of sessions": (
+        lambda x: timed(x).session(MINUTE, count, allowed_lateness=MINUTE),
+        "allowed_lateness= does not go with sessions: a late event could make one session of two that were put out",
+    ),
+    "windows of windows that are corrected": (
+        lambda x: timed(x).tumbling(MINUTE, count, allowed_lateness=MINUTE).map(same).tumbling(2 * MINUTE, count),
+        "would count a window's answer and its corrections as different events",
+    ),
+    "a join with windows that are corrected": (
+        lambda x: join(timed(x), timed(x).tumbling(MINUTE, count, allowed_lateness=MINUTE), within=MINUTE),
+        "(tumbling, test_timed.py:",
+    ),
+    "early, some day": (
+        lambda x: timed(x).tumbling(MINUTE, count, early="soon"),
+        "early='soon': expected 'event', or a length of time after which an answer so far comes",
+    ),
+    "early, never": (lambda x: timed(x).session(MINUTE, count, early=timedelta(0)), "early must be positive"),
+    "early, not said": (
+        lambda x: timed(x).tumbling(MINUTE, count).early,
+        "are not told when to put out what they have so far: say early='event' there, or a length of time",
+    ),
+    "windows of what is early": (
+        lambda x: timed(x).tumbling(MINUTE, count, early="event").early.tumbling(MINUTE, count),
+        "needs the times of events",
     ),
     "negative lateness": (lambda x: timed(x, lateness=-MINUTE), "lateness must be at least 0, found -1 day, 23:59:00"),
     "lateness of another kind": (lambda x: timed(x, lateness=5), "lateness must be a timedelta, found int 5"),
