@@ -25,6 +25,25 @@ from pellucid.expr.types import INT
 _NEW, _UNTOLD = 1, 2  # since the clock moved last; since running answers were told
 
 
+class _Part:
+    """Some rows of a heap: time, marks, key, value; and which marks there are among them."""
+
+    __slots__ = ("columns", "marks")
+
+    def __init__(self, columns: list[Any], marks: int) -> None:
+        self.columns, self.marks = columns, marks
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def _one(parts: list[_Part]) -> _Part:
+    marks = 0
+    for part in parts:
+        marks |= part.marks
+    return _Part([np.concatenate(c) for c in zip(*[p.columns for p in parts], strict=True)], marks)
+
+
 class HeldWindows(FixedWindows):
     """Windows that take rows for so long after their end; ``early``: running answers are asked for.
 
@@ -46,13 +65,13 @@ class HeldWindows(FixedWindows):
         super().__init__(spans, inner, kinds, texts)
         self.allowed, self._early = allowed, early
         self._most = -(-spans.size // spans.every)  # windows that a row can be in
-        self._heaps: dict[int, list[list[Any]]] = {}  # parts of columns: time, marks, key, value
-        self._marked: set[int] = set()  # heaps with marks
+        self._heaps: dict[int, list[_Part]] = {}  # each part at least twice as long as the next
+        self._marked: dict[int, set[int]] = {_NEW: set(), _UNTOLD: set()}  # heaps with such marks
         self._since = LEAST  # the first window that takes rows
         self.so_far = self._none()
 
     def __len__(self) -> int:
-        return sum(len(part[0]) for parts in self._heaps.values() for part in parts)
+        return sum(len(part) for parts in self._heaps.values() for part in parts)
 
     def _none(self) -> Answers:
         return self._answers([], np.zeros(0, np.int64), [])
@@ -75,12 +94,12 @@ class HeldWindows(FixedWindows):
                 late = LateRows(which, self.spans.start(first[which]), self.spans.end(missed))
                 kept = last >= since
                 rows, last = rows.at(kept), last[kept]
-        marks = np.full(len(rows), _NEW | _UNTOLD if self._early else _NEW, np.int64)
-        self._add([rows.time, marks, *rows.columns()], last)
+        marks = _NEW | _UNTOLD if self._early else _NEW
+        self._add([rows.time, np.full(len(rows), marks, np.int64), *rows.columns()], last, marks)
         return late
 
-    def _add(self, columns: list[Any], last: Any) -> None:
-        """More rows, each to the heap of the last window that it is in."""
+    def _add(self, columns: list[Any], last: Any, marks: int) -> None:
+        """More rows, each to the heap of the last window that it is in; which marks they may have."""
         if not len(last):
             return
         order = order_by([last])
@@ -88,8 +107,13 @@ class HeldWindows(FixedWindows):
         starts = np.flatnonzero(np.append(True, last[1:] != last[:-1]))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(last)], strict=True):
             heap, which = int(last[start]), order[start:stop]
-            self._heaps.setdefault(heap, []).append([c[which] for c in columns])
-            self._marked.add(heap)
+            parts = self._heaps.setdefault(heap, [])
+            parts.append(_Part([c[which] for c in columns], marks))
+            while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
+                parts[-2:] = [_one(parts[-2:])]
+            for mark, heaps in self._marked.items():
+                if marks & mark:
+                    heaps.add(heap)
 
     def close(self, clock: int | None, tells: bool = False) -> Answers:
         """The answers of the windows that the clock closes, and of closed ones that have got rows since it moved; in
@@ -100,14 +124,15 @@ class HeldWindows(FixedWindows):
         found = self._put_out(before, opens, tells)
         if opens is not None:
             self._open = opens
-        self._unmark(_NEW | _UNTOLD if tells or not self._early else _NEW)
+        for mark in (_NEW, _UNTOLD) if tells else (_NEW,):
+            self._unmark(mark)
         if clock is None:
-            self._heaps, self._marked = {}, set()
+            self._heaps, self._marked[_UNTOLD] = {}, set()
         else:
             self._since = max(self._since, self._first_open(clock - self.allowed))
             for heap in [h for h in self._heaps if h < self._since]:
                 del self._heaps[heap]
-                self._marked.discard(heap)
+                self._marked[_UNTOLD].discard(heap)
         return found
 
     def _put_out(self, before: int, opens: int | None, tells: bool) -> Answers:
@@ -117,14 +142,9 @@ class HeldWindows(FixedWindows):
         closing = heaps >= before
         if opens is not None:
             closing &= heaps < opens + self._most - 1 if opens > before else False
-        marked = np.array(sorted(self._marked), np.int64)
-        near = np.zeros(len(heaps), np.bool_)
-        if len(marked):
-            at = np.searchsorted(marked, heaps - self._most + 1)
-            near = marked[np.minimum(at, len(marked) - 1)] <= heaps + self._most - 1
-            near &= at < len(marked)
-            if not tells:  # only those of closed windows matter
-                near &= heaps < before + self._most - 1
+        near = self._near(heaps, _NEW) & (heaps < before + self._most - 1)  # those of windows that were closed
+        if tells:
+            near |= self._near(heaps, _UNTOLD)
         used = heaps[closing | near]
         if not len(used):
             return self._none()
@@ -135,7 +155,7 @@ class HeldWindows(FixedWindows):
         first, last = self.spans.first(times), self.spans.last(times)
         np.maximum(first, self._since if near.any() else before, out=first)
         if opens is not None and not tells:
-            np.minimum(last, opens - 1, out=last)
+            np.minimum(last, max(opens - 1, LEAST), out=last)
         counts = {bit: np.append(0, np.cumsum(marks[order] & bit > 0)) for bit in (_NEW, _UNTOLD)}
 
         def has(bit: int, at: Any, upto: Any) -> Any:
@@ -155,21 +175,25 @@ class HeldWindows(FixedWindows):
 
     def _of(self, heaps: list[int]) -> list[Any]:
         """The rows of some heaps."""
-        parts = []
-        for heap in heaps:
-            if len(self._heaps[heap]) > 1:
-                self._heaps[heap] = [[np.concatenate(c) for c in zip(*self._heaps[heap], strict=True)]]
-            parts += self._heaps[heap]
-        return parts[0] if len(parts) == 1 else [np.concatenate(c) for c in zip(*parts, strict=True)]
+        parts = [part for heap in heaps for part in self._heaps[heap]]
+        return parts[0].columns if len(parts) == 1 else _one(parts).columns
 
-    def _unmark(self, marks: int) -> None:
-        still = set()
-        for heap in self._marked:
+    def _near(self, heaps: Any, mark: int) -> Any:
+        """Which heaps have rows that may share a window with one that is marked so."""
+        marked = np.array(sorted(self._marked[mark]), np.int64)
+        if not len(marked):
+            return np.zeros(len(heaps), np.bool_)
+        at = np.searchsorted(marked, heaps - self._most + 1)
+        found = marked[np.minimum(at, len(marked) - 1)] <= heaps + self._most - 1
+        return found & (at < len(marked))
+
+    def _unmark(self, mark: int) -> None:
+        for heap in self._marked[mark]:
             for part in self._heaps[heap]:
-                part[1] = part[1] & ~marks
-                if part[1].any():
-                    still.add(heap)
-        self._marked = still
+                if part.marks & mark:
+                    part.columns[1] = part.columns[1] & ~mark
+                    part.marks &= ~mark
+        self._marked[mark] = set()
 
     # ------------------------------------------------------------ what is saved
 
@@ -190,6 +214,9 @@ class HeldWindows(FixedWindows):
     def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
         """Go on from what was saved."""
         self._open, self._since = words["open"], int(words["since"])
-        self._heaps, self._marked = {}, set()
-        self._add(groups[0], self.spans.last(groups[0][0]))
-        self._unmark(0)
+        self._heaps, self._marked = {}, {_NEW: set(), _UNTOLD: set()}
+        marks = groups[0][1]
+        for some in np.unique(marks).tolist():
+            which = np.flatnonzero(marks == some)
+            columns = [c[which] for c in groups[0]]
+            self._add(columns, self.spans.last(columns[0]), int(some))
