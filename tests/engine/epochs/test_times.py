@@ -3,6 +3,7 @@ whoever is killed."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import random
@@ -347,7 +348,7 @@ def test_an_input_that_ends_before_another_holds_it_back_no_longer(tmp_path: Pat
     db = tmp_path / "out.db"
     outputs = {"out": f"sqlite:{db}#t", "late": tmp_path / "late.parquet"}
     run_epochs(p, inputs, outputs, state=tmp_path / "state", pushes=10, say=lambda text: None)
-    with sqlite3.connect(db) as connection:
+    with contextlib.closing(sqlite3.connect(db)) as connection:
         found = connection.execute("select start, end, value from t").fetchall()
     want, _ = literally(p.graph, rows, 10)
     assert found == [tuple(w) for w in want["out"]]

@@ -143,7 +143,7 @@ def test_a_table_has_each_window_once(shop: Runs, until_done: Any) -> None:
     said = ("shop.py:sums", "--in", "paid.csv", "--out", "out=sqlite:t.db#sums", "--pushes", "50", "--state", "state")
     done = until_done(shop, *said, faults="sink:after-commit=tree@2;worker:border=kill@3/1")
     assert len(done) > 1
-    with sqlite3.connect(shop.folder / "t.db") as connection:
+    with contextlib.closing(sqlite3.connect(shop.folder / "t.db")) as connection:
         found = connection.execute("select start, end, value from sums").fetchall()
     graph, own = loaded(shop, paid(7, 600))
     assert found == [tuple(w) for w in literally(graph, {"x": own}, 50)[0]["out"]]

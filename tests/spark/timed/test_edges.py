@@ -3,6 +3,8 @@ nothing at all."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -16,6 +18,7 @@ from pellucid.spark import explain
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import SparkJob, packed
 from pellucid.spark.timed.batch import run_partition
+from pellucid.spark.timed.clock import Times
 from pellucid.spark.timed.rows import TimedRunner
 from tests.spark.timed.test_batch import multiset, session_in
 
@@ -66,6 +69,30 @@ def test_rows_of_several_sources_in_one_frame() -> None:
     assert sorted(map(tuple, (row.values() for row in rows))) == [(1, 2), (5, 5)]
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("both", [False, True])
+def test_the_clock_is_that_of_the_rows_that_are_there(wide: bool, both: bool) -> None:
+    """A row of another source is none of this one, whatever its columns hold; nor is one that a filter drops."""
+
+    def near(x: Any, y: Any) -> Any:
+        a = x.filter(lambda v: v != -9).map(lambda v: v * 2).at(lambda v: v, id="a")
+        return join(a, (y.map(lambda v: v + 1) if both else y).at(lambda v: v, id="b"), within=1)
+
+    p = pipeline(near, x=int, y=int)
+    fields = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), wide=wide, tagged=not wide)
+    times = Times(SparkJob(p.graph, fields, (), (), ordered=False))
+
+    def seen(x: list[int | None], y: list[int | None]) -> dict[str, int]:
+        tags = {} if wide else {"s": pa.array([0 if v is not None else 1 for v in x], pa.int32())}
+        return times.of(pa.table(tags | {"v0_0": pa.array(x, pa.int64()), "v1_0": pa.array(y, pa.int64())}))
+
+    more = 1 if both else 0
+    assert seen([-7, -3, None], [None, None, -5]) == {"a": -6, "b": -5 + more}
+    assert seen([None, None], [-8, -5]) == {"b": -5 + more}
+    assert seen([-9, -4], [None, None]) == {"a": -8}
+    assert seen([-9], [None]) == {}
+
+
 class Seen(NamedTuple):
     user: str
     when: datetime | None
@@ -110,3 +137,39 @@ def test_times_without_a_zone_and_nothing_at_all(spark: SparkSession) -> None:
         with pytest.raises(Exception, match="when") as caught:
             p.spark(late, key="user").collect()
     assert "column 'when' is null: expected datetime" in str(explain(caught.value))
+
+
+SCRIPT = """
+from __future__ import annotations
+import sys
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from pyspark import cloudpickle
+from pellucid import join, pipeline
+class Payment(NamedTuple):
+    when: datetime
+    user: int
+def timed(x):
+    return x.at("when").key_by(lambda e: e.user)
+def pairs(a, b):
+    return join(timed(a), timed(b), within=timedelta(1)).map(lambda p: (p[0].user, p[1].user))
+def made(x):
+    return timed(x).tumbling(timedelta(1), lambda w: w.map(lambda e: e.user)).map(lambda w: w.value)
+for p in (pipeline(pairs, a=Payment, b=Payment), pipeline(made, x=Payment)):
+    p.graph.digest
+    sys.stdout.buffer.write(cloudpickle.dumps(p.graph))
+"""
+WORKER = """
+import pickle, sys
+from pellucid.engine.timed.engine import TimedEngine
+for _ in range(2):
+    print(TimedEngine(pickle.load(sys.stdin.buffer)).why_plain)
+"""
+
+
+def test_records_of_a_script_are_events_on_workers() -> None:
+    """The class of a record comes with the pipeline there, and the names of its fields' types do not."""
+    pytest.importorskip("pyspark")
+    sent = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True).stdout
+    found = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=False)
+    assert found.stdout.decode().split() == ["None", "None"], found.stderr.decode()

@@ -264,6 +264,21 @@ def test_a_source_that_is_silent_holds_nobody_back(tmp_path: Path, monkeypatch: 
     assert query.batch(monkeypatch, 4, [Row(0, 30, "")], HOUR, False) == []  # the table is at 8 again, not silent
 
 
+@pytest.mark.parametrize("by", ["keys", "one"])
+def test_a_source_whose_events_are_all_filtered_is_not_silent(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def priced(x: Any, y: Any) -> Any:
+        table = y.filter(lambda v: v < 5).at(lambda v: v, idle=timedelta(hours=1))
+        return lookup(x.at(lambda v: v).key_by(lambda v: 0), table.key_by(lambda v: 0))
+
+    query = Query(pipeline(priced, x=int, y=int), tmp_path, by=by, buckets=2, rng=random.Random(0))
+    assert query.batch(monkeypatch, 0, [Row(1, 2, "a"), Row(0, 4, "a")], 0, False) == []
+    assert query.batch(monkeypatch, 1, [Row(1, 9, "b")], HOUR, False) == []
+    assert query.batch(monkeypatch, 2, [Row(0, 6, "b")], HOUR + HOUR // 2, False) == []
+    assert query.batch(monkeypatch, 3, [Row(0, 6, "a")], 2 * HOUR, False) != []
+
+
 def test_a_late_row_ends_the_query_and_says_all_about_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(_counts("fail"), tmp_path, by="keys", buckets=2, rng=random.Random(0))
     query.batch(monkeypatch, 0, [Row(0, 3, "a"), Row(0, 30, "b")], 0, False)

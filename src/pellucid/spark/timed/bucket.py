@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pellucid.engine.timed.literal import fed_by
 from pellucid.errors import StateError
 from pellucid.spark.job import SparkJob
 from pellucid.spark.timed.clock import heard
@@ -14,7 +15,7 @@ from pellucid.spark.timed.rows import TimedRunner
 class TimedBucket:
     """What is kept of some keys, and how far time has come in the whole stream.
 
-    ``heard`` has when each step `at` had its last row anywhere, by the beginnings of micro-batches: a step with
+    ``heard`` has when a source of each step `at` had its last row, by the beginnings of micro-batches: one with
     ``idle=`` that has been silent for so long holds nobody back.  All buckets are told the same, so they decide the
     same; and the beginning of a micro-batch is in Spark's offset log, so that it is decided again as it was.
     """
@@ -27,20 +28,21 @@ class TimedBucket:
 
     def run(self, rows: Any) -> list[Any]:
         """One micro-batch: its rows are judged by the clock as it was, which then moves, once."""
-        told = heard(rows)
+        told = heard(self.runner.fields, rows)
         runner, engine = self.runner, self.runner.engine
         out = list(runner.take(told.rows))
         seen = engine.seen() if told.seen is None else told.seen
-        self._silence(seen, told.began)
+        self._silence(told.sources, told.began)
         out += runner.move(seen)
         return out
 
-    def _silence(self, seen: dict[str, int], began: int | None) -> None:
+    def _silence(self, sources: set[str], began: int | None) -> None:
         engine = self.runner.engine
+        told = {i for source in sources for i in fed_by(engine.graph, source)}
         for i, node in enumerate(engine.graph.nodes):
             if node.kind != "at" or node.timing is None or node.timing.idle is None or began is None:
                 continue
-            last = began if node.id in seen else self.heard.setdefault(node.id, began)
+            last = began if i in told else self.heard.setdefault(node.id, began)
             self.heard[node.id] = last
             if began - last >= node.timing.idle:
                 engine.clocks.idle(i)

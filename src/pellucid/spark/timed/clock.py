@@ -30,7 +30,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
 from pellucid.expr.types import OptionalType
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.frames import Frame
+from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.job import SparkJob, packed, unpacked
 from pellucid.spark.rows import Reader
 from pellucid.spark.step import in_chunks, spread, unnumbered
@@ -71,12 +71,14 @@ def _worker(job: SparkJob, buckets: int) -> Callable[[Iterator[Any]], Iterator[A
 def tell(data: bytes, buckets: int, batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of a partition, and then one for each bucket that says what times they have."""
     found: dict[str, int] = {}
+    sources: set[str] = set()
     began: int | None = None
     routes = np.array(routes_to(buckets), np.int32)
     times, schema = None, None
     for table in in_chunks(batches, False):
         times = times or Times(unpacked(data))
         began = began_at(table)
+        sources |= present(times.fields, table)
         for step, time in times.of(table).items():
             found[step] = max(found.get(step, time), time)
         rows = table.drop_columns(["n"])
@@ -85,7 +87,7 @@ def tell(data: bytes, buckets: int, batches: Iterator[Any]) -> Iterator[Any]:
         schema = pa.schema([(f.name, f.type) for f in rows.schema])  # rows of the clock have nothing in most columns
         yield from pa.Table.from_arrays(rows.columns, schema=schema).to_batches()
     if schema is not None:
-        yield _told(schema, buckets, routes, {"seen": found, "began": began})
+        yield _told(schema, buckets, routes, {"seen": found, "sources": sorted(sources), "began": began})
 
 
 def _told(schema: Any, buckets: int, routes: Any, what: dict[str, Any]) -> Any:
@@ -98,17 +100,18 @@ def _told(schema: Any, buckets: int, routes: Any, what: dict[str, Any]) -> Any:
 @dataclass(frozen=True)
 class Told:
     """What a bucket is told in a micro-batch: its rows, the times that were seen in all of it (None: whatever these
-    rows have), and when it began, in microseconds."""
+    rows have), which sources had rows, and when it began, in microseconds."""
 
     rows: Any
     seen: dict[str, int] | None
+    sources: set[str]
     began: int | None
 
 
-def heard(table: Any) -> Told:
+def heard(fields: Fields, table: Any) -> Told:
     """The rows of a bucket apart from those of the clock."""
     if "w" not in table.schema.names:
-        return Told(table.drop_columns(["n"]), None, began_at(table))
+        return Told(table.drop_columns(["n"]), None, present(fields, table), began_at(table))
     said = table.column("w")
     words = [json.loads(word) for word in said.drop_null().to_pylist()]
     seen: dict[str, int] = {}
@@ -116,7 +119,29 @@ def heard(table: Any) -> Told:
         for step, time in word["seen"].items():
             seen[step] = max(seen.get(step, time), time)
     began = [word["began"] for word in words if word["began"] is not None]
-    return Told(table.filter(said.is_null()).drop_columns(["w"]), seen, max(began, default=None))
+    sources = {source for word in words for source in word["sources"]}
+    return Told(table.filter(said.is_null()).drop_columns(["w"]), seen, sources, max(began, default=None))
+
+
+def present(fields: Fields, table: Any) -> set[str]:
+    """The sources that have rows here, whatever becomes of those: one whose events are all filtered is not silent.
+
+    >>> from pellucid.expr.types import INT
+    >>> from pellucid.spark.frames import FrameSource
+    >>> both = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), tagged=True)
+    >>> present(both, pa.table({"s": [1, 1]}))
+    {'y'}
+    """
+    if not table.num_rows:
+        return set()
+    if fields.tagged:
+        return {fields.sources[int(s)].name for s in np.unique(table.column("s").to_numpy())}
+    if not fields.wide:
+        return {source.name for source in fields.sources}
+    there = [
+        any(table.column(c).null_count < table.num_rows for c in fields.values(s)) for s in range(len(fields.sources))
+    ]
+    return {source.name for source, some in zip(fields.sources, there, strict=True) if some}
 
 
 def began_at(table: Any) -> int | None:
@@ -186,19 +211,34 @@ class Times(Reader):
             there = present if there is None else there & present
         return leaves, there
 
+    def _events_of(self, table: Any, s: int) -> Any:
+        """The rows in which a source has an event."""
+        part, _ = self._rows_of(table, s)
+        if not self.fields.wide:
+            return part
+        _, mask = self._columns(self._bindings[s], s, part)
+        return part if mask is None else part.filter(pa.array(np.asarray(mask, np.bool_)))
+
     def _computed(self, table: Any) -> dict[str, int]:
         if self.engine is None or not table.num_rows:
             return {}
-        columns, masks = [], []
+        columns: list[Any] = []
+        masks: list[Any] = []
+        if len(self.reads) == 1:  # a kernel of one source takes all rows for events
+            table = self._events_of(table, self.reads[0])
         for s in self.reads:
             part, rows = self._rows_of(table, s)
             leaves, mask = self._columns(self._bindings[s], s, part)
-            if rows is not None:
+            if len(self.reads) == 1:
+                mask = None
+            elif rows is not None:
                 mask = np.zeros(table.num_rows, np.bool_)
                 mask[rows] = True
                 leaves = [spread(c, rows, table.num_rows) for c in leaves]
             columns.append(leaves)
             masks.append(mask)
+        if not table.num_rows:
+            return {}
         first = self.engine.pushed
         try:
             outputs = self.engine.push_batch(Batch(table.num_rows, columns, masks))
