@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 from tests.conformance import Differs, Kind, OtherRule, expect
@@ -74,17 +76,24 @@ def group(case: dict[str, Any]) -> None:
 def trigger_transcript(case: dict[str, Any]) -> None:
     """A source holds the clock where the transcript's watermark is; elements are their times."""
     known(case, "window", "trigger", "steps", "allowed_lateness", "accumulation", "timestamp")
-    if case["trigger"] != "default":
-        raise Differs(f"answers before or after a window is complete ({case['trigger']}) are not built")
-    if case.get("allowed_lateness"):
-        raise Differs("corrections of a window that has closed (allowed lateness) are not built")
+    trigger = re.fullmatch(r"default|after watermark(, early every \d+)?(, late every 1)?", case["trigger"])
+    if trigger is None:
+        raise Differs(f"the trigger {case['trigger']!r} is not known")
+    if case.get("accumulation", "accumulating") not in ("accumulating", "discarding"):
+        raise Differs(f"panes that are {case['accumulation']!r} are not known")
     if case.get("timestamp") not in (None, "end_of_window", "earliest", "latest"):
         raise Differs(f"the time {case['timestamp']!r} of an answer is not known")
-    over = shape(case["window"])
+    over = shape(case["window"])._replace(allowed=units(case.get("allowed_lateness", 0)))
+    if over.allowed and over.kind == "session":
+        raise OtherRule(f"sessions are not corrected: {refused(lambda: Windows(over))}")
     run = Windows(over, held=True)
+    if trigger[0] != "default" and any(pane.get("early") for name, its in case["steps"] if name == "expect"
+                                       for pane in its):  # fmt: skip
+        return _told_early(case, over, run)
     elements: list[Any] = []
     open_: list[Held] = []
     other: list[str] = []
+    count: Counter[tuple[int, int]] = Counter()
     for name, given in case["steps"]:
         if name == "input":
             elements += given
@@ -92,7 +101,7 @@ def trigger_transcript(case: dict[str, Any]) -> None:
         elif name == "watermark":
             open_ += run.hold(units(given)).windows
         elif name == "expect":
-            _panes(over, open_, elements, given, other)
+            _panes(over, open_, elements, given, other, count)
             open_ = []
         else:
             raise Differs(f"the step {name!r} is not known")
@@ -102,21 +111,68 @@ def trigger_transcript(case: dict[str, Any]) -> None:
         raise OtherRule("; ".join(dict.fromkeys(other)))
 
 
-def _panes(over: Any, came: list[Held], elements: list[Any], wanted: list[dict[str, Any]], other: list[str]) -> None:
-    """Answers as panes: each is the first and the only one of its window."""
+def _told_early(case: dict[str, Any], over: Any, run: Windows) -> None:
+    """Panes before a window is complete come there after so many elements, here with each batch, from a stream of their
+    own: all that a window's panes have had until then is what it has here, so far or complete."""
+    elements: list[Any] = []
+    now: dict[tuple[int, int], list[Any]] = {}  # what a window has, so far
+    done: set[tuple[int, int]] = set()
+    panes: dict[tuple[int, int], list[Any]] = {}
+    adds = case.get("accumulation") == "discarding"
+    for name, given in case["steps"]:
+        if name == "expect":
+            for pane in given:
+                start, last = pane["w"]
+                window = units(start), units(last) + SECOND
+                panes[window] = sorted([*(panes.get(window, []) if adds else []), *pane["v"]])
+                expect(f"what {pane['w']} has had", now.get(window), panes[window])
+                expect(f"{pane['w']} is complete", window in done, not pane["early"])
+                if not pane["early"] and pane.get("late"):
+                    raise Differs("corrections beside early answers are not known")
+            continue
+        if name == "input":
+            elements += given
+            put = run.push([(units(t), "") for t in given])
+        elif name == "watermark":
+            put = run.hold(units(given))
+        else:
+            raise Differs(f"the step {name!r} is not known")
+        for held in [*put.early, *put.windows]:
+            now[held.start, held.end] = sorted(elements[i] for i in held.events)
+        done |= {(held.start, held.end) for held in put.windows}
+    expect("windows that are complete", sorted(done), sorted(panes))
+    raise OtherRule(
+        "what a window has so far comes with each batch that brings it events, from a stream of its own; it is always "
+        "all of it, and has no number"
+    )
+
+
+def _panes(
+    over: Any,
+    came: list[Held],
+    elements: list[Any],
+    wanted: list[dict[str, Any]],
+    other: list[str],
+    count: Counter[tuple[int, int]],
+) -> None:
+    """Answers as panes: the first of its window, or a correction."""
     found = []
     for window in came:
+        nth = count[window.start, window.end]
+        count[window.start, window.end] += 1
         more = 1 if over.kind == "session" else 0
         last = (window.end - more - 1) // SECOND
         its = sorted(elements[i] for i in window.events)
-        found.append({"w": [seconds(window.start), last], "v": its, "ts": last, "index": 0, "late": False,
-                      "early": False, "nonspeculative_index": 0})  # fmt: skip
+        found.append({"w": [seconds(window.start), last], "v": its, "ts": last, "index": nth, "late": nth > 0,
+                      "early": False, "nonspeculative_index": nth})  # fmt: skip
     if len(found) != len(wanted):
         raise Differs(f"{wanted} are expected, {found} came")
     for pane, want in zip(_by_window(found), _by_window(wanted), strict=True):
         for field, value in want.items():
             if field == "final":
-                if not value:
+                if over.allowed:
+                    other.append("an answer does not say whether it is the last one")
+                elif not value:
                     other.append("a window's answer is its only one, always final")
             elif field == "ts":
                 if value != pane["ts"] and value in pane["v"]:

@@ -278,12 +278,10 @@ def _sides(insert: str, x: Stream[Side], anew: bool) -> Stream[Sides]:
     return x.task(step, initial=Sides(None, None))
 
 
-def _joined(insert: str, emit: str, left: list[Any], right: list[Any], gap: int | None) -> list[Any]:
+def _joined(insert: str, emit: str, left: list[Any], right: list[Any], gap: int | None, wait: int = 0) -> list[Any]:
     """Pairs of values with their times (in units): of sessions, or (no gap) of all that there is."""
     if insert not in ("first", "last", "product") or emit not in ("complete", "final", "running"):
         raise Differs(f"a join that inserts {insert!r} and emits {emit!r} is not known")
-    if emit == "running" and gap is not None:
-        raise Differs("a running answer before a window is complete is not built")
     if insert == "product":
         if gap is not None or emit != "final":
             raise Differs(f"a product of the sides of a session that emits {emit!r} is not built")
@@ -295,12 +293,15 @@ def _joined(insert: str, emit: str, left: list[Any], right: list[Any], gap: int 
     def run(a: Stream[Side], b: Stream[Side]) -> Any:
         if gap is None and emit != "final":
             return whole(merge(a, b))
-        both = merge(a.at("time"), b.at("time"))
-        return both.session(10**12 if gap is None else gap, whole).map(lambda w: w.value)
+        both = merge(a.at("time", lateness=wait), b.at("time", lateness=wait))
+        w = both.session(10**12 if gap is None else gap, whole, early="event")
+        return (w.early if emit == "running" else w).map(lambda w: w.value)
 
     joined = pipeline(run, a=Side, b=Side).engine()
     sides = [(Side(time, value, None), silent) for time, value in left]
     sides += [(silent, Side(time, None, value)) for time, value in right]
+    if emit == "running":  # each with what is known when it comes
+        return [pair for a, b in sides for pair in joined.push([a], [b])]
     out: list[Any] = joined.push([a for a, _ in sides], [b for _, b in sides])
     return out if gap is None and emit != "final" else out + joined.finish()
 
@@ -311,7 +312,8 @@ def session_window_join(case: dict[str, Any]) -> None:
     if case["clock"] != "event_time":
         raise OtherRule("a time is what the event says")
     left, right = ([(units(t), v) for t, v in case[side]] for side in ("left", "right"))
-    found = _joined(case["insert_mode"], case["emit_mode"], left, right, units(case["gap_s"]))
+    wait = 10**12 if case["wait_s"] == "INFINITE" else units(case["wait_s"])
+    found = _joined(case["insert_mode"], case["emit_mode"], left, right, units(case["gap_s"]), wait)
     expect("pairs", sorted(found, key=repr), sorted(case["expect"], key=repr))
 
 

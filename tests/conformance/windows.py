@@ -35,10 +35,11 @@ class Held(NamedTuple):
 
 
 class Put(NamedTuple):
-    """What came out of a batch: windows, and the numbers of the events that were late."""
+    """What came out of a batch: windows, the numbers of the events that were late, and windows as they are so far."""
 
     windows: list[Held]
     late: list[int]
+    early: list[Held]
 
 
 def units(seconds: Any) -> int:
@@ -66,19 +67,24 @@ def tags(x: Stream[Event]) -> Stream[str]:
 
 
 class Shape(NamedTuple):
-    """A step that has windows: ``sliding`` with size and every, or ``session`` with its gap; all in units."""
+    """A step that has windows: ``sliding`` with size and every, or ``session`` with its gap; all in units.  They take
+    events for so long after their end."""
 
     kind: str
     size: int
     every: int = 0
     origin: int = 0
+    allowed: int = 0
 
     def over(self, x: Stream[Event]) -> Stream[Any]:
         if self.kind == "session":
-            return x.session(self.size, tags)
+            if self.allowed:
+                return x.session(self.size, tags, allowed_lateness=self.allowed)
+            return x.session(self.size, tags, early="event")
+        more: dict[str, Any] = {"origin": self.origin, "allowed_lateness": self.allowed, "early": "event"}
         if self.every == self.size:
-            return x.tumbling(self.size, tags, origin=self.origin)
-        return x.sliding(self.size, self.every, tags, origin=self.origin)
+            return x.tumbling(self.size, tags, **more)
+        return x.sliding(self.size, self.every, tags, **more)
 
 
 def shape(case: dict[str, Any]) -> Shape:
@@ -120,7 +126,7 @@ class Windows:
             if keyed:
                 x = x.key_by(lambda e: e.key)
             w = over.over(x)
-            return {"out": w, "late": w.late}
+            return {"out": w, "late": w.late, "early": w.early}
 
         self.names = names
         self.pipeline = pipeline(_named(run, names), **dict.fromkeys(names, Event))
@@ -171,8 +177,11 @@ class Windows:
         )  # fmt: skip
 
     def _put(self, out: Any) -> Put:
-        held = [Held(w.start, w.end, [int(tag) for tag in w.value.split(";")[:-1]]) for w in out["out"]]
-        return Put(held, [int(late.value.tag[:-1]) for late in out["late"]])
+        held, early = (
+            [Held(w.start, w.end, [int(tag) for tag in w.value.split(";")[:-1]]) for w in out[name]]
+            for name in ("out", "early")
+        )
+        return Put(held, [int(late.value.tag[:-1]) for late in out["late"]], early)
 
 
 def _named(run: Any, names: list[str]) -> Any:

@@ -51,11 +51,11 @@ def test_every_kind_has_its_own_pictogram() -> None:
         )
         c = merge(a, b).filter(a < b)
         d, e = (s.at(lambda v: v, idle=timedelta(1)).key_by(lambda v: v) for s in (x, y))
-        w = d.tumbling(9, total)
+        w = d.tumbling(9, total, early="event")
         return (
             apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v),
             x.key_by(lambda v: v).forget(after=3),
-            *(w, w.late, d.sliding(9, 3, total), d.session(5, total), d.dedup(within=2)),
+            *(w, w.late, w.early, d.sliding(9, 3, total), d.session(5, total), d.dedup(within=2)),
             *(join(d, e, within=3), as_of(d, e), lookup(d, e)),
         )
 

@@ -115,6 +115,7 @@ EXAMPLES = {
     ),
     "dedup": Example(lambda x: x.at(same, lateness=9).dedup(by=lambda v: v % 2, within=3), [1, 2, 5]),
     "late": Example(lambda x: x.at(same, lateness=9).tumbling(3, counted).late, []),
+    "early": Example(lambda x: x.at(same, lateness=9).tumbling(3, lambda w: w.trim(9), early="event").early, []),
 }
 
 TIMED = [kind for kind, processor in PROCESSORS.items() if processor.timed]

@@ -29,6 +29,10 @@ def count(w: Stream[Any]) -> Stream[int]:
     return w.cumulate(lambda n, _: n + 1, start=0)
 
 
+def same(event: Any) -> Any:
+    return event
+
+
 def timed(x: Stream[Any], **more: Any) -> Stream[Any]:
     return x.at(lambda e: e.when, **more)
 
@@ -55,6 +59,44 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a text": (lambda x: x.at("host"), "an event's time is a datetime (or an int that counts anything), found str"),
     "a day": (lambda x: x.at("day"), "found date; make one of it, as in datetime(d.year, d.month, d.day)"),
     "no such field": (lambda x: x.at("wen"), "the events of this stream have no field 'wen': its events have when, "),
+    "too many windows": (
+        lambda x: timed(x).sliding(timedelta(days=2), timedelta(milliseconds=1), count),
+        "each event would be in 172,800,000 windows (size 2 d, every 1 ms), and more than 100,000 are too many: make "
+        "every greater, or size smaller",
+    ),
+    "too many windows by one": (
+        lambda x: timed(x).sliding(100_000 * MINUTE + timedelta(microseconds=1), MINUTE, count),
+        "each event would be in 100,001 windows",
+    ),
+    "corrections of another kind": (
+        lambda x: timed(x).tumbling(MINUTE, count, allowed_lateness=5),
+        "allowed_lateness must be a timedelta, found int 5",
+    ),
+    "corrections of sessions": (
+        lambda x: timed(x).session(MINUTE, count, allowed_lateness=MINUTE),
+        "allowed_lateness= does not go with sessions: a late event could make one session of two that were put out",
+    ),
+    "windows of windows that are corrected": (
+        lambda x: timed(x).tumbling(MINUTE, count, allowed_lateness=MINUTE).map(same).tumbling(2 * MINUTE, count),
+        "would count a window's answer and its corrections as different events",
+    ),
+    "a join with windows that are corrected": (
+        lambda x: join(timed(x), timed(x).tumbling(MINUTE, count, allowed_lateness=MINUTE), within=MINUTE),
+        "(tumbling, test_timed.py:",
+    ),
+    "early, some day": (
+        lambda x: timed(x).tumbling(MINUTE, count, early="soon"),
+        "early='soon': expected 'event', or a length of time after which an answer so far comes",
+    ),
+    "early, never": (lambda x: timed(x).session(MINUTE, count, early=timedelta(0)), "early must be positive"),
+    "early, not said": (
+        lambda x: timed(x).tumbling(MINUTE, count).early,
+        "are not told when to put out what they have so far: say early='event' there, or a length of time",
+    ),
+    "windows of what is early": (
+        lambda x: timed(x).tumbling(MINUTE, count, early="event").early.tumbling(MINUTE, count),
+        "needs the times of events",
+    ),
     "negative lateness": (lambda x: timed(x, lateness=-MINUTE), "lateness must be at least 0, found -1 day, 23:59:00"),
     "lateness of another kind": (lambda x: timed(x, lateness=5), "lateness must be a timedelta, found int 5"),
     "idle": (lambda x: timed(x, idle=timedelta(0)), "idle must be positive, found 0:00:00"),

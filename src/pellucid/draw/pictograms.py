@@ -59,6 +59,9 @@ _FIXED = {
     # a clock, and an event behind it
     "late": '<circle cx="24" cy="18" r="12"/><path d="M24 10v8l5 4"/><circle class="full" cx="7" cy="31" r="4"/>'
     '<path d="M13 33h10m-3-3l3 3-3 3" opacity=".6"/>',
+    # a window that is not full, and what it has so far
+    "early": '<rect x="4" y="6" width="26" height="16" rx="2" stroke-dasharray="4 3"/><circle class="full" cx="11" '
+    'cy="14" r="4"/><circle class="full" cx="33" cy="31" r="4"/><path d="M11 22v9h15m-3-3l3 3-3 3" opacity=".6"/>',
     # a key that fades
     "forget": '<circle cx="11.5" cy="20" r="7.5" opacity=".5"/><circle class="full" cx="9" cy="20" r="1.6"/>'
     '<path d="M19 20h4M26 20h3M32 20h2" opacity=".5"/><path d="M26 6h10M26 34h10M28 6l6 8M34 34l-6-8"/>',

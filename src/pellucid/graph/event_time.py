@@ -56,6 +56,8 @@ class EventTime(Generic[T]):
         origin: Any = None,
         tz: Any = None,
         late: str = "fail",
+        allowed_lateness: Any = 0,
+        early: Any = None,
         id: str | None = None,
     ) -> Stream[Windowed[Any, U]]:
         """Windows of time, one after the other: the last event that ``sub``, a pipeline, puts out over each.
@@ -64,6 +66,11 @@ class EventTime(Generic[T]):
         ``size`` from there.  It comes out once, when it is complete.  ``sub`` sees its events by time, whatever order
         they came in.  ``tz``, with whole days: days of that time zone, of 23, 24 or 25 hours.  An event whose window is
         complete already is an error, goes to ``.late`` if that is used, or is gone with ``late="drop"``.
+
+        ``allowed_lateness``: for so long after its end a window still takes events, and its answer comes again,
+        corrected; only then they are late.  ``early``: what a window has so far comes from the stream ``.early``, with
+        ``"event"`` after each batch that brought it events, with a length of time when the clock passes a multiple of
+        it.
 
         >>> from datetime import datetime, timedelta
         >>> from pellucid import pipeline
@@ -79,7 +86,7 @@ class EventTime(Generic[T]):
         """
         from pellucid.graph.timed import make_fixed
 
-        return make_fixed("tumbling", self, size, size, sub, origin, tz, late, id)
+        return make_fixed("tumbling", self, size, size, sub, origin, tz, late, allowed_lateness, early, id)
 
     def sliding(
         self: Any,
@@ -90,6 +97,8 @@ class EventTime(Generic[T]):
         origin: Any = None,
         tz: Any = None,
         late: str = "fail",
+        allowed_lateness: Any = 0,
+        early: Any = None,
         id: str | None = None,
     ) -> Stream[Windowed[Any, U]]:
         """Windows of time that overlap: one of ``size`` begins ``every`` so often; otherwise as `tumbling`.
@@ -102,15 +111,23 @@ class EventTime(Generic[T]):
         """
         from pellucid.graph.timed import make_fixed
 
-        return make_fixed("sliding", self, size, every, sub, origin, tz, late, id)
+        return make_fixed("sliding", self, size, every, sub, origin, tz, late, allowed_lateness, early, id)
 
     def session(
-        self: Any, gap: Any, sub: Callable[[Stream[T]], Stream[U]], *, late: str = "fail", id: str | None = None
+        self: Any,
+        gap: Any,
+        sub: Callable[[Stream[T]], Stream[U]],
+        *,
+        late: str = "fail",
+        allowed_lateness: Any = None,
+        early: Any = None,
+        id: str | None = None,
     ) -> Stream[Windowed[Any, U]]:
         """Sessions: events that are no further apart than ``gap`` are together; otherwise as `tumbling`.
 
         A session starts with its first event, and ends one unit of time (a microsecond) after the last time at which an
-        event would still have belonged to it.
+        event would still have belonged to it.  ``allowed_lateness`` is refused: a late event could make one session of
+        two that were put out.
 
         >>> from pellucid import pipeline
         >>> def visits(x):
@@ -120,7 +137,7 @@ class EventTime(Generic[T]):
         """
         from pellucid.graph.timed import make_session
 
-        return make_session(self, gap, sub, late, id)
+        return make_session(self, gap, sub, late, allowed_lateness, early, id)
 
     def dedup(
         self: Any,
@@ -165,4 +182,30 @@ class EventTime(Generic[T]):
         made = make_late(self)
         if made is None:
             raise AttributeError("late")  # then Stream.__getattr__ looks for a field
+        return made
+
+    @property
+    def early(self: Any) -> Stream[Windowed[Any, Any]]:
+        """Of windows that are told ``early=``: the answers that they have so far, as `Windowed`; of other streams the
+        field that is called so.
+
+        The windows' own stream stays as it is: an answer comes there when it is complete.  What is not complete belongs
+        to no time, so this stream has none.
+
+        >>> from pellucid import pipeline
+        >>> def both(x):
+        ...     w = x.at(lambda v: v).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0), early="event")
+        ...     return {"counts": w, "so far": w.early}
+        >>> for out in pipeline(both, x=int).trace([3, 4, 12]):
+        ...     print([tuple(w) for w in out["counts"]], [tuple(w) for w in out["so far"]])
+        [] [(0, 10, 1)]
+        [] [(0, 10, 2)]
+        [(0, 10, 2)] [(10, 20, 1)]
+        [(10, 20, 1)] []
+        """
+        from pellucid.graph.timed import make_early
+
+        made = make_early(self)
+        if made is None:
+            raise AttributeError("early")  # then Stream.__getattr__ looks for a field
         return made

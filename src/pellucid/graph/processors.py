@@ -149,4 +149,8 @@ PROCESSORS = {
         "the events that came too late for a step", "time", ("[/", "\\]"),
         puts="many", timed=True, clock="drops", cut=_TIMES,
     ),
+    "early": Processor(
+        "the answers that windows have so far, before they are complete", "time", ("[\\", "/]"),
+        puts="many", timed=True, clock="drops", cut=_TIMES,
+    ),
 }  # fmt: skip

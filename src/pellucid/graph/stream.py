@@ -93,6 +93,7 @@ class Step:
     key: Type | None = field(init=False)
     forgotten_by: Step | None = field(init=False)
     clock: Type | None = field(init=False)  # the type of its events' times
+    corrected_by: Step | None = field(init=False)  # the windows whose answers may come again
 
     def __post_init__(self) -> None:
         label = f"{self.kind}, {self.where}" if self.where else self.kind
@@ -104,6 +105,21 @@ class Step:
         if PROCESSORS[self.kind].timed:
             self._refuse_timed(title)
         object.__setattr__(self, "clock", clock_of(self.kind, made, [s._step.clock for s in self.inputs], title))
+        object.__setattr__(self, "corrected_by", self._corrected(title))
+
+    def _corrected(self, title: str) -> Step | None:
+        """The windows with corrections whose answers go on from here: a step that waits for the clock would count both
+        the answer and its correction."""
+        if PROCESSORS[self.kind].clock == "drops":
+            return None
+        by = next((s._step.corrected_by for s in self.inputs if s._step.corrected_by is not None), None)
+        if by is not None and PROCESSORS[self.kind].timed:
+            raise PipelineError(
+                f"{title} would count a window's answer and its corrections as different events, and they come for "
+                f"times that are over: the windows before it ({by.kind}, {by.where}) have allowed_lateness=; leave "
+                "that out, and say lateness= in at instead"
+            )
+        return self if self.timing is not None and self.timing.allowed else by
 
     def _refuse_timed(self, title: str) -> None:
         """Where no step can wait for event time."""
@@ -414,6 +430,11 @@ class Stream(EventTime[T], Generic[T]):
             raise AttributeError(
                 f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup "
                 "and dedup, as in w = x.at(…).tumbling(…), w.late"
+            )
+        if name == "early":
+            raise AttributeError(
+                f"a stream of {t} has no early answers: early goes with windows that are told of it, as in w = "
+                "x.at(…).tumbling(…, early='event'), w.early"
             )
         fields = f"; its events have {', '.join(own)}" if own else ""
         known = [*own, *(n for n in dir(Stream) if not n.startswith("_"))]

@@ -31,6 +31,8 @@ from pellucid.graph.timing import (
 )
 
 LATE = ("fail", "drop")
+#: In so many windows one event may be: a day that begins anew every second is.
+MOST_WINDOWS = 100_000
 
 
 def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str | None) -> Stream[Any]:
@@ -51,7 +53,17 @@ def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str |
 
 
 def make_fixed(
-    kind: str, x: Stream[Any], size: Any, every: Any, sub: Any, origin: Any, tz: Any, late: str, id: str | None
+    kind: str,
+    x: Stream[Any],
+    size: Any,
+    every: Any,
+    sub: Any,
+    origin: Any,
+    tz: Any,
+    late: str,
+    allowed: Any,
+    early: Any,
+    id: str | None,
 ) -> Stream[Any]:
     """Windows that begin at fixed times."""
     clock = _clock(kind, id, x)
@@ -64,17 +76,60 @@ def make_fixed(
             f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves "
             "events in no window: make it at most size",
         )
+    if -(-long // step) > MOST_WINDOWS:
+        _wrong(
+            kind,
+            id,
+            f"each event would be in {-(-long // step):,} windows (size {shown_length(clock, long)}, every "
+            f"{shown_length(clock, step)}), and more than {MOST_WINDOWS:,} are too many: make every greater, or size "
+            "smaller",
+        )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
-    timing = Timing(times=clock, size=long, every=step, origin=first, tz=zone, late=_late(kind, id, late))
+    nothing = isinstance(allowed, int) and allowed == 0
+    timing = Timing(
+        times=clock,
+        size=long,
+        every=step,
+        origin=first,
+        tz=zone,
+        late=_late(kind, id, late),
+        allowed=0 if nothing else _length(kind, id, clock, allowed, "allowed_lateness", least=0),
+        early=_early(kind, id, clock, early),
+    )
     return _windows(kind, x, clock, sub, timing, id)
 
 
-def make_session(x: Stream[Any], gap: Any, sub: Any, late: str, id: str | None) -> Stream[Any]:
+def make_session(
+    x: Stream[Any], gap: Any, sub: Any, late: str, allowed: Any, early: Any, id: str | None
+) -> Stream[Any]:
     """Windows of events that are near each other."""
     clock = _clock("session", id, x)
-    timing = Timing(times=clock, gap=_length("session", id, clock, gap, "gap"), late=_late("session", id, late))
+    if allowed is not None:
+        _wrong(
+            "session",
+            id,
+            "allowed_lateness= does not go with sessions: a late event could make one session of two that were put out "
+            "already, which no correction of either would say; say lateness= in at, with which they wait for it",
+        )
+    timing = Timing(
+        times=clock,
+        gap=_length("session", id, clock, gap, "gap"),
+        late=_late("session", id, late),
+        early=_early("session", id, clock, early),
+    )
     return _windows("session", x, clock, sub, timing, id)
+
+
+def _early(kind: str, id: str | None, clock: Type, early: Any) -> int | str | None:
+    """When running answers come."""
+    if early is None:
+        return None
+    if isinstance(early, str) and early == "event":
+        return "event"
+    if isinstance(early, str):
+        _wrong(kind, id, f"early={early!r}: expected 'event', or a length of time after which an answer so far comes")
+    return _length(kind, id, clock, early, "early")
 
 
 def _windows(kind: str, x: Stream[Any], clock: Type, sub: Any, timing: Timing, id: str | None) -> Stream[Any]:
@@ -115,6 +170,19 @@ def make_late(w: Stream[Any]) -> Stream[Any] | None:
             )
         return _make("late", (w,), late_type(step.clock, judged_type(step)))
     return None
+
+
+def make_early(w: Stream[Any]) -> Stream[Any] | None:
+    """The answers that windows have so far; None if the stream is not one of windows."""
+    step = w._step
+    if step.timing is None or (step.timing.size is None and step.timing.gap is None):
+        return None
+    if step.timing.early is None:
+        raise PipelineError(
+            f"{_title('early', None)}: the windows ({step.kind}, {step.where}) are not told when to put out what they "
+            "have so far: say early='event' there, or a length of time"
+        )
+    return _make("early", (w,), step.type)
 
 
 def judged_type(step: Step) -> Type:

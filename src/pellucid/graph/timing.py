@@ -86,6 +86,10 @@ class Timing:
     within: int | None = None  # as_of (None: however old), dedup
     how: str = ""  # join: inner, left, full; as_of: inner, left
     late: str = "fail"  # or drop; events go to `late` where a step of that kind reads this one
+    allowed: int = 0  # tumbling, sliding: so long after its end a window's answer is still corrected
+    early: int | str | None = (
+        None  # windows: running answers: "event", or as often as the clock passes a multiple of it
+    )
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.said())
@@ -118,8 +122,21 @@ class Timing:
         parts += [self.how] if self.how else []
         parts += [f"lateness {shown(self.lateness)}"] if self.lateness else []
         parts += [f"idle after {shown_length(INSTANT, self.idle)}"] if self.idle is not None else []
+        parts += [f"corrected for {shown(self.allowed)}"] if self.allowed else []
+        if self.early is not None:
+            parts.append(f"early every {shown(self.early)}" if isinstance(self.early, int) else "early at each event")
         parts += ["late ones dropped"] if late and self.late == "drop" else []
         return ", ".join(parts)
+
+    def tells(self, now: int, after: int) -> bool:
+        """Whether running answers come when the clock moves from one time to another.
+
+        >>> Timing(early="event").tells(3, 3), Timing(early=10).tells(3, 9), Timing(early=10).tells(3, 10)
+        (True, False, True)
+        """
+        if isinstance(self.early, int):
+            return after // self.early > now // self.early
+        return self.early is not None
 
 
 def clock_of(

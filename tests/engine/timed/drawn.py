@@ -79,15 +79,18 @@ BEFORE: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
 }
 
 
-def windows(rng: random.Random, x: Stream[Any], sub: Any, late: str) -> Stream[Any]:
+def windows(
+    rng: random.Random, x: Stream[Any], sub: Any, late: str, allowed: int = 0, early: Any = None
+) -> Stream[Any]:
     """Windows of one of the kinds."""
     kind = rng.choice(["tumbling", "sliding", "session"])
+    if kind == "session":
+        return x.session(rng.choice([1, 3, 6]), sub, late=late, early=early)
+    more = {"late": late, "allowed_lateness": allowed, "early": early}
     if kind == "tumbling":
-        return x.tumbling(rng.choice([1, 3, 10]), sub, origin=rng.choice([None, -3, 7]), late=late)
-    if kind == "sliding":
-        size = rng.choice([2, 5, 10])
-        return x.sliding(size, rng.randint(1, size), sub, origin=rng.choice([None, 2]), late=late)
-    return x.session(rng.choice([1, 3, 6]), sub, late=late)
+        return x.tumbling(rng.choice([1, 3, 10]), sub, origin=rng.choice([None, -3, 7]), **more)
+    size = rng.choice([2, 5, 10])
+    return x.sliding(size, rng.randint(1, size), sub, origin=rng.choice([None, 2]), **more)
 
 
 def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
@@ -98,6 +101,8 @@ def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
     by, within = rng.choice([lambda e: e.n, lambda e: (e.user, e.on), None]), rng.choice([0, 2, 7])
     if by is None:
         by = lambda e: (e.t // 4, e.n)  # not floats
+    allowed, early = rng.choice([0, 0, 3, 12]), rng.choice([None, "event", 4])
+    allowed = 0 if kind == "twice" else allowed
     seed = rng.random()
 
     def build(x: Stream[Any]) -> Any:
@@ -107,11 +112,12 @@ def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
         if kind == "dedup":
             w = timed.dedup(by=by, within=within, late=said)
         else:
-            w = windows(again, timed, SUBS[name], said)
+            w = windows(again, timed, SUBS[name], said, allowed, early)
         out = w
         if kind == "twice":
             out = windows(again, w.map(lambda a: a.end - a.start), SUBS["count"], "fail")
-        return (out, w.late) if late == "take" else out
+        found = [out, *([w.late] if late == "take" else []), *([w.early] if early and kind != "dedup" else [])]
+        return tuple(found) if len(found) > 1 else out
 
     return build
 
@@ -125,6 +131,7 @@ def two(rng: random.Random) -> Callable[[Stream[Any], Stream[Any]], Any]:
     high = low + rng.choice([0, 2, 6])
     within, late_a, late_b = rng.choice([None, 0, 3]), rng.choice([0, 2, 8]), rng.choice([0, 2, 8])
     after, seed = rng.random() < 0.3, rng.random()
+    allowed, early = (0 if after else rng.choice([0, 5])), rng.choice([None, None, "event", 6])
 
     def build(x: Stream[Any], y: Stream[Any]) -> Any:
         again = random.Random(seed)
@@ -141,11 +148,12 @@ def two(rng: random.Random) -> Callable[[Stream[Any], Stream[Any]], Any]:
         elif kind == "lookup":
             w = (lookup if key else as_of)(a, b, late=said)
         else:
-            w = windows(again, merge(a, b), SUBS["fold"], said)
+            w = windows(again, merge(a, b), SUBS["fold"], said, allowed, early)
         out = w
         if after:
             out = windows(again, w.map(lambda p: 1), lambda s: s.cumulate(lambda n, v: n + v, start=0), "drop")
-        return (out, w.late) if late == "take" else out
+        found = [out, *([w.late] if late == "take" else []), *([w.early] if early and kind == "merge" else [])]
+        return tuple(found) if len(found) > 1 else out
 
     return build
 

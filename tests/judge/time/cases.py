@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tests.judge.time.folds import EVENTS, WINDOWS, Fold
-from tests.judge.time.rules import AsOf, At, Dedup, Each, Join, Merge, Node, Row, Sessions, Windows
+from tests.judge.time.rules import AsOf, At, Dedup, Each, Early, Join, Merge, Node, Row, Sessions, Windows
 
 __all__ = ["Case", "Clockface", "draw_case"]
 
@@ -230,7 +230,8 @@ class Case:
 
     # ------------------------------------------------------------ steps that wait for the clock
 
-    def window(self, x: Both) -> Both:
+    def window(self, x: Both, corrected: bool = False) -> Both:
+        """Windows; `corrected`: perhaps their answers come again, which no other step by time may read."""
         draw, face = self.draw, self.face
         if x.what == "E":
             fold = EVENTS[draw.choice(list(EVENTS))]
@@ -245,23 +246,34 @@ class Case:
         start = "" if origin is None else f", origin={face.moment(origin)}"
         at = (origin or 0) * face.unit
         what = "int" if fold.number else "other"
+        allowed = draw.choice([0, 2, 6]) if corrected and draw.random() < 0.5 else 0
+        early = draw.choice([None, None, "event", 4])
+        soon = None if early is None else early if early == "event" else early * face.unit
+        so_far = "" if early is None else ', early="event"' if early == "event" else f", early={face.size(early)}"
+        more = {"allowed": allowed * face.unit, "early": soon}
+        late_, late = late, f"{late}{so_far}"
+        held = f", allowed_lateness={face.size(allowed)}" if allowed or (corrected and draw.random() < 0.1) else ""
         if self.zone and draw.random() < 0.8:
             size, every = draw.choice([(1, 1), (2, 1), (3, 2), (7, 7)])
-            node: Node = Windows(x.node, 0, 0, fold.meaning, windows=days_of(self.zone, size, every))
+            node: Any = Windows(x.node, 0, 0, fold.meaning, windows=days_of(self.zone, size, every), **more)
             long, step = f"timedelta(days={size})", f"timedelta(days={every})"
             call = f"tumbling({long}, {sub}" if size == every else f"sliding({long}, {step}, {sub}"
-            text = f'{x.name}.{call}, tz="{self.zone}"{late})'
+            text = f'{x.name}.{call}, tz="{self.zone}"{late}{held})'
         elif kind == "session":
-            node = Sessions(x.node, size * face.unit, fold.meaning)
+            node = Sessions(x.node, size * face.unit, fold.meaning, soon)
             text = f"{x.name}.session({face.size(size)}, {sub}{late})"
         elif kind == "tumbling":
-            node = Windows(x.node, size * face.unit, size * face.unit, fold.meaning, at)
-            text = f"{x.name}.tumbling({face.size(size)}, {sub}{start}{late})"
+            node = Windows(x.node, size * face.unit, size * face.unit, fold.meaning, at, **more)
+            text = f"{x.name}.tumbling({face.size(size)}, {sub}{start}{late}{held})"
         else:
             every = draw.randint(1, size)
-            node = Windows(x.node, size * face.unit, every * face.unit, fold.meaning, at)
-            text = f"{x.name}.sliding({face.size(size)}, {face.size(every)}, {sub}{start}{late})"
-        return self.said(self.line(text, node, what, x.keyed), late)
+            node = Windows(x.node, size * face.unit, every * face.unit, fold.meaning, at, **more)
+            text = f"{x.name}.sliding({face.size(size)}, {face.size(every)}, {sub}{start}{late}{held})"
+        found = self.said(self.line(text, node, what, x.keyed), late_)
+        if early is not None:
+            other = self.line(f"{found.name}.early", Early(node), what, x.keyed)
+            self.out(f"so_far_{found.name}", other.name, other.node, order=True)
+        return found
 
     def late(self) -> str:
         """What is said about late rows: nothing, that they are dropped, or that they are taken."""
@@ -381,12 +393,12 @@ def draw_case(seed: str, build: bool = True) -> Case:
         if shape == "dedup" or draw.random() < 0.1:
             x = case.dedup(x)
         else:
-            x = case.window(x)
+            x = case.window(x, corrected=True)
     case.out("first", x.name, x.node, order=isinstance(x.node, (Windows, Sessions)))
     if x.what == "int" and draw.random() < 0.2:
         y = case.summed(x)
         case.out("sums", y.name, y.node, order=True)
-    if draw.random() < 0.5:
+    if draw.random() < 0.5 and not getattr(x.node, "allowed", 0):
         y = case.window(x)
         case.out("then", y.name, y.node, order=True)
     if build:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pellucid import silent
 from tests.judge.time.cases import Case, as_rows, draw_case
-from tests.judge.time.rules import Late, Node, Run, Sessions
+from tests.judge.time.rules import Early, Late, Node, Run, Sessions
 
 __all__ = ["Fault", "judge", "main", "plain"]
 
@@ -158,6 +158,7 @@ def judge(case: Case, draw: random.Random, kind: str | None = None, large: bool 
 
 def _call(case: Case, batches: list[Batch], said: list[Out | None]) -> None:
     whole: Out = {name: [event for out in said if out for event in out[name]] for name in case.outputs}
+    whole |= {name: [] for name, (node, _, _) in case.outputs.items() if isinstance(node, Early)}  # all is complete
     found = case.pipeline(**columns(case, batches[0].rows))
     compare(case, "call", came(case, found), whole, ordered=False)
 

@@ -12,7 +12,22 @@ from typing import Any, NamedTuple
 
 from tests.judge.time.canonical import canonical
 
-__all__ = ["AsOf", "At", "Clock", "Dedup", "Each", "Join", "Late", "Merge", "Node", "Row", "Run", "Sessions", "Windows"]
+__all__ = [
+    "AsOf",
+    "At",
+    "Clock",
+    "Dedup",
+    "Each",
+    "Early",
+    "Join",
+    "Late",
+    "Merge",
+    "Node",
+    "Row",
+    "Run",
+    "Sessions",
+    "Windows",
+]
 
 NEVER, ALWAYS = float("-inf"), float("inf")  # the clock before anything was seen, and after all has ended
 
@@ -134,9 +149,12 @@ class Windows(Node):
 
     def __init__(
         self, source: Node, size: int, every: int, fold: Fold, origin: int = 0,
-        windows: Callable[[int], list[tuple[int, int]]] | None = None,
+        windows: Callable[[int], list[tuple[int, int]]] | None = None, allowed: int = 0, early: int | str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(source)
+        self.allowed, self.early = allowed, early
+        self.untold: set[tuple[Any, int, int]] = set()  # with rows since their answers so far were told
+        self.so_far: list[Row] = []
         self.size, self.every, self.origin, self.fold = size, every, origin, fold
         self.windows = windows or self.regular
         self.open: dict[tuple[Any, int, int], list[Row]] = {}
@@ -150,30 +168,68 @@ class Windows(Node):
         return found[::-1]
 
     def take(self, *rows: list[Row]) -> None:
+        self.before, self.fresh = self.clocks[0].now, set()
         for row in rows[0]:
             missed = []
             for start, end in self.windows(row.time):
-                if self.clocks[0].now >= end:
+                if self.gone(end):
                     missed.append((start, end))
                 else:
                     self.open.setdefault((row.key, start, end), []).append(row)
+                    self.fresh.add((row.key, start, end))
             if missed:
                 self.too_late(row, start=missed[0][0], end=missed[-1][1])
 
+    def gone(self, end: int) -> bool:
+        """Whether a window takes no more rows."""
+        return self.clocks[0].now >= end + self.allowed
+
     def put(self) -> list[Row]:
-        closed = [window for window in self.open if self.clocks[0].now >= window[2]]
-        return _answers([(window, self.open.pop(window)) for window in closed], self.fold)
+        now = self.clocks[0].now
+        closed = [w for w in self.open if now >= w[2] and (self.before < w[2] or w in self.fresh)]
+        out = _answers([(window, self.open[window]) for window in closed], self.fold)
+        self.open = {window: rows for window, rows in self.open.items() if not self.gone(window[2])}
+        self.untold |= self.fresh
+        self.so_far = []
+        if told(self.early, self.before, now):
+            running = [(w, rows) for w, rows in self.open.items() if w in self.untold and now < w[2]]
+            self.so_far, self.untold = _answers(running, self.fold), set()
+        return out
+
+
+def told(early: int | str | None, before: float, now: float) -> bool:
+    """Whether answers so far are told: at each batch, or when the clock passes a multiple of something."""
+    if not isinstance(early, int):
+        return early is not None
+    return now > NEVER and (before == NEVER or now == ALWAYS or now // early > before // early)
+
+
+class Early(Node):
+    """The answers so far of windows."""
+
+    def __init__(self, windows: Windows | Sessions) -> None:
+        super().__init__(windows)
+        self.of = windows
+
+    def take(self, *rows: list[Row]) -> None:
+        pass
+
+    def put(self) -> list[Row]:
+        return self.of.so_far
 
 
 class Sessions(Node):
     """Events of a key at distance `gap` or less are together."""
 
-    def __init__(self, source: Node, gap: int, fold: Fold) -> None:
+    def __init__(self, source: Node, gap: int, fold: Fold, early: int | str | None = None) -> None:
         super().__init__(source)
-        self.gap, self.fold = gap, fold
+        self.gap, self.fold, self.early = gap, fold, early
         self.open: list[tuple[Any, list[Row]]] = []
+        self.before, self.untold = NEVER, list[Row]()
+        self.so_far: list[Row] = []
 
     def take(self, *rows: list[Row]) -> None:
+        self.before = self.clocks[0].now
         for row in rows[0]:
             near, inside = [], False
             for key, session in self.open:
@@ -187,11 +243,20 @@ class Sessions(Node):
             self.open = [(key, session) for key, session in self.open if not any(session is one for one in near)]
             together = sorted([row, *(one for session in near for one in session)], key=lambda one: one.time)
             self.open.append((row.key, together))
+            self.untold.append(row)
 
     def put(self) -> list[Row]:
+        now = self.clocks[0].now
         closed = [one for one in self.open if self.clocks[0].now > one[1][-1].time + self.gap]
         self.open = [one for one in self.open if self.clocks[0].now <= one[1][-1].time + self.gap]
-        return _answers([((key, s[0].time, s[-1].time + self.gap + 1), s) for key, s in closed], self.fold)
+        self.so_far = []
+        if told(self.early, self.before, now):
+            running = [(key, s) for key, s in self.open if any(row is one for row in s for one in self.untold)]
+            self.so_far, self.untold = self._answers(running), []
+        return self._answers(closed)
+
+    def _answers(self, sessions: list[tuple[Any, list[Row]]]) -> list[Row]:
+        return _answers([((key, s[0].time, s[-1].time + self.gap + 1), s) for key, s in sessions], self.fold)
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:

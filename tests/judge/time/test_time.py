@@ -44,6 +44,11 @@ SMALL: list[tuple[str, Callable[[Any], Any], Callable[[At], Node]]] = [
     ("tumbling", lambda x: x.tumbling(4, _count), lambda at: Windows(at, 4, 4, _counted)),
     ("sliding", lambda x: x.sliding(5, 2, _count, origin=1), lambda at: Windows(at, 5, 2, _counted, 1)),
     ("session", lambda x: x.session(2, _count), lambda at: Sessions(at, 2, _counted)),
+    (
+        "corrected",
+        lambda x: x.sliding(5, 2, _count, allowed_lateness=2),
+        lambda at: Windows(at, 5, 2, _counted, allowed=2),
+    ),
     ("dedup", lambda x: x.dedup(by=lambda e: e % 2, within=2), lambda at: Dedup(at, lambda e: e % 2, 2)),
 ]
 
@@ -95,7 +100,7 @@ def _with_clock(put: Callable[[Any], list[Row]], by: int) -> Callable[[Any], lis
 
 
 def _closer(init: Callable[..., None]) -> Callable[..., None]:
-    return lambda self, source, gap, fold: init(self, source, gap - 1, fold)
+    return lambda self, source, gap, fold, early=None: init(self, source, gap - 1, fold, early)
 
 
 def _greatest(self: rules.Clock) -> float:
@@ -106,6 +111,23 @@ def _by_arrival(rows: Any) -> list[Row]:
     return sorted(rows, key=lambda row: row.time)
 
 
+def _again(self: Windows) -> list[Row]:
+    """Closed windows come out whenever the clock moves, as long as they take rows."""
+    self.fresh = set(self.open)
+    return Windows_put(self)
+
+
+Windows_put = Windows.put
+
+
+def _gone_later(self: Windows, end: int) -> bool:
+    return self.clocks[0].now > end + self.allowed if self.allowed else self.clocks[0].now >= end
+
+
+def _always(early: Any, before: float, now: float) -> bool:
+    return early is not None
+
+
 OTHERS: dict[str, tuple[Any, str, Any]] = {
     "a window closes when the clock is past its end": (Windows, "put", _with_clock(Windows.put, -1)),
     "the clock is the greatest of the sources": (rules.Clock, "candidate", _greatest),
@@ -113,6 +135,9 @@ OTHERS: dict[str, tuple[Any, str, Any]] = {
     "rows are given up while they could be paired": (Join, "put", _with_clock(Join.put, 2)),
     "as-of is answered at its time": (AsOf, "put", _with_clock(AsOf.put, 1)),
     "dedup puts out at its time": (Dedup, "put", _with_clock(Dedup.put, 2)),
+    "corrections come again and again": (Windows, "put", _again),
+    "a row is taken when the allowed lateness is just over": (Windows, "gone", _gone_later),
+    "answers so far come with every batch": (rules, "told", _always),
     "sessions one gap apart are two": (Sessions, "__init__", _closer(Sessions.__init__)),
 }
 

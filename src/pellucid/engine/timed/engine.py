@@ -59,7 +59,8 @@ class TimedEngine:
         self.texts, self.clocks = Texts(), Clocks(graph)
         self.late: dict[str, int] = {}
         self.late_now: dict[int, Flow] = {}
-        self.moving = True
+        self.early_now: dict[int, Flow] = {}
+        self.moving = self.early = True
         self.pushed = 0
         self._first = 0  # the number of the first push of this batch
         self._push = 0  # that of the last one that brought a row
@@ -261,7 +262,7 @@ class TimedEngine:
         return self._push if stamp >= MOVED else self._first + stamp // len(self.graph.sources)
 
     def _through(self, streams: list[Flow], count: int, positions: bool) -> list[Output]:
-        self.late_now = {}
+        self.late_now, self.early_now = {}, {}
         try:
             for stage in self.stages:
                 stage.go(streams)
@@ -273,7 +274,7 @@ class TimedEngine:
             raise
         if self.moving:
             self.clocks.settle()
-        self.late_now = {}
+        self.late_now, self.early_now = {}, {}
         outputs = [self._output(name, i, streams[i], positions) for name, i in self.graph.outputs]
         self.pushed += count
         if len(self.texts) > self._enough_texts:

@@ -83,6 +83,7 @@ class Literal:
         self.state: dict[int, Any] = {}
         self._ordinary: dict[Any, Interpreter] = {}  # for each outer key
         self._late_now: dict[int, list[Item]] = {}
+        self._early_now: dict[int, list[Item]] = {}
         self._moved: list[tuple[int, Item]] = []  # what the clock has completed, and of which side of a join it is
         self._ended = False
         self._push = 0
@@ -118,7 +119,7 @@ class Literal:
     def _through(self, streams: list[list[Item]]) -> dict[str, list[Item]]:
         if self._ended and any(streams):
             raise StateError("an event came after the end of the input")
-        self._late_now = {}
+        self._late_now, self._early_now = {}, {}
         for stage in self.plan.stages:
             if isinstance(stage, Segment):
                 self._segment(stage, streams)
@@ -153,10 +154,23 @@ class Literal:
         events = [(number, item) for _, _, number, _, item in sorted(came, key=lambda c: c[:4])]
         self._moved = []
         with_rows = known(self.STEPS, node.kind, "the literal engine of event time")(self, stage, node, events)
+        return with_rows + self._in_order(node)
+
+    def _in_order(self, node: Node) -> list[Item]:
+        """What a step has put out because the clock moved, in order."""
         outer, key = ranking(self.outer), ranking(node.key)
         rank = ranking(node.type)  # a window's answer begins with its start
         moved = sorted(self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value)))
-        return with_rows + [item for _, item in moved]
+        self._moved = []
+        return [item for _, item in moved]
+
+    def _so_far(self, stage: Timed, node: Node, windows: list[tuple[Any, int, int, list[Any]]]) -> None:
+        """Running answers of windows: they go to `early`, in the order in which answers come, and have no time."""
+        answers, self._moved = self._moved, []
+        for window in windows:
+            self._answer(node, *window)
+        self._early_now[stage.step] = [replace(item, time=None) for item in self._in_order(node)]
+        self._moved = answers
 
     # ------------------------------------------------------------ what the timed steps share
 
@@ -198,13 +212,13 @@ class Literal:
         assert clock is not None
         return clock
 
-    def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[tuple[int, Any]]) -> None:
+    def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[Any]) -> None:
         """The answer of a window: the sub-pipeline sees its events by time, and where times are equal by the whole
         event; the last that it puts out is the value, and its time the last one of the window."""
         assert node.sub is not None
         clock, rank = self._type(node), ranking(self.graph.nodes[node.inputs[0]].type)
         inner, last = Interpreter(node.sub), []
-        for _, value in sorted(events, key=lambda e: (e[0], rank(e[1]))):
+        for value in [e[1] for e in sorted(events, key=lambda e: (e[0], rank(e[1])))]:
             try:
                 last += inner.push({"in": value})["out"]
             except StepError as error:
@@ -230,9 +244,15 @@ class Literal:
 
     def step_fixed(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """Fixed windows [start, end).  Closed iff C ≥ end; put out once, when closed, if not empty.  An event counts in
-        each of its windows that is open; if some are closed, it is late once, with the windows that it missed."""
+        each of its windows that is open; if some are closed, it is late once, with the windows that it missed.
+
+        With an allowed lateness an event counts in a window as long as C < end + allowed; if the window was closed
+        already, its answer is put out again at the end of the batch.  Early: at the end of a batch at which running
+        answers are told, those of the open windows that have got an event since they were told last."""
         assert node.timing is not None
-        kept = self.state.setdefault(stage.step, {})  # (keys, start, end): events
+        allowed, now, after = node.timing.allowed, self._now(stage), self._after(stage)
+        kept, untold = self.state.setdefault(stage.step, ({}, set()))  # (keys, start, end): events
+        fresh = set()
         for _, item in events:
             try:
                 windows = windows_of(node.timing, item.at)
@@ -240,23 +260,33 @@ class Literal:
                 windows = []
             if not windows or not all(in_range(self._type(node), edge) for window in windows for edge in window):
                 raise no_such_time(node, item.value, item.at, self._type(node), item.push)
-            missed = [w for w in windows if self._now(stage) >= w[1]]
+            missed = [w for w in windows if now >= w[1] + allowed]
             for start, end in windows:
                 if (start, end) not in missed:
                     kept.setdefault((item.keys, start, end), []).append((item.at, item.value))
+                    fresh.add((item.keys, start, end))
             if missed:
                 self._too_late(stage, item, 0, missed[0][0], missed[-1][1])
-        for keys, start, end in [w for w in kept if self._after(stage) >= w[2]]:
-            self._answer(node, keys, start, end, kept.pop((keys, start, end)))
+        for window in [w for w in kept if after >= w[2]]:
+            keys, start, end = window
+            if now < end or window in fresh:
+                self._answer(node, keys, start, end, kept[window])
+            if after >= end + allowed:
+                del kept[window]
+        if node.timing.early is not None:
+            untold |= fresh
+        if node.timing.tells(now, after):
+            self._so_far(stage, node, [(*w, events) for w, events in kept.items() if w in untold and after < w[2]])
+            untold.clear()
         return []
 
     def step_session(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """Sessions, per key: events at distance ≤ gap are together.  Closed iff C > last + gap, strictly; put out with
         start = first, end = last + gap + 1.  An event with t ≥ C is never late; one with t < C is taken only inside an
-        open session of its key (first ≤ t ≤ last + gap), else late."""
+        open session of its key (first ≤ t ≤ last + gap), else late.  Early: as of fixed windows."""
         assert node.timing is not None and node.timing.gap is not None
         gap = node.timing.gap
-        kept = self.state.setdefault(stage.step, {})  # keys: sessions, each a list of events
+        kept = self.state.setdefault(stage.step, {})  # keys: sessions, each a list of events, and whether they are told
         for _, item in events:
             t, mine = item.at, kept.setdefault(item.keys, [])
             if not in_range(self._type(node), t + gap + 1):
@@ -265,7 +295,7 @@ class Literal:
                 self._too_late(stage, item, 0, t, t + gap + 1)
                 continue
             near = [s for s in mine if _first(s) - gap <= t <= _last(s) + gap]
-            joined = [event for session in near for event in session] + [(t, item.value)]
+            joined = [event for session in near for event in session] + [(t, item.value, False)]
             kept[item.keys] = [s for s in mine if not any(s is n for n in near)] + [joined]
         for keys, sessions in list(kept.items()):
             for session in sessions:
@@ -274,6 +304,12 @@ class Literal:
             kept[keys] = [s for s in sessions if self._after(stage) <= _last(s) + gap]
             if not kept[keys]:
                 del kept[keys]
+        if node.timing.tells(self._now(stage), self._after(stage)):
+            open_ = [(keys, s) for keys, sessions in kept.items() for s in sessions]
+            untold = [(keys, s) for keys, s in open_ if not all(told for _, _, told in s)]
+            self._so_far(stage, node, [(keys, _first(s), _last(s) + gap + 1, s) for keys, s in untold])
+            for _, s in untold:
+                s[:] = [(t, value, True) for t, value, _ in s]
         return []
 
     def step_join(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
@@ -373,9 +409,14 @@ class Literal:
         """The events that came too late for the step that it reads, in the order in which they came."""
         return list(self._late_now.get(node.inputs[0], []))
 
+    def step_early(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
+        """The running answers of the windows that it reads."""
+        return list(self._early_now.get(node.inputs[0], []))
+
     STEPS: ClassVar[dict[str, Callable[..., list[Item]]]] = {
         "at": step_at, "tumbling": step_fixed, "sliding": step_fixed, "session": step_session, "join": step_join,
         "as_of": step_as_of, "lookup": step_as_of, "dedup": step_dedup, "late": step_late,
+        "early": step_early,
     }  # fmt: skip
 
 
@@ -387,12 +428,12 @@ class _Waiting:
     found: bool = False
 
 
-def _first(session: Sequence[tuple[int, Any]]) -> int:
-    return min(t for t, _ in session)
+def _first(session: Sequence[tuple[Any, ...]]) -> int:
+    return min(int(event[0]) for event in session)
 
 
-def _last(session: Sequence[tuple[int, Any]]) -> int:
-    return max(t for t, _ in session)
+def _last(session: Sequence[tuple[Any, ...]]) -> int:
+    return max(int(event[0]) for event in session)
 
 
 def fed_by(graph: Graph, source: str) -> list[int]:

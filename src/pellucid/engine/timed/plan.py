@@ -21,13 +21,13 @@ What whoever runs a plan keeps to, so that all engines do the same:
 * **A timed step** takes the events of its inputs by (stamp, position of the stream's step, number of the input, place
   in its stream), judges each by its clock of that input (`Clocks.now` of the stream, for this step), and then lets the
   clocks move to `Clocks.after` and puts out what is complete.  What comes with a row (`at`, `late`, pairs of a `join`)
-  has that row's stamp; what comes because the clock moved (windows, `as_of`, `lookup`, `dedup`, rows of a `join`
-  without a partner) has `MOVED`, sorted by (time of the answer, key, start of the window, event), all canonically
-  (`pellucid.engine.timed.order`); of rows of a join without a partner, left ones before right ones of the same time
-  and key.
+  has that row's stamp; what comes because the clock moved (windows, also those that are corrected or told early,
+  `as_of`, `lookup`, `dedup`, rows of a `join` without a partner) has `MOVED`, sorted by (time of the answer, key, start
+  of the window, event), all canonically (`pellucid.engine.timed.order`); of rows of a join without a partner, left ones
+  before right ones of the same time and key.
 * **The time of an event** is that of the push that put it out; timed steps give times of their own: a window's answer
   its end - 1, a pair the later of the two times, a row of a join without a partner the last time at which it could
-  still have found one (a: time + high; b: time - low), the others the event's own.
+  still have found one (a: time + high; b: time - low), the others the event's own; `late` and `early` have none.
 * **Keys**: a stream under a key carries the key of each event beside it.  Where such a stream goes into a segment, the
   segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a
   segment puts out under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a

@@ -22,9 +22,11 @@ from pellucid.graph.model import Graph
 
 
 class TimedEngine(Protocol):
-    """What an engine of event time can do.  ``pushed`` is how many pushes there have been."""
+    """What an engine of event time can do.  ``pushed`` is how many pushes there have been, ``early`` whether windows
+    tell what they have so far: in a run over all there is nothing is early."""
 
     pushed: int
+    early: bool
 
     @property
     def late(self) -> dict[str, int]:
@@ -56,6 +58,7 @@ def engine_of(graph: Graph, key: Type | None = None, *, mode: str = "auto", nan:
 def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
     """All there is, as one batch, and then the end of the input."""
     engine = engine_of(graph, key)
+    engine.early = False
     parts = [engine.push_batch(batch), engine.finish_batch()]
     return [joined(outputs) for outputs in zip(*parts, strict=True)]
 
@@ -75,6 +78,7 @@ class Finite:
         from pellucid.engine.timed.engine import TimedEngine as Columns
 
         self.engine = Columns(graph, key=key)
+        self.engine.early = False
 
     def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Some of the rows: what comes with them."""

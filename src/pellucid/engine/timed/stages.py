@@ -13,6 +13,8 @@ from pellucid.engine.timed.calendar import day_start, windows_of
 from pellucid.engine.timed.clock import END, Clocks
 from pellucid.engine.timed.columns.asof import AsOf
 from pellucid.engine.timed.columns.dedup import Dedup
+from pellucid.engine.timed.columns.held.sessions import RunningSessions
+from pellucid.engine.timed.columns.held.windows import HeldWindows
 from pellucid.engine.timed.columns.inner import Inner, inside
 from pellucid.engine.timed.columns.joins import IntervalJoin
 from pellucid.engine.timed.columns.rows import LEAST, MOST, Kinds, Rows, later, leaves_of
@@ -52,6 +54,8 @@ class Run(Protocol):
     clocks: Clocks
     late: dict[str, int]
     late_now: dict[int, Flow]
+    early_now: dict[int, Flow]
+    early: bool  # whether windows tell what they have so far: not in a run over all there is
     moving: bool  # whether the clock moves after these rows, or more of them come before it does
 
     def push_of(self, stamp: int) -> int: ...
@@ -336,7 +340,7 @@ class Windows(Step):
         if not self.run.moving:
             return self.nothing()
         try:
-            found = self.op.close(self.after())
+            found = self.closed()
         except WindowFailed as failed:
             assert self.clock is not None
             push = self.run.push_of(2**62)
@@ -344,6 +348,23 @@ class Windows(Step):
                 failed.error.__cause__
             )
         return self.answers(found)
+
+    def closed(self) -> Answers:
+        """The answers that are complete; the running ones, if they are told now, are noted for the step `early`."""
+        if not isinstance(self.op, (HeldWindows, RunningSessions)):
+            return self.op.close(self.after())
+        found = self.op.close(self.after(), self.tells())
+        early = self.answers(self.op.so_far)
+        self.run.early_now[self.stage.step] = Flow(early.stamp, None, early.key, early.value)
+        return found
+
+    def tells(self) -> bool:
+        """Whether running answers are told now."""
+        assert self.timing is not None
+        if not self.run.early:
+            return False
+        clocks, stream = self.run.clocks, self.stage.inputs[0]
+        return self.timing.tells(self.now(), clocks.after(stream, self.stage.step))
 
     @staticmethod
     def answers(found: Answers) -> Flow:
@@ -369,7 +390,9 @@ class Fixed(Windows):
         else:
             tz = t.tz
             spans = Days(t.size // DAY, t.every // DAY, t.origin // DAY, lambda day: day_start(tz, day))
-        self.op = FixedWindows(spans, self.inner, self.kinds(), self.texts)
+        more = self.inner, self.kinds(), self.texts
+        held = t.allowed or t.early is not None
+        self.op = HeldWindows(spans, *more, t.allowed, t.early is not None) if held else FixedWindows(spans, *more)
 
     def first_wrong(self, flow: Flow) -> int | None:
         t, (least, most) = self.timing, self.limits()
@@ -395,7 +418,8 @@ class Session(Windows):
         super().__init__(run, stage)
         assert self.timing is not None and self.timing.gap is not None
         self.gap = self.timing.gap
-        self.op = Sessions(self.gap, self.inner, self.kinds(), self.texts)
+        kind = Sessions if self.timing.early is None else RunningSessions
+        self.op = kind(self.gap, self.inner, self.kinds(), self.texts)
 
     def first_wrong(self, flow: Flow) -> int | None:
         last = self.limits()[1] - self.gap - 1
@@ -564,9 +588,17 @@ class LateStep(Step):
         return self.run.late_now.get(self.stage.inputs[0]) or self.nothing()
 
 
+class EarlyStep(Step):
+    """The answers that windows have so far."""
+
+    def put(self, flows: list[Flow]) -> Flow:
+        return self.run.early_now.get(self.stage.inputs[0]) or self.nothing()
+
+
 STEPS: dict[str, Callable[[Run, Timed], Step]] = {
     "at": At, "tumbling": Fixed, "sliding": Fixed, "session": Session, "join": Join, "as_of": AsOfStep,
     "lookup": AsOfStep, "dedup": DedupStep, "late": LateStep,
+    "early": EarlyStep,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ of its windows that are open when it comes, and these are just those that no clo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,9 +188,19 @@ class FixedWindows:
             np.minimum(last, through, out=last)
         return self._stretches(rows, order, new, first, last), left
 
-    def _stretches(self, rows: Rows, order: Any, new: Any, first: Any, last: Any) -> Answers:
+    def _stretches(
+        self,
+        rows: Rows,
+        order: Any,
+        new: Any,
+        first: Any,
+        last: Any,
+        wanted: Callable[[Any, Any, Any], Any] | None = None,
+    ) -> Answers:
         """Windows that share rows: each row begins those that no earlier row of its key is in, and ends those that no
-        later one is in.  In both ways the windows come by key and number, so starts and ends go together."""
+        later one is in.  In both ways the windows come by key and number, so starts and ends go together.
+
+        ``wanted`` chooses some of them, by their numbers, and the places of their first rows and after their last."""
         n = len(rows)
         begins, ends = first.copy(), last.copy()
         same = np.flatnonzero(~new[1:])  # rows whose next one has the same key
@@ -199,6 +209,9 @@ class FixedWindows:
         opened, closed = np.maximum(last - begins + 1, 0), np.maximum(ends - first + 1, 0)
         at, upto = np.repeat(np.arange(n), opened), np.repeat(np.arange(n), closed) + 1
         k = begins[at] + np.arange(len(at)) - np.repeat(np.cumsum(opened) - opened, opened)
+        if wanted is not None:
+            chosen = wanted(k, at, upto)
+            at, upto, k = at[chosen], upto[chosen], k[chosen]
         lengths = upto - at
         starts = np.cumsum(lengths) - lengths
         gather = np.repeat(at - starts, lengths) + np.arange(int(lengths.sum()))
