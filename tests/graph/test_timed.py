@@ -267,3 +267,11 @@ def test_a_timed_pipeline_is_no_sub_pipeline() -> None:
 )
 def test_what_a_step_is_told_in_words(timing: Timing, words: str) -> None:
     assert timing.words() == words
+
+
+def test_more_windows_for_an_event_than_memory_can_hold_are_refused() -> None:
+    with pytest.raises(PipelineError) as caught:
+        pipeline(lambda x: timed(x).sliding(timedelta(days=30), timedelta(seconds=1), count), x=Ping)
+    assert "each event would be in 2,592,000 windows, as one of size 30 d begins every 1 s" in str(caught.value)
+    assert "at most 1,000,000 can be: make every greater" in str(caught.value)
+    pipeline(lambda x: timed(x).sliding(timedelta(days=7), timedelta(seconds=1), count), x=Ping)

@@ -31,6 +31,7 @@ from pellucid.graph.timing import (
 )
 
 LATE = ("fail", "drop")
+MOST_WINDOWS = 1_000_000  # that one event may be in: each of them puts an answer out
 
 
 def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str | None) -> Stream[Any]:
@@ -63,6 +64,13 @@ def make_fixed(
             id,
             f"every ({shown_length(clock, step)}) is greater than size ({shown_length(clock, long)}), which leaves "
             "events in no window: make it at most size",
+        )
+    if -(-long // step) > MOST_WINDOWS:
+        _wrong(
+            kind,
+            id,
+            f"each event would be in {-(-long // step):,} windows, as one of size {shown_length(clock, long)} begins "
+            f"every {shown_length(clock, step)}, and at most {MOST_WINDOWS:,} can be: make every greater",
         )
     zone = _zone(kind, id, clock, tz, long, step)
     first = _origin(kind, id, clock, origin, zone)
