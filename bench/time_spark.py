@@ -129,7 +129,8 @@ def main() -> None:
         files(folder / name, said.events // 2, said.batches, said.keys, 2 + number)
     found: dict[str, dict[str, float]] = {}
     for case, p in OURS.items():
-        if os.environ.get("CASE", case) != case: continue
+        if os.environ.get("CASE", case) != case:
+            continue
         inputs = [folder / "a", folder / "b"] if case == "join" else [folder / "x"]
 
         def own(frames: list[DataFrame], where: Path, p: Pipeline = p, case: str = case) -> DataFrame:

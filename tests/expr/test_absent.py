@@ -4,6 +4,7 @@ for its fields, or hands it on, is not.  And how such a result is declared."""
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ ASKING: list[Callable[[Any], Any]] = [
     lambda both: both[1].price if both[1] else 0.0,
     lambda both: 0.0 if both[1] is None else (both[1].price if both[1].price is not None else -1.0),
     looked_up,
+    lambda both: len([side for side in both if side is not None]),
+    lambda both: both[1] == None,  # noqa: E711
 ]
 
 
@@ -68,6 +71,19 @@ def test_a_function_that_asks_whether_a_record_is_none_is_refused(f: Callable[[A
 )
 def test_others_are_not(f: Callable[[Any], Any], found: list[Any]) -> None:
     assert after(f) == found
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda both: str(both[1]),
+        lambda both: f"{both[1]!r} of {both[0]}",
+        lambda both: json.dumps(both[1].price) + type(both[1]).__name__,
+        lambda both: json.dumps(both[0]) + str(isinstance(both[1], Quote)),
+    ],
+)
+def test_one_that_shows_a_record_does_not_ask(f: Callable[[Any], Any]) -> None:
+    assert len(after(f, to=str)) == 2
 
 
 def test_a_tuple_is_never_none_either() -> None:

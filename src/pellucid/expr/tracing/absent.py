@@ -3,7 +3,8 @@
 What an outer join did not find has ``None`` in each of its fields.  A function that asks ``both[1] is None`` runs all
 the same, and is wrong on each event that found nobody; and no trace sees it, as ``is`` cannot be overloaded.  So it is
 tried: with a record that has None in each field, as events have it, and with None in the record's place.  Where both
-go well and differ, the function asked.
+go well and differ, and something that is neither is taken for a record, the function asked; one that only shows what
+it gets, as ``str`` does, shows that, too.
 """
 
 from __future__ import annotations
@@ -38,17 +39,43 @@ def refuse_asking_a_record(
     watch = watched(f, effects_only=True)
     for args in samples():
         for i, path, kind in places:
-            tried = [[*args[:i], _put(params[i], args[i], path, w), *args[i + 1 :]] for w in (_nothing(kind), None)]
-            try:
+
+            def outcome(what: Any, i: int = i, path: Sequence[int] = path, args: Sequence[Any] = args) -> Any:
                 with watch.captured(), watch:
-                    as_it_is, again, as_none = f(*tried[0]), f(*tried[0]), f(*tried[1])
-                same = _alike(as_it_is, as_none) or not _alike(as_it_is, again)
+                    return f(*args[:i], _put(params[i], args[i], path, what), *args[i + 1 :])
+
+            try:
+                as_it_is, again, as_none = outcome(_nothing(kind)), outcome(_nothing(kind)), outcome(None)
+                if _alike(as_it_is, as_none) or not _alike(as_it_is, again):
+                    continue
+                asked = _alike(as_it_is, outcome(_Neither()))
+            except _TakenForRecordError:
+                asked = True
             except Untraceable:
                 return
             except Exception:
                 continue  # most fail, as None has no fields: then they do not ask
-            if not same:
+            if asked:
                 raise PipelineError(_message(f, kind, path))
+
+
+class _TakenForRecordError(Exception):
+    """Something was taken for a record: it was asked for a field."""
+
+
+class _Neither:
+    """What is neither None nor a record, and says when it is taken for one."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _TakenForRecordError
+
+    def __getitem__(self, at: Any) -> Any:
+        raise _TakenForRecordError
+
+    def __iter__(self) -> Any:
+        raise _TakenForRecordError
 
 
 def _message(f: Callable[..., Any], kind: Type, path: Sequence[int]) -> str:
@@ -118,6 +145,8 @@ def _alike(a: Any, b: Any) -> bool:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
+    if isinstance(value, _Neither):
+        return None
     if isinstance(value, list):
         return [_plain(v) for v in value]
     if isinstance(value, tuple) and value:
