@@ -183,3 +183,11 @@ def test_where_event_time_is_not_known_yet_it_is_refused(verb: str, pellucid: Co
     said = " ".join(found.stderr.split())
     assert f"step 'when' (at .when, timed.py:12) works by event time, which {who} does not know yet" in said, said
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--pushes", "5", "--state", "state")])
+def test_late_rows_are_said_at_the_step(pellucid: Command, timed: Path, more: tuple[str, ...]) -> None:
+    found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--late", "drop", *more)
+    assert found.exit_code == 2
+    assert "said at the step" in found.stderr and "late='drop'" in found.stderr
+    assert not (timed / "out.csv").exists()

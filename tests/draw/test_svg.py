@@ -87,8 +87,23 @@ def test_it_stands_alone_and_can_be_read_aloud() -> None:
 
 def test_styles_touch_nothing_else_on_a_page() -> None:
     style = next(ET.fromstring(draw(total.graph, "svg")).iter(f"{SVG}style")).text or ""
-    inner = re.sub(r"@media[^{]*\{(.*?\})\}", r"\1", style, flags=re.S)
+    inner = re.sub(
+        r"@supports[^{]*\{(.*)\}", r"\1", re.sub(r"@media[^{]*\{(.*?\})\}", r"\1", style, flags=re.S), flags=re.S
+    )
     assert all(rule.strip().startswith(".plc") for rule in re.findall(r"([^{}]+)\{", inner))
+
+
+def test_what_knows_no_variables_finds_colours() -> None:
+    """Converters to PNG and PDF draw black what is filled with a variable, and skip what stands in an at-rule."""
+    style = next(ET.fromstring(draw(total.graph, "svg")).iter(f"{SVG}style")).text or ""
+    plain, newer = style.split("@supports (color:var(--page)){")
+    assert "var(" not in plain and "@" not in plain
+    assert ".plc .plc-page{fill:#fff}" in plain and ".plc .plc-time{color:#0f766e}" in plain
+    # who knows them draws as if the first part were not there: each colour is said again, in the same order
+    colours = r"(?:fill|stroke|color):[^;}]+"
+    known = dict(re.findall(r"--([a-z]+):(#\w+)", newer.split("@media")[0]))
+    again = [re.sub(r"var\(--(\w+)\)", lambda found: known[found[1]], one) for one in re.findall(colours, newer)]
+    assert again == re.findall(colours, plain)
 
 
 def test_labels_and_ids() -> None:

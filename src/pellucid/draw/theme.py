@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.sax.saxutils import escape
 
 from pellucid.graph.processors import PROCESSORS
@@ -56,6 +57,25 @@ def number(value: float) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".") if value else "0"
 
 
+#: What need not be said again where only colours differ: all colours are, so that the order of rules stays what it is.
+_COLOURLESS = re.compile(r"(?<=[{;])(?!--|fill:|stroke:|color:|\.)[a-z-]+:[^;}]*;?")
+
+
+def everywhere(style: str) -> str:
+    """A style sheet for all that draws SVG: what knows no variables, as most converters to PNG and PDF do not, would
+    draw all of it black.  Such a one finds the light colours themselves first, and skips what stands behind @supports.
+
+    >>> everywhere(".plc{--page:#fff}\\n.plc .plc-page{fill:var(--page)}\\n").splitlines()[1]
+    '.plc .plc-page{fill:#fff}'
+    """
+    light = style.split("@media", 1)[0]
+    colours = dict(re.findall(r"--([a-z]+):(#[0-9a-f]+)", light))
+    plain = re.sub(r"(?m)^@media.*\n|--[a-z]+:#[0-9a-f]+;?", "", style)
+    plain = re.sub(r"var\(--([a-z]+)\)", lambda found: colours.get(found[1], found[0]), plain)
+    colours_only = re.sub(r"(?m)^[^{@\n]*\{\}\n", "", _COLOURLESS.sub("", style)).replace(";}", "}")
+    return f"{plain}@supports (color:var(--page)){{{colours_only}}}\n"
+
+
 def document(mark: str, size: tuple[float, float], title: str, words: str, body: str, style: str = STYLE) -> str:
     """An SVG document of this size, with its title, what it shows in words, and its page."""
     width, height = map(number, size)
@@ -63,5 +83,6 @@ def document(mark: str, size: tuple[float, float], title: str, words: str, body:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plc" role="img" aria-labelledby="{mark}-t {mark}-d" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
         f'<title id="{mark}-t">{escape(title)}</title>\n<desc id="{mark}-d">{escape(words)}</desc>\n'
-        f'<style>{style}</style>\n<rect class="plc-page" width="{width}" height="{height}" rx="6"/>\n{body}</svg>\n'
+        f"<style>{everywhere(style)}</style>\n"
+        f'<rect class="plc-page" width="{width}" height="{height}" rx="6"/>\n{body}</svg>\n'
     )

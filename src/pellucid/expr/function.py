@@ -34,6 +34,7 @@ from pellucid.expr.operations import Overflow64
 from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.text import has_text
+from pellucid.expr.tracing.absent import refuse_asking_a_record
 from pellucid.expr.tracing.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.reach import kept_of
@@ -116,6 +117,7 @@ class Function:
                 raise Untraceable("keeps a state that is not made of scalars")
             traced = trace(f, known, task=task, truth=truth, many=many)
             _spot_check(f, traced, truth)
+            refuse_asking_a_record(f, known, lambda: _samples(known, 4, _constants(f, traced), modest=True))
             if traced.event == NOTHING and to is None:  # what else an event may be only its declaration tells
                 to = _said_of_events(f, task)
             if to is not None or task:
@@ -125,6 +127,8 @@ class Function:
             tried = _Tried(f, params, error)
             if isinstance(error.cause, AttributeError):
                 refuse_missing_attribute(f, params, error.cause, lambda t: _samples([t], 1)[0][0], tried.failures)
+            if not error.effect and len(known) == len(params):
+                refuse_asking_a_record(f, known, lambda: _samples(known, 4, modest=True))
             inner = None if error.effect or len(known) != len(params) else _for_running(f, known, task, truth, many)
             result, event = _declared(f, params, error, task, to, truth, tried, inner, many)
             inner = _fitting(f, inner, known, result, event)

@@ -163,11 +163,11 @@ def refuse_timed(graph: Graph, who: str) -> None:
     >>> refuse_timed(pipeline(lambda x: x.at(lambda v: v, id="when"), x=int).graph, "a check")
     Traceback (most recent call last):
     pellucid.errors.UsageError: step 'when' (at v, ...) works by event time, which a check does not know yet: such a
-    pipeline runs here, as p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run
+    pipeline runs here, as p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark
     """
     node = next((node for node in graph.nodes if node.processor.timed), None)
     if node is not None:
         raise UsageError(
             f"{node.describe()} works by event time, which {who} does not know yet: such a pipeline runs here, as "
-            "p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run"
+            "p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark"
         )

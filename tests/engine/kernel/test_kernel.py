@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
@@ -426,3 +428,13 @@ def test_keys_that_an_engine_does_not_take(ask: Any, said: str) -> None:
     with pytest.raises((UsageError, DataError)) as caught:
         ask(pipeline(lambda v: v.trim(1), v=int))
     assert said in str(caught.value)
+
+
+def test_a_table_is_no_chunk_of_events() -> None:
+    """Its items are columns, or the names of columns: as texts these would be events."""
+    texts = pipeline(lambda x: x.map(lambda v: v + "!"), x=str)
+    for table in (pd.DataFrame({"x": ["a"]}), pa.table({"x": ["a"]}), {"x": "a"}):
+        with pytest.raises(
+            UsageError, match=r"source 'x': a chunk is a list of events, found .*: call the pipeline itself"
+        ):
+            texts.engine().push(table)

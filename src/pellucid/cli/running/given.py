@@ -49,6 +49,7 @@ def by_time(graph: Graph, rows: Rows, measure: str | None) -> Rows:
     for name, given, why in (
         ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
         ("order", rows.order, "rows count by their times, whatever order they come in"),
+        ("late", rows.late != "fail", "what is late is said at the step, with late='drop', or by taking its .late"),
         ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
         ("measure", measure, "what it would write down is of steps that no clock holds back"),
     ):

@@ -112,7 +112,8 @@ class Settings:
         _ = self.keys, self.orders, self.formats, self.words, keeps_nan(self.nan)  # say what is wrong with them
         if check_late(self.late) != "fail" and not self.orders:
             raise UsageError(
-                f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first"
+                f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first "
+                "(what is late by event time is said at the step: its late='drop', or its stream .late)"
             )
         if self.aside.to == "keep":
             raise UsageError(

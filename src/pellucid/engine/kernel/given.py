@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.data.columns import Batch, Column, Output, columns_of
@@ -40,6 +40,11 @@ def batch_given(
             columns.append([checked(name, t, events, pushed, nan)])
             masks.append([True] * len(events) if len(names) > 1 else None)
             continue
+        if hasattr(events, "columns") or isinstance(events, Mapping):  # whose items are columns, or their names
+            raise UsageError(
+                f"source {name!r}: a chunk is a list of events, found {type(events).__name__}: call the pipeline "
+                "itself on a table, or push its rows as events"
+            )
         events = list(events)
         masks.append([e is not silent for e in events])
         if len(names) == 1:  # a push in which nothing comes in does nothing
