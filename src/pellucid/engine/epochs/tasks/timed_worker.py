@@ -13,12 +13,11 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.columns import Output
-from pellucid.engine.epochs.store import Damaged, Snapshot
+from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, as_arrays
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
-from pellucid.engine.epochs.tasks.worker import events_of_output, joined, nothing_of, placed
+from pellucid.engine.epochs.tasks.worker import events_of_output, joined, nothing_of, placed, restored
 from pellucid.engine.kernel.pieces import joined as both_of
-from pellucid.engine.saved.objects import Changed
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.errors import StateError, StepError
 from pellucid.expr.types import Type
@@ -37,15 +36,7 @@ class TimedWorker(TaskProcess):
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Load the engine's state."""
-        if snapshot is None:
-            return
-        try:
-            self.engine.load(snapshot.payload)
-        except Changed:
-            raise  # no older snapshot would do
-        except StateError as error:
-            path = self.context.store.path(self.context.name, snapshot.epoch)
-            self.context.damaged(Damaged(f"{path}: {error}"))
+        restored(self.context, self.engine, snapshot)
 
     def run(self) -> None:
         """Take rows and borders until the end."""

@@ -7,7 +7,7 @@ the state is copied (`Engine.save`), the border goes on, and the copy becomes du
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from pellucid.errors import StateError, StepError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.model import Graph
 
+if TYPE_CHECKING:
+    from pellucid.engine.timed.engine import TimedEngine
+
 
 class Worker(TaskProcess):
     """Runs a graph, or a part of one."""
@@ -49,15 +52,7 @@ class Worker(TaskProcess):
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Load the kernel's state."""
-        if snapshot is None:
-            return
-        try:
-            self.engine.load(snapshot.payload)
-        except Changed:
-            raise  # no older snapshot would do
-        except StateError as error:
-            path = self.context.store.path(self.context.name, snapshot.epoch)
-            self.context.damaged(Damaged(f"{path}: {error}"))
+        restored(self.context, self.engine, snapshot)
 
     def run(self) -> None:
         """Take batches and borders until the end."""
@@ -114,6 +109,18 @@ class Worker(TaskProcess):
         if failed is not None:
             found[STREAM] = of_failures([(_number(e, base, positions, first), e) for e in failed])
         return found
+
+
+def restored(context: Context, engine: Engine | TimedEngine, snapshot: Snapshot | None) -> None:
+    """Let an engine go on from a snapshot; one that cannot be loaded is told as damaged."""
+    if snapshot is None:
+        return
+    try:
+        engine.load(snapshot.payload)
+    except Changed:
+        raise  # no older snapshot would do
+    except StateError as error:
+        context.damaged(Damaged(f"{context.store.path(context.name, snapshot.epoch)}: {error}"))
 
 
 def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int, key: Type | None) -> tuple[Batch, Any]:
