@@ -28,7 +28,7 @@ class Smaller:
     >>> solution, prices = {}, {}
     >>> p.give_back(solution, prices)
     >>> {k: str(v) for k, v in solution.items()}, {k: str(v) for k, v in prices.items()}
-    ({'y': '1', 'x': '1'}, {'comes': '1', 'emits': '1'})
+    ({'x': '1', 'y': '1'}, {'emits': '1', 'comes': '1'})
     """
 
     def __init__(self, goal: dict[Hashable, Fraction], rows: Rows, most: dict[Hashable, Fraction]) -> None:

@@ -34,7 +34,7 @@ def number(value: Fraction, real: bool) -> str:
 def term_text(term: y.Term, system: y.System | None = None) -> str:
     """A term.
 
-    >>> term_text(Sum(((Fraction(1), Cell("X", ("i",))),), Fraction(-2)))
+    >>> term_text(y.Sum(((Fraction(1), y.Cell("X", ("i",))),), Fraction(-2)))
     'X[i] - 2'
     """
     match term:
