@@ -16,7 +16,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of, packing_of
 from pellucid.data.formats.lists import is_list
 from pellucid.data.formats.packed import Packer
+from pellucid.data.formats.parquet_groups import ParquetGroups
 from pellucid.data.rich import refuse_odd_times, spelled
 from pellucid.data.tables.along import refuse_no_cells
 from pellucid.data.tables.append import old_batches, old_lines, refuse_there
@@ -243,33 +243,30 @@ def _all_different(batch: Any) -> list[str]:
 
 
 class _ParquetSink:
-    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; a group is packed and
-    written while the next one is gathered."""
+    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; groups are packed
+    while the next ones are gathered."""
 
     def __init__(self, stream: Any, schema: Any) -> None:
         self._stream, self._schema = stream, schema
-        self._writer: Any = None  # made with the first group: only then it is known which texts are codes
+        self._groups: ParquetGroups | None = None  # with the first group: only then it is known which texts are codes
         self._waiting: list[Any] = []
         self._rows = 0
-        self._behind = ThreadPoolExecutor(1, thread_name_prefix="pellucid-write")
-        self._written: Future[None] | None = None
 
-    def _opened(self, schema: Any, plain: Collection[str] = ()) -> Any:
-        """The writer; these columns are written as they are, without a search for values that were there before."""
-        if self._writer is None:
+    def _opened(self, schema: Any, plain: Collection[str] = ()) -> ParquetGroups:
+        """The file; these columns are written as they are, without a search for values that were there before."""
+        if self._groups is None:
             import pyarrow.parquet as parquet
 
             # A file whose Arrow schema says nothing more than its Parquet schema does without it; then codes are texts.
             self._coded = schema != self._schema and all(map(_natively, self._schema.types))
-            given = schema if self._coded else self._schema
-            self._writer = parquet.ParquetWriter(
-                self._stream,
-                given,
-                store_schema=not self._coded,
-                use_dictionary=[name for name in given.names if name not in plain] if plain else True,
-                write_batch_size=_TOGETHER,
-            )
-        return self._writer
+            self._given = schema if self._coded else self._schema
+            how = {
+                "store_schema": not self._coded,
+                "use_dictionary": [name for name in self._given.names if name not in plain] if plain else True,
+                "write_batch_size": _TOGETHER,
+            }
+            self._groups = ParquetGroups(self._stream, lambda file: parquet.ParquetWriter(file, self._given, **how))
+        return self._groups
 
     def write(self, batch: Any) -> None:
         self._waiting.append(batch)
@@ -278,36 +275,24 @@ class _ParquetSink:
             self._flush()
 
     def _flush(self) -> None:
-        self._settle()
         if self._waiting:
             batches = self._waiting
-            writer = self._opened(batches[0].schema, _all_different(batches[0]))
-            if self._coded and all(b.schema == batches[0].schema == writer.schema for b in batches):
+            groups = self._opened(batches[0].schema, _all_different(batches[0]))
+            if self._coded and all(b.schema == batches[0].schema == self._given for b in batches):
                 table = pa.Table.from_batches(batches).unify_dictionaries()
             else:
                 table = pa.Table.from_batches([_undictionaried(b, self._schema) for b in batches], self._schema)
-                table = table.cast(writer.schema) if table.schema != writer.schema else table
-            self._written = self._behind.submit(writer.write_table, table)
+                table = table.cast(self._given) if table.schema != self._given else table
+            groups.write(table)
         self._waiting, self._rows = [], 0
-
-    def _settle(self) -> None:
-        """Wait for the group before: what went wrong with it is said here."""
-        written, self._written = self._written, None
-        if written is not None:
-            written.result()
 
     def close(self) -> None:
         self._flush()
-        self._settle()
-        self._behind.shutdown()
         self._opened(self._schema).close()
 
     def abandon(self) -> None:
-        with contextlib.suppress(BaseException):
-            self._settle()
-        self._behind.shutdown()
-        if self._writer is not None:
-            self._writer.is_open = False  # else it tries to finish the file when it is collected
+        if self._groups is not None:
+            self._groups.abandon()
 
 
 class _ArrowSink:
