@@ -223,6 +223,12 @@ def test_by_way_of_whom() -> None:
          "at p: send(in q.in c, <>) finds no place q there"),
         ("p[ t1{send(out p.in m.in k, (y) 0)} ]",
          "send(in m.in k, (y: Cap[Chan[<>]]) 0) is outside every place, where nothing is read"),
+        # what stands on a channel of a place, and nobody could read
+        ("p[ t1{send(out c, <>)} ]", "send(out c, <>) can be read by nobody: it has out c, and a message has in c"),
+        ("p[ t1{send(in m.out k, (y) 0)} ]", "can be read by nobody: it has out k, and a message has in k"),
+        ("p[ t1{send(in k, (y) 0)} ]", "can be read by nobody: it has no channel before the key k"),
+        ("p[ t1{send(in q.in k, (y) 0)} | q[ 0 ] ]", "can be read by nobody: it has no channel before the key k"),
+        ("p[ t1{new z: rec X. Chan[X]. send(out z, z)} ]", "it has out z, and a message has in z"),
         # places with a private name, too, and by the name of the text
         ("p[ t1{new den: Place. send(in den.in c, <>)} ]", "at p: send(in den.in c, <>) finds no place den there"),
         ("p[ t1{new den: Place. send(out den.in c, <>)} ]", "at p: send(out den.in c, <>) cannot leave den from there"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from tests.atomic import test_steps, test_typing
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "atomic.md"
 REDUCTION = """RED REPLICATE, RED TIMEOUT, RED CRYPT, RED DECRYPT, RED LET, RED APP, RED PROC, RED CTX, RED CONG,
 RED IN PLACE, RED OUT PLACE, RED RECV, RED ABORT, RED COMMIT, RED FORWARD, RED FORWARD TIMEOUT, RED OPEN,
-RED OPEN TIMEOUT, LOG PREDICATE ABORTED, COMMITTED, RECVD, DEPENDS, EXTEND, NET PREDICATE NEW, PAR, PLACE, RED CHILD"""
+RED OPEN TIMEOUT, LOG PREDICATE ABORTED, COMMITTED, RECVD, DEPENDS, EXTEND, NET PREDICATE NEW, PAR, PLACE, RED CHILD,
+COMMIT WIRE, COMMIT NEW, COMMIT NEW TRANS, COMMIT PLACE, COMMIT PROC, COMMIT NULL"""
 TYPES = """NET PLACE, NET WIRE, NET NEW, NET PROCESS, LOG NET, LOG EXTEND, PROC SEND, PROC RECEIVE, PROC CRYPT,
 PROC DECRYPT, PROC CONTINUE, PROC LET, PROC REPLICATE, PROC NEW, PROC PAR, PROC NULL, PROC CONT, VAL PACKET, VAL TUPLE,
-VAL PARAM, VAL INPUT CAP, VAL OUTPUT CAP, VAL COMPOSE CAP, PROC SEND PROCESS, PROC FORWARD, PROC OPEN"""
+VAL PARAM, VAL INPUT CAP, VAL OUTPUT CAP, VAL COMPOSE CAP, PROC SEND PROCESS, PROC FORWARD, PROC OPEN, PROC COMMIT,
+PROC ABORT, NET EMPTY, PROC CHILD"""
 
 
 def table() -> list[list[str]]:
@@ -25,7 +28,7 @@ def table() -> list[list[str]]:
 
 
 def named(cell: str) -> list[str]:
-    words = cell.replace("`", "").replace(";", ",").replace(" (extensions)", "")
+    words = re.sub(r" \([^)]*\)", "", cell.replace("`", "").replace(";", ","))
     return [word.strip() for word in words.split(",")]
 
 

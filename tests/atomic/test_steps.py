@@ -170,6 +170,8 @@ def test_what_a_commit_waits_for() -> None:
     assert "COMMIT t" in labels(text, *ready, rules="commit_ignores_dependencies")
     late = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)} ]"
     assert labels(late, *ready) == []
+    for word in ("commit", "abort"):  # who is decided by the log of its place does not commit again
+        assert labels(f"p[ t{{{word}}}, t{{commit}} | u{{commit}} ]") == ["COMMIT u"]
 
 
 def test_a_child_depends_on_its_parent() -> None:
@@ -212,6 +214,17 @@ def test_a_name_that_is_declared_twice_is_two() -> None:
     net = Atomic(parse("new t: Trans. new p: Place. new c: Chan[<>]. p[ t{send(in c, <>)} | "
                        "(new c: Chan[<>]. t{receive(out c, (x) commit, 0)}) ]"))  # fmt: skip
     assert [str(step) for step, _ in net.steps(net.start())] == ["RECV TIMEOUT t"]
+
+
+def test_a_private_name_is_neither_one_of_the_log_nor_that_of_its_place() -> None:
+    """n[L, (new m) N] is (new m) n[L, N] only if m stands neither in L nor for n."""
+    log = "t{receive(out c, (x) 0, 0)} | u{send(in c, <>)}"
+    text = f"p[ {log}, new c: Chan[<>]. v{{send(in c, <>)}} | t{{abort}} ] | q[ 0 ]"
+    then = after(text, "ABORT t")
+    assert "p[ t{receive(out c, (x: <>) 0, 0)} | u{send(in c, <>)}; t{abort}, " in then
+    assert "v{send(in c_2, <>)}" in then and "u{send(in c, <>)}" in then.partition("t{abort}, ")[2]
+    own = "p[ new p: Place. t{send(out p.in q.in c, <>)} | p[ 0 ] ] | q[ 0 ]"  # it cannot leave the outer p by this p
+    assert labels(own) == [] and labels(own.replace("new p: Place. ", "")) == ["OUT t p"]
 
 
 def test_replication_has_a_budget() -> None:

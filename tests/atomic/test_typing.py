@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.atomic import Atomic, IllTyped, counterexample_to_lemma_1, explore, network_text, parse, typecheck
+from pellucid.atomic.layout import nowhere
 from pellucid.atomic.typing import SYSTEMS
 from pellucid.errors import UsageError
 
@@ -69,6 +70,9 @@ PARTS = [
     ("PROC NULL", "t{0}", "u{0}", "NET PROCESS"),
     ("PROC CHILD", "t{child(send(in c, <>))}", "t{child(send(in c, c))}", "PROC SEND"),
     ("VAL TUPLE", "t{let <x> = <c> in send(in x, <>)}", "t{let <x> = <t> in 0}", "VAL PARAM"),
+    ("PROC COMMIT", "t{commit}", "u{commit}", "NET PROCESS"),
+    ("PROC ABORT", "t{abort}", "u{abort}", "NET PROCESS"),
+    ("NET EMPTY", "p[ 0 ]", "c[ 0 ]", "NET PLACE"),
 ]
 
 
@@ -94,6 +98,15 @@ def test_types_are_found_where_the_place_gives_them() -> None:
         ("rec X. Cap[X]", "Cap[…] is of Place, Chan[T] or Key[T]"),
         ("Chan[Cap[<>]]", "Cap[…] is of Place, Chan[T] or Key[T], not of <>"),
         ("Chan[Plaice]", "there is no type Plaice; did you mean 'Place'?"),
+        ("Chan[rec X. <Cap[X]>]", "Cap[…] is of Place, Chan[T] or Key[T], not of rec X. <Cap[X]>"),
+        ("rec X. Chan[rec Y. <Cap[Y], X>]", "Cap[…] is of Place, Chan[T] or Key[T]"),
+        ("Chan[rec X. Trans]", "a transaction's name is no value"),
+        ("Key[Trans]", "a transaction's name is no value"),
+        ("Chan[Packet[Trans]]", "a transaction's name is no value"),
+        ("Chan[rec X. <> -> ()]", "processes are no values"),
+        ("Chan[<<> -> ()>]", "processes are no values"),
+        ("rec X. rec Y. X", "X stands for itself"),
+        ("Chan[Cap[rec X. X]]", "X stands for itself"),
     ],
 )
 def test_types_that_are_none(kind: str, why: str) -> None:
@@ -107,6 +120,38 @@ def test_recursive_types() -> None:
     typecheck(parse(names + "t{send(in c, d) | send(in d, c) | receive(out c, (x: Chan[rec X. Chan[X]]) 0, 0)}"))
     with pytest.raises(IllTyped):
         typecheck(parse(names + "t{send(in c, <>)}"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("rec X. Chan[X]", "rec Y. Chan[Chan[Y]]", True),
+        ("rec X. Chan[X]", "rec X. rec Y. Chan[X]", True),
+        ("rec X. Chan[X]", "rec X. Chan[rec Y. X]", True),  # X has a Chan around it, and Y is not used
+        ("rec X. Chan[Cap[X]]", "rec X. Chan[Cap[rec Y. X]]", True),
+        ("rec X. Chan[<X, Chan[<>]>]", "Chan[rec X. <Chan[X], Chan[<>]>]", True),
+        ("rec X. Chan[Chan[X]]", "rec X. Chan[Key[X]]", False),
+        ("rec X. Chan[<X, X>]", "rec X. Chan[<X, Chan[<X>]>]", False),
+    ],
+)
+def test_recursive_types_are_equal_if_they_unfold_to_the_same(one: str, other: str, equal: bool) -> None:
+    text = f"new t: Trans. new p: Place. new c: Chan[{one}]. new d: {other}. p[ t{{send(in c, d)}} ]"
+    if equal:
+        Atomic(parse(text))
+        return
+    with pytest.raises(IllTyped, match="PROC SEND"):
+        Atomic(parse(text))
+
+
+def test_a_place_is_one_however_its_type_is_written() -> None:
+    text = "new t: rec X. Trans. new p: rec X. Place. new q: rec X. rec Y. Place. new c: Chan[<>]. {}"
+    machine = Atomic(parse(text.format("p[ t{send(in q.in c, <>) | commit} ]")))
+    assert [str(step) for step, _ in machine.steps(machine.start())] == ["COMMIT t"]
+    assert nowhere(machine.layout) == [
+        "t has a capability for q, and no place is called q: a message on its way there waits for ever"
+    ]
+    with pytest.raises(IllTyped, match="PROC NEW: new u inside a process"):
+        Atomic(parse(text.format("p[ t{new u: rec X. Trans. 0} ]")))
 
 
 def test_as_printed_lemma_1_is_false_and_corrected_it_refuses_the_network() -> None:

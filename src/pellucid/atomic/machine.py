@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from itertools import permutations
 from typing import Any, NamedTuple
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import TAKES, Entry, Item, Where, homes, layout_of, opened
 from pellucid.atomic.names import path_of, put
 from pellucid.atomic.printing import network_text, value_text
-from pellucid.atomic.rules import Rules, closed_sets, rules_of
+from pellucid.atomic.rules import Rules, closed_sets, one_by_one, rules_of
 from pellucid.atomic.state import State, Store
 from pellucid.atomic.typing import System, typecheck
 from pellucid.errors import DataError, UsageError
@@ -473,21 +472,22 @@ class Atomic:
         return all(i == j or p not in around[j] for i, p in enumerate(places) for j in range(len(places)))
 
     def red_commit(self, at: State) -> Iterator[tuple[Step, State]]:
-        """RED COMMIT, of the whole closed network: all members at once."""
+        """RED COMMIT, of the whole closed network: all members at once.  A log is a sequence: there they stand as if
+        they had committed one after the other."""
         commit = {self.store.items[i].trans: (place, i) for place, soup in enumerate(at.soups) if place
                   for i in soup if self._is(i, s.Commit)}  # fmt: skip
+        first: dict[str, tuple[int, int]] = {}
+        for place, log in enumerate(at.logs):
+            for row, e in enumerate(log):
+                first.setdefault(self.store.entries[e].subject, (place, row))
         for members in self.committable(at):
-            made = [t for t in members if t.startswith("~")]
-            declared = [t for t in members if not t.startswith("~")]
-            for order in permutations(made):  # names of children depend on the state: any order in the log
-                soups: Soups = [*map(list, at.soups)]
-                logs: Logs = [*map(list, at.logs)]
-                for t in (*declared, *order):
-                    place, i = commit[t]
-                    soups[place].remove(i)
-                    logs[place].append(self.store.entry(Entry("COMMIT", t, s.Commit())))
-                then = self.store.state(soups, logs, self._fresh(at), at.left)
-                yield Step("COMMIT", members), then
+            soups: Soups = [*map(list, at.soups)]
+            logs: Logs = [*map(list, at.logs)]
+            for t in one_by_one(members, self.view(at).depends, first):
+                place, i = commit[t]
+                soups[place].remove(i)
+                logs[place].append(self.store.entry(Entry("COMMIT", t, s.Commit())))
+            yield Step("COMMIT", members), self.store.state(soups, logs, self._fresh(at), at.left)
 
     def undecided(self, at: State) -> Iterator[tuple[str, int]]:
         """Transactions inside a place that are neither committed nor aborted."""

@@ -10,6 +10,7 @@ from pellucid.atomic.machine import Atomic, Step, View
 from pellucid.atomic.printing import process_text
 from pellucid.atomic.reduction import may_abort
 from pellucid.atomic.state import State
+from pellucid.atomic.typing import unfolded
 from pellucid.model import follow
 
 
@@ -44,27 +45,43 @@ def lost(machine: Atomic, at: State, place: int) -> Iterator[str]:
     >>> list(lost(machine, machine.start(), 2))
     ['t sent a message that waits for ever at q: send(out p.in c, <>) cannot leave p from there']
     """
-    layout, store = machine.layout, machine.store
+    store = machine.store
     for i in dict.fromkeys(at.soups[place]):
         trans, p = store.items[i]
-        if not isinstance(p, s.Send):
-            continue
-        first = p.to.parts[0] if isinstance(p.to, s.Path) else p.to
-        if not isinstance(first, (s.In, s.Out)) or not isinstance(first.of, s.Param):
-            continue
-        name = first.of.name
-        kind = at.fresh[int(name[1:])] if name.startswith("~") else layout.gamma.get(name)
-        shown = store.called(at).get(name, name)
-        if isinstance(first, s.Out):
-            why = "" if place and layout.names[place] == name else f"cannot leave {shown} from there"
-        elif isinstance(kind, s.PlaceType):
-            inside = any(layout.names[inner] == name for inner in machine.inside[place])
-            why = "" if inside else f"finds no place {shown} there"
-        else:
-            why = "" if place else "is outside every place, where nothing is read"
-        if why:
+        if isinstance(p, s.Send) and (why := _why_lost(machine, at, place, p)):
             words = process_text(store.said(at, store.items[i]).process)
-            yield f"{trans} sent a message that waits for ever at {layout.labels[place]}: {words} {why}"
+            yield f"{trans} sent a message that waits for ever at {machine.layout.labels[place]}: {words} {why}"
+
+
+def _why_lost(machine: Atomic, at: State, place: int, p: s.Send) -> str:
+    """Why a message stays where it is, whoever came; nothing if it can go on or be read."""
+    layout, called = machine.layout, machine.store.called(at)
+    parts = p.to.parts if isinstance(p.to, s.Path) else (p.to,)
+    steps = [part for part in parts if isinstance(part, (s.In, s.Out)) and isinstance(part.of, s.Param)]
+    if len(steps) < len(parts):
+        return ""  # outside the grammar: that it has no type is told
+
+    def name(step: s.In | s.Out) -> str:
+        assert isinstance(step.of, s.Param)
+        return step.of.name
+
+    first, own = steps[0], name(steps[0])
+    shown = called.get(own, own)
+    kind = unfolded(at.fresh[int(own[1:])] if own.startswith("~") else layout.gamma[own])
+    if isinstance(kind, s.PlaceType):
+        if isinstance(first, s.Out):
+            return "" if place and layout.names[place] == own else f"cannot leave {shown} from there"
+        inside = any(layout.names[inner] == own for inner in machine.inside[place])
+        return "" if inside else f"finds no place {shown} there"
+    if not place:
+        return "is outside every place, where nothing is read"
+    for step in steps:  # it has arrived: in c, or in c.in k if it is a process
+        if isinstance(step, s.Out):
+            word = called.get(name(step), name(step))
+            return f"can be read by nobody: it has out {word}, and a message has in {word}"
+    if not isinstance(kind, s.ChanType):
+        return f"can be read by nobody: it has no channel before the key {shown}"
+    return ""
 
 
 def why_stuck(machine: Atomic, at: State, trans: str, way: Sequence[Step]) -> str:

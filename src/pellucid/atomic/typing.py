@@ -84,45 +84,59 @@ def same(a: s.Type, b: s.Type, seen: frozenset[tuple[s.Type, s.Type]] = frozense
             return x == y
 
 
-def formed(t: s.Type, system: System, *, bound: tuple[str, ...] = (), guarded: bool = True) -> str | None:
-    """What is wrong with a type as such; None if nothing is."""
+def formed(t: s.Type, system: System) -> str | None:
+    """What is wrong with a type as such; None if nothing is.
+
+    >>> formed(s.RecType("X", s.ChanType(s.CapType(s.TypeName("X")))), "corrected")
+    >>> formed(s.RecType("X", s.TupleType((s.CapType(s.TypeName("X")),))), "corrected")
+    'Cap[…] is of Place, Chan[T] or Key[T], not of rec X. <Cap[X]>'
+    """
+    return _variables(t) or _inner(t, system, set())
+
+
+def _variables(t: s.Type, bound: tuple[str, ...] = (), bare: tuple[str, ...] = ()) -> str | None:
+    """Whether every variable is bound by a ``rec``, with something around it; ``bare`` are those without."""
     match t:
         case s.TypeName(name):
             if name not in bound:
                 known = ["Place", "Trans", "Chan", "Key", "Packet", "Cap", *bound]
                 return f"there is no type {name}{nearest(name, known)}"
-            return None if guarded else f"{name} stands for itself: something must stand around it"
+            return f"{name} stands for itself: something must stand around it" if name in bare else None
         case s.RecType(name, body):
-            wrong = formed(body, system, bound=(*bound, name), guarded=False)
-            if wrong is None and not bound and isinstance(t := unfolded(t), s.CapType) and not _ambient(
-                unfolded(t.of), system
-            ):  # fmt: skip
-                return f"Cap[…] is of {_ambients(system)}, not of {type_text(t.of)}"
-            return wrong
+            return _variables(body, (*bound, name), (*bare, name))
         case s.TupleType(parts):
-            return next((w for part in parts if (w := _inside(part, system, bound)) is not None), None)
+            return next((wrong for part in parts if (wrong := _variables(part, bound)) is not None), None)
         case s.PlaceType() | s.TransType():
+            return None
+        case _:
+            return _variables(t.of, bound)
+
+
+def _inner(t: s.Type, system: System, seen: set[s.Type]) -> str | None:
+    """What is wrong inside a type without free variables: asked of all that it unfolds to, each once."""
+    if t in seen:
+        return None
+    seen.add(t)
+    match unfolded(t):
+        case s.PlaceType() | s.TransType() | s.TypeName() | s.RecType():
             return None
         case s.KeyType() if system == "printed":
             return "Key[T] is of the corrected system: as printed, the name of packets is a Packet[T], too"
-        case s.CapType(of):
-            wrong = _inside(of, system, bound)
-            if wrong is None and not isinstance(of, s.TypeName) and not _ambient(unfolded(of), system):
-                return f"Cap[…] is of {_ambients(system)}, not of {type_text(of)}"
+        case s.TupleType(parts) as whole:
+            inside = parts
+        case whole:
+            inside = (whole.of,)
+    for part in inside:
+        own = unfolded(part)
+        if isinstance(own, s.TransType):
+            return "a transaction's name is no value: Trans stands in no other type"
+        if (wrong := _inner(part, system, seen)) is not None:
             return wrong
-        case s.ContType(of) | s.ChanType(of):
-            wrong = _inside(of, system, bound)
-            if wrong is None and isinstance(of, s.ContType):
-                return f"processes are no values: {type_text(t)} needs a Packet[…] or Key[…] around the process"
-            return wrong
-        case s.KeyType(of) | s.PacketType(of):
-            return formed(of, system, bound=bound)
-
-
-def _inside(t: s.Type, system: System, bound: tuple[str, ...]) -> str | None:
-    if isinstance(t, s.TransType):
-        return "a transaction's name is no value: Trans stands in no other type"
-    return formed(t, system, bound=bound)
+        if isinstance(whole, s.CapType) and not _ambient(own, system):
+            return f"Cap[…] is of {_ambients(system)}, not of {type_text(part)}"
+        if isinstance(own, s.ContType) and not isinstance(whole, (s.KeyType, s.PacketType)):
+            return f"processes are no values: {type_text(whole)} needs a Packet[…] or Key[…] around the process"
+    return None
 
 
 def _ambient(t: s.Type, system: System) -> bool:
@@ -168,7 +182,7 @@ class Checker:
             case s.Wire(parts):  # NET WIRE
                 return s.Wire(tuple(self.network(part, gamma) for part in parts), n.at)
             case s.New(name, kind, body):
-                self._name_type("NET NEW", name, kind, n.at)
+                kind = self._name_type("NET NEW", name, kind, n.at)
                 return s.New(name, kind, self.network(body, {**gamma, name: kind}), n.at)
             case s.Empty():  # NET EMPTY, which the paper leaves out
                 return n
@@ -180,14 +194,17 @@ class Checker:
         if gamma[name] != kind:
             self.no(rule, at, f"{name} is used as {words}", type_text(kind), type_text(gamma[name]))
 
-    def _name_type(self, rule: str, name: str, kind: s.Type, at: s.At) -> None:
+    def _name_type(self, rule: str, name: str, kind: s.Type, at: s.At) -> s.Type:
+        """The type of a name; ``rec X. Place`` is the same as ``Place``."""
         if rule == "NET NEW" and "'" in name:
             self.no(rule, at, f"new {name}", "a name without '", f"{name}: such names are for variables in states")
         wrong = formed(kind, self.system)
         if wrong is not None:
             self.no(rule, at, f"new {name}", "a well-formed type", f"{type_text(kind)} ({wrong})")
-        if not isinstance(kind, s.TransType) and not _ambient(unfolded(kind), self.system):
+        head = unfolded(kind)
+        if not isinstance(head, s.TransType) and not _ambient(head, self.system):
             self.no(rule, at, f"new {name}", NAMES_OF[self.system], type_text(kind))
+        return head if isinstance(head, (s.TransType, s.PlaceType)) else kind
 
     # processes
 
@@ -230,11 +247,11 @@ class Checker:
             case s.Par(parts):  # PROC PAR
                 return s.Par(tuple(self.process(part, gamma) for part in parts), p.at)
             case s.NewIn(name, kind, body):
-                if isinstance(kind, s.TransType):
+                if _variables(kind) is None and isinstance(unfolded(kind), s.TransType):
                     expected = NAMES_OF[self.system].replace("Trans, ", "")
                     found = "Trans (child(P) makes a transaction)"
                     self.no("PROC NEW", p.at, f"new {name} inside a process", expected, found)
-                self._name_type("PROC NEW", name, kind, p.at)
+                kind = self._name_type("PROC NEW", name, kind, p.at)
                 return s.NewIn(name, kind, self.process(body, {**gamma, name: kind}), p.at)
             case s.Forward(source, to, then, otherwise):
                 first = self._cap_of("PROC FORWARD", source, gamma, "chan", "the channel")

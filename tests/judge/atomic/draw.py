@@ -1,6 +1,6 @@
 """Random small networks: send, commit and abort in one transaction, places in places, places with equal names, private
-names, packets, packets passed on, mobile processes, children, replication, time-outs, circles, messages on their
-way."""
+names, packets, packets passed on, mobile processes, children, recursive types, replication, time-outs, circles,
+messages on their way, and messages that nobody can ever read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,21 @@ CAP: Term = ("Cap", CHAN)
 PLACE: Term = ("Place",)
 PAIR: Term = ("tuple", (CHAN, CAP))
 MOBILE: Term = ("proc", CAP)
+SELF: Term = ("rec", "X", ("Chan", ("var", "X")))  # a channel of itself
+SELVES: tuple[Term, ...] = (
+    SELF, ("Chan", SELF), ("rec", "Y", ("Chan", ("Chan", ("var", "Y")))),
+    ("Chan", ("rec", "Z", ("Chan", ("var", "Z")))),
+    ("rec", "X", ("rec", "Y", ("Chan", ("var", "X")))),
+)  # fmt: skip
+LINK: Term = ("rec", "X", ("Chan", ("tuple", (("var", "X"), CHAN))))
+LINKED: tuple[Term, ...] = (
+    ("tuple", (LINK, CHAN)), ("rec", "X", ("tuple", (("Chan", ("var", "X")), CHAN))),
+    ("tuple", (("Chan", ("tuple", (LINK, CHAN))), CHAN)),
+)  # fmt: skip
 KINDS: dict[str, Term] = {
     "c": CHAN, "d": CHAN, "a": ("Chan", CHAN), "w": ("Chan", CAP), "v": ("Chan", PAIR), "r": ("Chan", PLACE),
     "s": ("Chan", ("Packet", UNIT)), "k": ("Key", UNIT), "l": ("Key", UNIT), "m": ("Chan", ("Packet", MOBILE)),
-    "j": ("Key", MOBILE), "i": ("Key", MOBILE), "e": ("Chan", ("Key", UNIT)),
+    "j": ("Key", MOBILE), "i": ("Key", MOBILE), "e": ("Chan", ("Key", UNIT)), "o": SELVES[0], "f": SELVES[2], "n": LINK,
 }  # fmt: skip
 ABORT: Term = ("abort",)
 COMMIT: Term = ("commit",)
@@ -49,7 +60,7 @@ class Draw:
         self.places: list[tuple[str, int]] = [("", -1)]
         for _ in range(self.chance.choice([1, 1, 2, 2, 3])):
             self.places.append((self.chance.choice("ppq"), self.chance.randrange(len(self.places))))
-        self.focus = self.chance.choice(["plain", "plain", "values", "packets", "mobile", "private", "children"])
+        self.focus = self.chance.choice(["plain", "plain", "values", "packets", "mobile", "private", "children", "rec"])
 
     def draw(self) -> Term:
         """The network, with all its names."""
@@ -118,7 +129,8 @@ class Draw:
         units = ["c", "c", "c", "d", *(x for x, kind in known.items() if kind == CHAN)]
 
         def to(channel: str, what: Term) -> Term:
-            return ("send", path(*way, into(channel)), what)
+            last = into(channel) if chance.random() < 0.97 else out(channel)  # which has a type, too
+            return ("send", path(*way, last), what)
 
         plain = to(chance.choice(units), UNIT)
         caps = [x for x, kind in known.items() if kind == CAP]
@@ -148,7 +160,14 @@ class Draw:
                     ("send", name(x), UNIT), par(("send", name(x), UNIT), COMMIT), self.end(), NIL,
                     ("receive", out("c"), ("fn", "u", UNIT, self.end()), NIL),
                 ])  # fmt: skip
-                return ("send", path(*way, into("m"), into(chance.choice("jjji"))), ("fn", x, CAP, body))
+                over, key = [into("m")], chance.choice("jjji")
+                seal = into(key)
+                if chance.random() < 0.06:  # what nobody can read
+                    over, seal = chance.choice([([], seal), (over, out(key)), ([out("m")], seal)])
+                return ("send", path(*way, *over, seal), ("fn", x, CAP, body))
+            case "rec":
+                own = name(chance.choice(["o", "f", *(x for x, kind in known.items() if kind == SELF)]))
+                return chance.choice([to(chance.choice("of"), own), to("n", ("tuple", (name("n"), channel)))])
             case "private" if "z" not in known:
                 return ("new", "z", CHAN, par(to("a", name("z")), self.receive(here, 0, {"z": CHAN})))
         return plain
@@ -210,6 +229,16 @@ class Draw:
                     return ("forward", out("m"), path(*self.way(here), into("m")), go_on(), late)
                 give = into(chance.choice("cd"))
                 return ("open", path(out("m"), out(chance.choice("jjji"))), give, go_on(), late)
+            case "rec":
+                return chance.choice([
+                    take(chance.choice("of"), chance.choice(SELVES), go_on(**{x: SELF})),
+                    take(chance.choice("of"), chance.choice(SELVES),
+                         par(("send", into(x), name(chance.choice([x, "o", "f"]))), self.end())),
+                    take("n", chance.choice(LINKED), ("let", ("g", "h"), name(x), par(
+                        ("send", into("h"), UNIT), ("send", into("g"), ("tuple", (name("n"), name("h")))),
+                        self.end()))),
+                    ("app", ("fn", x, chance.choice(SELVES), go_on(**{x: SELF})), name(chance.choice("of"))),
+                ])  # fmt: skip
             case "private":
                 return take("a", CHAN, par(("send", into(x), UNIT), go_on(**{x: CHAN})))
         return take("c", UNIT, go_on())

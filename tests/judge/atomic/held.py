@@ -20,6 +20,8 @@ from tests.judge.atomic.claims import FALSE, SAFETY, Claims, Found, TooLarge, ch
 from tests.judge.atomic.meaning import EQUIVALENT, VARIANTS, Meaning, nameless
 from tests.judge.atomic.terms import Term
 from tests.judge.atomic.types import wrong_net
+from tests.judge.atomic.waits import told as told_to_wait
+from tests.judge.atomic.waits import waiting, warned
 
 LIMIT = 300  # states: of larger networks nothing is asked
 
@@ -70,6 +72,7 @@ def differences(network: Term, seed: int, rules: str, found: Found, unfold: int 
         if Meaning(words.read(state), at.left, known=meaning.types).start not in found.states:
             yield f"{rules}: after {theirs.trace(at)}, a state that the judge does not know: {state}"
             break
+    yield from same("messages that wait for ever", told_to_wait(meaning, theirs.lost), waiting(meaning, found))
     theirs_by_depth = Counter(len(theirs.search.way(at)) for at in theirs.search.parents)
     yield from same("states by distance", theirs_by_depth, layers(found))
 
@@ -88,6 +91,7 @@ def verdicts(network: Term, rules: str, found: Found, unfold: int = 1) -> Iterat
             yield f"{rules}: {part}: {status}, the judge: {sorted(found.broken)} break"
         elif part not in SAFETY and part not in FALSE and status != "proved":
             yield f"{rules}: {part}: {status}"
+    yield from warned(Meaning(network, unfold, rules), found, verdict.notes)
     for order, symmetry in ((True, False), (False, True), (True, True)):
         machine = Reduced(Atomic(parse(text), rules=rules, unfold=unfold), order=order, symmetry=symmetry)
         ends = set()

@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import combinations, permutations, product
 from typing import Any
 
+from tests.judge.atomic.rec import canonical
 from tests.judge.atomic.terms import TRANS, Names, Term, closed, is_cont, normal, path, path_of, prime, split
 
 Atom = tuple[str, Term]
@@ -146,6 +147,7 @@ class Meaning:
                 while own in self.types:
                     count += 1
                     own = f"{base}_{count}"
+                kind = canonical(kind)
                 made = name.startswith("~") and kind != TRANS if self.known is None else name not in self.known
                 if made:
                     own = self.fresh(kind)
@@ -180,6 +182,7 @@ class Meaning:
     # -- states
 
     def fresh(self, kind: Term) -> str:
+        kind = canonical(kind)
         if kind not in KINDS:
             KINDS.append(kind)
         self.wild += 1
@@ -413,13 +416,36 @@ class Meaning:
             for members in combinations(sorted(pending), size):
                 if not self.may_commit(members, facts, pending):
                     continue
-                named = [t for t in members if not t.startswith("~")]
-                for order in permutations([t for t in members if t.startswith("~")]):
-                    soups, logs = [list(soup) for soup in state.soups], [list(log) for log in state.logs]
-                    for trans in (*named, *order):  # who has no name of its own may come in any order
-                        soups[pending[trans]].remove((trans, ("commit",)))
-                        logs[pending[trans]].append(("commit", trans))
-                    yield f"COMMIT {' '.join(members)}", self.state(soups, logs, state.left)
+                soups, logs = [list(soup) for soup in state.soups], [list(log) for log in state.logs]
+                for trans in self.in_turn(state, members):
+                    soups[pending[trans]].remove((trans, ("commit",)))
+                    logs[pending[trans]].append(("commit", trans))
+                yield f"COMMIT {' '.join(members)}", self.state(soups, logs, state.left)
+
+    def in_turn(self, state: State, members: tuple[str, ...]) -> tuple[str, ...]:
+        """Who commits at once, in an order in which they could have committed one after the other; of all such orders
+        the least, by where one's first record is, and before these by name who has none."""
+        depends = self.facts(state).depends
+        needs = {(u, t) for u, t in depends if u in members and t in members}
+        while more := {(u, t) for u, v in needs for w, t in needs if v == w} - needs:
+            needs |= more
+        records = [(where, n, record[1]) for where, log in enumerate(state.logs) for n, record in enumerate(log)]
+
+        def key(trans: str) -> tuple[Any, ...]:
+            mine = min(((where, n) for where, n, who in records if who == trans), default=None)
+            return (0, trans) if mine is None else (1, mine)
+
+        def good(order: tuple[str, ...]) -> bool:
+            for n, late in enumerate(order):
+                for k, early in enumerate(order[:n]):
+                    if (late, early) not in needs:
+                        continue
+                    circle = [(early, other) in needs and (other, early) in needs for other in order[k : n + 1]]
+                    if not all(circle) or key(late) < key(early):
+                        return False
+            return True
+
+        return min(filter(good, permutations(members)), key=lambda order: [key(trans) for trans in order])
 
     def home(self, state: State, trans: str) -> int | None:
         """The place of a transaction: of a child, where its record is."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.judge.atomic.draw import CAP, CHAN, KINDS, PLACE
+from tests.judge.atomic.draw import CAP, CHAN, KINDS, LINK, PLACE, SELVES
 from tests.judge.atomic.terms import TRANS, UNIT, Term
 
 TYPES: tuple[Term, ...] = (
@@ -18,6 +18,23 @@ TYPES: tuple[Term, ...] = (
     ("Packet", UNIT),
     ("Chan", CHAN),
     ("Key", CHAN),
+    *SELVES,
+    LINK,
+    ("rec", "X", PLACE),
+    ("Chan", ("rec", "X", ("tuple", ()))),
+    ("rec", "X", ("tuple", (("Chan", ("var", "X")), ("Cap", ("Chan", ("var", "X")))))),
+    ("rec", "X", ("Chan", ("Cap", ("rec", "Y", ("var", "X"))))),
+    # and types that are none
+    ("rec", "X", ("var", "X")),
+    ("rec", "X", ("rec", "Y", ("var", "X"))),
+    ("Chan", ("rec", "X", ("tuple", (("Cap", ("var", "X")),)))),
+    ("Chan", ("rec", "X", ("Cap", ("var", "X")))),
+    ("rec", "X", ("Chan", ("rec", "Y", ("tuple", (("Cap", ("var", "Y")), ("var", "X")))))),
+    ("Chan", ("rec", "X", TRANS)),
+    ("Key", TRANS),
+    ("Chan", ("Packet", TRANS)),
+    ("Chan", ("var", "X")),
+    ("rec", "X", TRANS),
     TRANS,
 )
 
@@ -49,7 +66,7 @@ def spoiled(network: Term, chance: random.Random) -> Term:
                 changes.append((way, ("path", steps[1:])))
                 changes.append((way, ("path", steps[:-1])))
             case ("fn", x, _, body):
-                changes.append((way, ("fn", x, chance.choice(TYPES[:-1]), body)))
+                changes.append((way, ("fn", x, chance.choice(TYPES), body)))
             case ("new", n, _, body) if n in KINDS or n == "z" or chance.random() < 0.2:
                 changes.append((way, ("new", n, chance.choice(TYPES), body)))
             case ("runs", _, process):

@@ -6,11 +6,12 @@ A value is ``("name", n)``, ``("in", V)``, ``("out", V)``, ``("path", (V, ...))`
 ``("let", (x, ...), V, P)``, ``("bang", P)``, ``("par", (P, ...))``, ``("new", n, T, P)``,
 ``("forward" or "open", M, M, P, P)``, ``("child", P)``, ``("commit",)``, ``("abort",)`` or ``("nil",)``.
 A type is ``("Place",)``, ``("Trans",)``, ``("Chan", T)``,
-``("Key", T)``, ``("Packet", T)``, ``("Cap", T)``, ``("tuple", (T, ...))`` or ``("proc", T)``.
+``("Key", T)``, ``("Packet", T)``, ``("Cap", T)``, ``("tuple", (T, ...))``, ``("proc", T)``, ``("rec", X, T)`` or
+``("var", X)``.
 
-In the normal form bound names are called by the depth of their binder, parallel parts are sorted, unused private names
-are dropped, and private names stand in front of the parts that they bind in the order that gives the least term: all
-orders are tried.
+In the normal form types are canonical, bound names are called by the depth of their binder, parallel parts are sorted,
+unused private names are dropped, and private names stand in front of the parts that they bind in the order that gives
+the least term: all orders are tried.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count, permutations
 from typing import Any
+
+from tests.judge.atomic.rec import canonical
 
 Term = tuple[Any, ...]
 Names = dict[str, Term]  # what stands for a free name
@@ -98,7 +101,8 @@ def prime(process: Term, names: Names, depth: int) -> Term:
         if not is_cont(term):
             return value(term)
         bound = f"_{depth + 1}"
-        return ("fn", bound, term[2], normal(term[3], names | {term[1]: ("name", bound)}, depth + 1))
+        kind = canonical(term[2]) if term[2] else None
+        return ("fn", bound, kind, normal(term[3], names | {term[1]: ("name", bound)}, depth + 1))
 
     match process:
         case ("commit",) | ("abort",):
@@ -130,7 +134,7 @@ def normal(process: Term, names: Names | None = None, depth: int = 0) -> Term:
 
     def fresh(kind: Term) -> str:
         name = f"?{next(_fresh)}"
-        private[name] = kind
+        private[name] = canonical(kind)
         return name
 
     parts = [prime(part, inner, depth + 99) for part, inner in split(process, names or {}, fresh)]

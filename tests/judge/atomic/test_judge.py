@@ -17,10 +17,14 @@ from pellucid.cli.models.net import net
 from tests.conformance import run
 from tests.judge.atomic.__main__ import judged
 from tests.judge.atomic.claims import SAFETY, Claims
-from tests.judge.atomic.draw import network
-from tests.judge.atomic.held import all_of, differences, reasons
+from tests.judge.atomic.draw import KINDS, LINKED, PLACE, SELVES, network
+from tests.judge.atomic.held import all_of, differences, ill_typed, reasons, round_trip, type_differences, verdicts
 from tests.judge.atomic.meaning import EQUIVALENT, Meaning
+from tests.judge.atomic.rec import canonical, same
+from tests.judge.atomic.terms import UNIT
 from tests.judge.atomic.text import read
+from tests.judge.atomic.types import wrong_net
+from tests.judge.atomic.waits import waiting
 from tests.seeds import seeds
 
 NAMES = (
@@ -145,6 +149,97 @@ def test_the_judge_notices_a_run_that_ends_where_it_can_still_be_decided(monkeyp
         assert said == ["corrected: progress of t2: it may still be decided after ['RECV t2 from t1 c', 'ABORT t1']"]
 
 
+WAITS = [
+    "p[ t1{send(in q.in c, <>)} ] | q[ 0 ]",
+    "p[ t1{send(out p.in c, <>)} ]",
+    "p[ q[ t1{send(out p.in c, <>)} ] ]",
+    "p[ t1{send(out c, <>)} ]",
+    "p[ t1{send(in m.out j, (y: Cap[Chan[<>]]) 0)} ]",
+    "p[ t1{send(in j, (y: Cap[Chan[<>]]) 0)} ]",
+    "p[ t1{receive(out c, (x: <>) send(out q.in c, <>), 0)} | t2{send(in c, <>)} ] | q[ 0 ]",
+]
+
+
+@pytest.mark.parametrize("text", WAITS)
+def test_the_judge_notices_who_says_nothing_of_a_message_that_waits_for_ever(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = read(NAMES + "new q: Place. " + text)
+    found = Claims(Meaning(drawn, 1), 2000).ask()
+    assert len(waiting(Meaning(drawn, 1), found)) == 1
+    assert not list(differences(drawn, 0, "corrected", found)) and not list(verdicts(drawn, "corrected", found))
+    searching = import_module("pellucid.atomic.explore")
+    monkeypatch.setattr(searching, "lost", lambda machine, at, place: [])
+    for said in (differences(drawn, 0, "corrected", found), verdicts(drawn, "corrected", found)):
+        assert any("wait for ever" in one or "warnings" in one for one in said)
+
+
+@pytest.mark.parametrize(
+    "text", ["p[ t1{send(in c, <>)} ]", "p[ t1{send(in q.in m.in j, (y: Cap[Chan[<>]]) 0)} | q[ 0 ] ]"]
+)
+def test_the_judge_notices_who_warns_for_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = read(NAMES + "new q: Place. " + text)
+    found = Claims(Meaning(drawn, 1), 2000).ask()
+    assert not waiting(Meaning(drawn, 1), found) and not list(differences(drawn, 0, "corrected", found))
+    searching = import_module("pellucid.atomic.explore")
+    wrong = ["t1 sent a message that waits for ever at p: send(in c, <>) finds no place c there"]
+    monkeypatch.setattr(searching, "lost", lambda machine, at, place: wrong)
+    assert any("wait for ever" in one for one in differences(drawn, 0, "corrected", found))
+
+
+REC = "new c: rec X. Chan[X]. new d: rec Y. Chan[Chan[Y]]. new e: rec X. Chan[<X>]. "
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (REC + "p[ t{send(in c, d) | receive(out d, (x: Chan[rec Z. Chan[Z]]) (send(in x, c)), 0)} ]", None),
+        (
+            REC + "p[ t{send(in e, <e>) | receive(out e, (x: rec X. <Chan[X]>) (let <y> = x in (send(in y, x))), 0)} ]",
+            None,
+        ),
+        (REC + "p[ t{send(in c, e)} ]", "PROC SEND"),
+        (REC + "p[ t{receive(out e, (x: rec X. Chan[<X>]) (0), 0)} ]", "PROC RECEIVE"),
+        ("new c: rec X. Chan[rec Y. X]. p[ t{send(in c, c)} ]", None),
+        ("new c: Chan[rec X. <Cap[X]>]. p[ t{0} ]", "NET NEW"),
+        ("new c: rec X. rec Y. X. p[ t{0} ]", "NET NEW"),
+        ("new c: Chan[rec X. Trans]. p[ t{0} ]", "NET NEW"),
+        ("new q: rec X. Place. p[ q[ t{0} ] ]", None),
+    ],
+)
+def test_recursive_types(text: str, rule: str | None) -> None:
+    text = "new t: Trans. new p: Place. " + text
+    drawn = read(text)
+    assert wrong_net(drawn) == ([] if rule is None else [rule]) and ill_typed(text) == rule
+    assert not list(type_differences(drawn))
+    if rule is None:
+        assert not list(round_trip(drawn))
+        found = Claims(Meaning(drawn, 1), 2000).ask((*SAFETY, "types"))
+        assert not found.broken and not list(differences(drawn, 0, "corrected", found))
+
+
+def test_the_judge_notices_types_that_are_compared_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = read("new t: Trans. new p: Place. " + REC + "p[ t{send(in c, d)} ]")
+    assert not list(type_differences(drawn))
+    monkeypatch.setattr("pellucid.atomic.typing.same", lambda one, other: one == other)
+    assert list(type_differences(drawn))
+
+
+@pytest.mark.parametrize("kind", ["Chan[rec X. <Cap[X]>]", "Chan[rec X. Trans]", "Key[Trans]"])
+def test_the_judge_notices_types_that_nobody_looked_into(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = read(f"new c: {kind}. 0")
+    assert not list(type_differences(drawn))
+    monkeypatch.setattr("pellucid.atomic.typing._inner", lambda kind, system, seen: None)
+    assert list(type_differences(drawn))
+
+
+def test_types_have_one_canonical_form() -> None:
+    for kinds in (SELVES, (*LINKED,), (("Chan", SELVES[0]), SELVES[3])):
+        assert len({canonical(kind) for kind in kinds}) == 1 and all(same(kinds[0], kind) for kind in kinds)
+        assert canonical(canonical(kinds[0])) == canonical(kinds[0])
+    assert len({canonical(kind) for kind in (*KINDS.values(), UNIT, PLACE)}) == len({*KINDS.values()}) + 2 - 1
+
+
 def test_what_is_drawn_has_everything() -> None:
     """Of what is drawn enough is well typed, is small enough, and does what breaks rules."""
     told: Counter[str] = Counter()
@@ -160,6 +255,8 @@ def test_what_is_drawn_has_everything() -> None:
         "'let'",
         "'new', 'z'",
         "'app'",
+        "('in', ('name', 'o'))",
+        "'send', ('out'",
     )
     assert all(sum(word in text for text in texts) > 5 for word in words)
     for seed in seeds(3):

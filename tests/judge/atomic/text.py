@@ -21,8 +21,13 @@ def type_text(kind: Term) -> str:
             return str(name)
         case ("tuple", parts):
             return f"<{', '.join(map(type_text, parts))}>"
+        case ("var", name):
+            return str(name)
+        case ("rec", name, inner):
+            return f"rec {name}. {type_text(inner)}"
         case ("proc", inner):
-            return f"{type_text(inner)} -> ()"
+            text = type_text(inner)
+            return f"({text}) -> ()" if inner[0] in ("proc", "rec") else f"{text} -> ()"
         case (name, inner):
             return f"{name}[{type_text(inner)}]"
     raise ValueError(kind)
@@ -147,6 +152,10 @@ class Reader:
         return tuple(found)
 
     def type(self) -> Term:
+        if self.may("rec"):
+            name = self.take()
+            self.take(".")
+            return ("rec", name, self.type())
         if self.may("<"):
             kind: Term = ("tuple", self.several(self.type, ">"))
         elif self.may("("):
@@ -154,7 +163,7 @@ class Reader:
             self.take(")")
         else:
             name = self.take()
-            kind = (name,)
+            kind = (name,) if name in ("Place", "Trans") else ("var", name)
             if self.may("["):
                 kind = (name, self.type())
                 self.take("]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tests.judge.atomic.rec import parts_of, same, unrolled
 from tests.judge.atomic.terms import TRANS, UNIT, Term, is_cont
 
 if TYPE_CHECKING:
@@ -19,27 +20,31 @@ class Wrong(Exception):  # noqa: N818 - an answer
 
 def ambient(kind: Term, system: str) -> bool:
     """Whether names of this type make capabilities."""
-    return kind[0] in ("Place", "Chan", "Packet" if system == "printed" else "Key")
+    return unrolled(kind)[0] in ("Place", "Chan", "Packet" if system == "printed" else "Key")
 
 
 def ill_formed(kind: Term, system: str) -> bool:
-    """Whether a type is none: capabilities are of ambients, and a transaction is in no other type."""
-    match kind:
-        case ("Trans" | "Place",):
-            return False
-        case ("tuple", parts):
-            return any(part == TRANS or ill_formed(part, system) for part in parts)
-        case ("Key", _) if system == "printed":
+    """Whether a type is none: capabilities are of ambients, a transaction is in no other type, what is recursive is
+    bound and has something around it.  Asked of all that a type unrolls to."""
+    queue, seen = [kind], set()
+    while queue:
+        one = queue.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        head = unrolled(one)
+        if head[0] in ("var", "none") or (head[0] == "Key" and system == "printed"):
             return True
-        case (name, inner):
-            of_ambient = name != "Cap" or ambient(inner, system)
-            return inner == TRANS or not of_ambient or ill_formed(inner, system)
-    return True
+        inner = parts_of(head)
+        if any(unrolled(part) == TRANS for part in inner) or (head[0] == "Cap" and not ambient(inner[0], system)):
+            return True
+        queue += inner
+    return False
 
 
 def of_name(kind: Term, system: str) -> bool:
     """Whether names can have this type."""
-    return not ill_formed(kind, system) and (kind == TRANS or ambient(kind, system))
+    return not ill_formed(kind, system) and (unrolled(kind) == TRANS or ambient(kind, system))
 
 
 def value(v: Term, gamma: Gamma, system: str) -> Term:
@@ -47,7 +52,7 @@ def value(v: Term, gamma: Gamma, system: str) -> Term:
     key = "Packet" if system == "printed" else "Key"
     match v:
         case ("name", name):
-            if gamma.get(name, TRANS) == TRANS:  # free, or no value
+            if unrolled(gamma.get(name, TRANS)) == TRANS:  # free, or no value
                 raise Wrong("VAL PARAM")
             return gamma[name]
         case ("in" | "out" as way, inner):
@@ -58,17 +63,20 @@ def value(v: Term, gamma: Gamma, system: str) -> Term:
         case ("tuple", parts):
             return ("tuple", tuple(value(part, gamma, system) for part in parts))
         case ("packet", name, inner):
-            kind = value(name, gamma, system)
-            if kind[0] != key or name[0] != "name" or value(inner, gamma, system) != kind[1]:
+            content = inside(value(name, gamma, system), key)
+            if content is None or name[0] != "name" or not same(value(inner, gamma, system), content):
                 raise Wrong("VAL PACKET")
-            return ("Packet", kind[1])
+            return ("Packet", content)
         case ("path", steps):
             *before, last = [value(step, gamma, system) for step in steps]
-            if last[0] != "Cap":
+            if inside(last, "Cap") is None:
                 raise Wrong("VAL COMPOSE CAP")
-            if system != "printed" and last[1][0] == "Key" and before[-1] == ("Cap", ("Chan", ("Packet", last[1][1]))):
-                before.pop()
-            if any(kind != ("Cap", ("Place",)) for kind in before):
+            content = inside(last, "Cap", "Key")
+            if system != "printed" and content is not None:
+                packets = inside(before[-1], "Cap", "Chan", "Packet")
+                if packets is not None and same(packets, content):
+                    before.pop()
+            if any(not same(kind, ("Cap", ("Place",))) for kind in before):
                 raise Wrong("VAL COMPOSE CAP")
             return last
     raise Wrong("no value")
@@ -77,10 +85,16 @@ def value(v: Term, gamma: Gamma, system: str) -> Term:
 def inside(kind: Term, *shape: str) -> Term | None:
     """What is in ``Cap[Chan[...]]`` and the like, or None."""
     for name in shape:
+        kind = unrolled(kind)
         if len(kind) != 2 or kind[0] != name:
             return None
         kind = kind[1]
     return kind
+
+
+def fits(found: Term | None, wanted: Term | None) -> bool:
+    """Whether both are types, and equal."""
+    return found is not None and wanted is not None and same(found, wanted)
 
 
 def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[str]:
@@ -105,7 +119,7 @@ def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[st
         return None
 
     def cont(f: Term) -> Term:
-        if ill_formed(f[2], system) or f[2] == TRANS:
+        if ill_formed(f[2], system) or unrolled(f[2]) == TRANS:
             errors.append("PROC CONT")
         yield_all(wrong(f[3], gamma | {f[1]: f[2]}, system))
         return ("proc", f[2])
@@ -118,15 +132,15 @@ def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[st
         case ("send", where, what) if is_cont(what):
             kinds, shape = typed(where), cont(what)
             carried = inside(shape[1], "Cap", "Chan")
-            if carried is None or (kinds and inside(kinds[0], "Cap", key) != shape):
+            if carried is None or (kinds and not fits(inside(kinds[0], "Cap", key), shape)):
                 errors.append("PROC SEND PROCESS")
         case ("send", where, what):
             kinds = typed(where, what)
-            if kinds and inside(kinds[0], "Cap", "Chan") != kinds[1]:
+            if kinds and not fits(inside(kinds[0], "Cap", "Chan"), kinds[1]):
                 errors.append("PROC SEND")
         case ("receive", where, then, late):
             kinds, shape = typed(where), cont(then)
-            if kinds and inside(kinds[0], "Cap", "Chan") != shape[1]:
+            if kinds and not fits(inside(kinds[0], "Cap", "Chan"), shape[1]):
                 errors.append("PROC RECEIVE")
             yield_all(wrong(late, gamma, system))
         case ("crypt" | "decrypt" as word, where, what, then):
@@ -134,25 +148,26 @@ def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[st
             content = inside(kinds[0], "Cap", key) if kinds else None
             plain, sealed = content, ("Packet", content)
             wanted = (plain, sealed) if word == "crypt" else (sealed, plain)
-            if kinds and (content is None or (kinds[1], shape[1]) != wanted):
+            if kinds and (content is None or not same(("tuple", (kinds[1], shape[1])), ("tuple", wanted))):
                 errors.append(f"PROC {word.upper()}")
         case ("app", then, what):
             kinds, shape = typed(what), cont(then)
-            if kinds and kinds[0] != shape[1]:
+            if kinds and not same(kinds[0], shape[1]):
                 errors.append("PROC CONTINUE")
         case ("let", bound, what, then):
             kinds = typed(what)
-            if kinds and (kinds[0][0] != "tuple" or len(kinds[0][1]) != len(bound)):
+            whole = unrolled(kinds[0]) if kinds else ()
+            if kinds and (whole[0] != "tuple" or len(whole[1]) != len(bound)):
                 errors.append("PROC LET")
             elif kinds:
-                yield_all(wrong(then, gamma | dict(zip(bound, kinds[0][1], strict=True)), system))
+                yield_all(wrong(then, gamma | dict(zip(bound, whole[1], strict=True)), system))
         case ("bang" | "child", then):
             yield_all(wrong(then, gamma, system))
         case ("par", parts):
             for part in parts:
                 yield_all(wrong(part, gamma, system))
         case ("new", name, kind, then):
-            if kind == TRANS or not of_name(kind, system):
+            if unrolled(kind) == TRANS or not of_name(kind, system):
                 errors.append("PROC NEW")
             yield_all(wrong(then, gamma | {name: kind}, system))
         case ("forward" | "open" as word, where, other, then, late):
@@ -161,7 +176,7 @@ def wrong(process: Term, gamma: Gamma, system: str = "corrected") -> Iterator[st
             content = inside(kinds[0], *shape) if kinds else None
             carried = inside(content, "proc", "Cap", "Chan") if content else None
             other_wanted = kinds[0] if kinds and word == "forward" else ("Cap", ("Chan", carried))
-            if kinds and (carried is None or kinds[1] != other_wanted):
+            if kinds and (carried is None or not same(kinds[1], other_wanted)):
                 errors.append(f"PROC {word.upper()}")
             yield_all(wrong(then, gamma, system))
             yield_all(wrong(late, gamma, system))
@@ -191,7 +206,7 @@ def wrong_in(meaning: Meaning, state: State, system: str = "corrected") -> list[
                 atoms.append((record[1], (record[0],)))
     found = []
     for trans, process in atoms:
-        if meaning.kind_of(trans) != TRANS:
+        if unrolled(meaning.kind_of(trans) or UNIT) != TRANS:
             found.append("NET PROCESS")
         found += wrong(process, gamma(process), system)
     return found
@@ -202,7 +217,7 @@ def wrong_net(network: Term, system: str = "corrected", gamma: Gamma | None = No
     gamma = gamma or {}
     match network:
         case ("place", name, inner):
-            bad = [] if gamma.get(name) == ("Place",) else ["NET PLACE"]
+            bad = [] if unrolled(gamma.get(name, UNIT)) == ("Place",) else ["NET PLACE"]
             return bad + wrong_net(inner, system, gamma)
         case ("wire", parts):
             return [one for part in parts for one in wrong_net(part, system, gamma)]
@@ -210,6 +225,6 @@ def wrong_net(network: Term, system: str = "corrected", gamma: Gamma | None = No
             bad = [] if of_name(kind, system) else ["NET NEW"]
             return bad + wrong_net(inner, system, gamma | {name: kind})
         case ("runs", trans, process):
-            bad = [] if gamma.get(trans) == TRANS else ["NET PROCESS"]
+            bad = [] if unrolled(gamma.get(trans, UNIT)) == TRANS else ["NET PROCESS"]
             return bad + list(wrong(process, gamma, system))
     raise ValueError(network)
