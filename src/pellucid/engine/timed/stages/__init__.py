@@ -5,6 +5,7 @@
 * ``single``: `at`, dedup, and the streams of late and early events
 * ``windows``: fixed windows and sessions
 * ``pairs``: join, as-of and lookup
+* ``timers``: the task that is told of times
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pellucid.engine.timed.stages.ordinary import Ordinary
 from pellucid.engine.timed.stages.pairs import AsOfStep, Join
 from pellucid.engine.timed.stages.single import At, DedupStep, EarlyStep, LateStep
 from pellucid.engine.timed.stages.step import Run, Step
+from pellucid.engine.timed.stages.timers import Timers
 from pellucid.engine.timed.stages.windows import Fixed, Session
 from pellucid.errors import known
 
@@ -23,7 +25,7 @@ __all__ = ["STEPS", "Ordinary", "Run", "Step", "step_of"]
 
 STEPS: dict[str, Callable[[Run, Timed], Step]] = {
     "at": At, "tumbling": Fixed, "sliding": Fixed, "session": Session, "join": Join, "as_of": AsOfStep,
-    "lookup": AsOfStep, "dedup": DedupStep, "late": LateStep,
+    "lookup": AsOfStep, "dedup": DedupStep, "timers": Timers, "late": LateStep,
     "early": EarlyStep,
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.timed.clock import END, Clocks
 from pellucid.engine.timed.columns.rows import LEAST, MOST, Kinds, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
@@ -52,9 +53,11 @@ def at_push(error: StepError, push: int) -> StepError:
 
 
 class Step:
-    """A timed step: its node, and what all kinds share.  Operators with a state have ``op``."""
+    """A timed step: its node, and what all kinds share.  Operators with a state have ``op``; ``engine`` is a kernel
+    that has a state beside it."""
 
     op: Any = None
+    engine: Engine | None = None
 
     def __init__(self, run: Run, stage: Timed) -> None:
         self.run, self.stage = run, stage
@@ -149,4 +152,3 @@ class Step:
         """The least and the greatest time that there is."""
         assert self.clock is not None
         return self.clock.limits()[0] or (LEAST, MOST)
-
