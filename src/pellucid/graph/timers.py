@@ -37,14 +37,17 @@ def make_timers(x: Stream[Any], f: Any, initial: Any, on_time: Any, late: str, t
             "x.at(lambda e: e.when, lateness=…)"
         )
     state = type_of_value(initial)
-    event = type_of(to) if to is not None else None
+    event = said = type_of(to) if to is not None else None
     while True:  # types can only grow, so this ends
         fn, told = _both(id, (f, x.type), (on_time, clock), state, event, clock)
         wider = _state(id, state, fn, told)
         put_out = _events(id, fn, told)
-        if wider == state and (put_out is None or all(g.event in (None, put_out) for g in (fn, told))):
+        if wider != state:
+            state, event = wider, said
+        elif put_out is None or all(g.event in (None, put_out) for g in (fn, told)):
             break
-        state, event = wider, put_out if put_out is not None else event
+        else:
+            event = put_out
     event = put_out or event
     if event is None:
         raise PipelineError(

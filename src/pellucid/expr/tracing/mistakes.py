@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pellucid.errors import PipelineError, nearest
+from pellucid.expr.tracing.rich import Rich
 from pellucid.expr.tracing.symbolic import Sym
 from pellucid.expr.types import RecordType, TupleType, Type
 
@@ -106,6 +107,7 @@ def described(value: Any) -> str:
     if value is None:
         return "None"
     name = str(value._expr.type) if type(value) is Sym else type(value).__name__
+    name = str(value._type) if isinstance(value, Rich) else name
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
