@@ -245,6 +245,28 @@ def test_what_is_kept_is_saved() -> None:
     assert Counter(found + engine.finish()) == Counter(want) and want
 
 
+@pytest.mark.parametrize("mode", ["python", "numba"])
+def test_keys_that_are_as_new_are_given_up(mode: str) -> None:
+    """A key whose state is the initial one, and that waits for nothing; one that has something to remember stays."""
+    p = pipeline(
+        lambda x: (
+            x.at(lambda v: v)
+            .key_by(lambda v: str(v // 2))
+            .task(lambda s, v: (s + 0.5, [], [v + 9]), -0.0, on_time=lambda s, t: (-0.0 if t % 20 else 0.0, [s], []))
+        ),
+        x=int,
+    )
+    engine = TimedEngine(p.graph, mode=mode)
+    found = [v for first in range(0, 60_000, 1000) for v in engine.push(list(range(first, first + 1000)))]
+    assert len([*found, *engine.finish()]) == 60_000
+    (stage,) = [s for s in engine.stages if getattr(s, "engine", None) is not None and not hasattr(s, "segment")]
+    state = stage.engine.state
+    held = int(state.meta[state.region_at(0)])
+    assert 3000 < held < 12_000 and len(state.texts()) < 12_000 + 60_000
+    again = TimedEngine(p.graph, mode=mode)
+    again.load(engine.save())
+
+
 def test_datetimes_and_errors_name_both_functions() -> None:
     class Ping(NamedTuple):
         when: datetime

@@ -27,6 +27,8 @@ from pellucid.errors import StepError
 from pellucid.expr.types import BOOL, INT, TupleType
 from pellucid.graph.model import Graph, Node
 
+_SOME = 1 << 12
+
 
 class InOrder:
     """Events that wait until their time is complete; they go by time, key and event.
@@ -93,6 +95,7 @@ class Timers(Step):
         )  # fmt: skip
         graph = Graph(node.id, (source, self.task), (0,), (("out", 1),))
         self.engine = Engine(graph, key=self.key, mode=run.mode)
+        self._tidied = 0
 
     @property
     def why_plain(self) -> str | None:
@@ -117,6 +120,7 @@ class Timers(Step):
         due = self._due(last)
         if len(due):
             parts.append(self._called(due, np.ones(len(due), np.bool_)))
+        self._tidy()
         return self._in_order(behind(parts))
 
     def _called(self, rows: Rows, tick: Any) -> Flow:
@@ -178,13 +182,29 @@ class Timers(Step):
     def _words(self, r: int, count: int) -> list[Any]:
         """Of each key the first cell of the times that wait, and how many do."""
         state = self.engine.state
-        region = state.layout.regions[r]
-        out, at = [], 0
-        for word in region.words:
-            if word.label in (f"{self.node.id}.0.head", f"{self.node.id}.0.length"):
-                out.append(state.rows[r][at : count * region.width : region.width])
-            at += word.count
-        return out
+        width = state.layout.regions[r].width
+        labels = [word.label for word in state.layout.regions[r].words]
+        wanted = [labels.index(f"{self.node.id}.0.{end}") for end in ("head", "length")]
+        return [state.rows[r][at : count * width : width] for at in wanted]
+
+    def _tidy(self) -> None:
+        """Give up keys whose state is as it was at the start and that wait for no time, now and then: they are as if
+        they had never been."""
+        state = self.engine.state
+        r = state.layout.region_of[None]
+        region, count = state.layout.regions[r], int(state.meta[state.region_at(r)])
+        if self.key is None or self.node.any_object or count <= 2 * self._tidied + _SOME:
+            return
+        held = np.asarray(self._words(r, count)[1], dtype=np.int64) > 0
+        for at, word in enumerate(region.words):
+            if word.label.split(".")[0] == "state":
+                column = state.rows[r][at : count * region.width : region.width]
+                if state.compiled:  # the bits, also those of floats
+                    held |= column != state.templates[r][at]
+                else:
+                    held |= np.array([repr(v) != repr(state.templates[r][at]) for v in column], dtype=np.bool_)
+        rows = np.flatnonzero(held)
+        self._tidied = state.keep_rows(r, rows if state.compiled else rows.tolist())
 
     def _in_order(self, flow: Flow) -> Flow:
         """By time and key; of one time and key as they were put out."""
