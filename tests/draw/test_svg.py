@@ -56,6 +56,7 @@ def test_every_kind_has_its_own_pictogram() -> None:
             apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v),
             x.key_by(lambda v: v).forget(after=3),
             *(w, w.late, w.early, d.sliding(9, 3, total), d.session(5, total), d.dedup(within=2)),
+            d.task(lambda s, v: (s, [], [v]), 0, on_time=lambda s, t: (s, [t], [])),
             *(join(d, e, within=3), as_of(d, e), lookup(d, e)),
         )
 

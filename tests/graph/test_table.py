@@ -114,6 +114,12 @@ EXAMPLES = {
         y=(3, 0, 2),
     ),
     "dedup": Example(lambda x: x.at(same, lateness=9).dedup(by=lambda v: v % 2, within=3), [1, 2, 5]),
+    "timers": Example(
+        lambda x: x.at(same, lateness=9).task(
+            lambda s, v: (s + v, [s], [v + 2]), 0, on_time=lambda s, t: (s, [-t], [])
+        ),
+        [0, 1, -3, 3, -4, 7, -6, -7],
+    ),
     "late": Example(lambda x: x.at(same, lateness=9).tumbling(3, counted).late, []),
     "early": Example(lambda x: x.at(same, lateness=9).tumbling(3, lambda w: w.trim(9), early="event").early, []),
 }

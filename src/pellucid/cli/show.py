@@ -60,13 +60,15 @@ def _document(graph: object) -> dict[str, object]:
             entry["traced"] = node.fn.traced is not None
             if node.fn.traced is None:
                 entry["reason"] = f"{node.fn.name} {node.fn.reason}"
+        if node.on_time is not None:
+            entry["on_time"] = str(node.on_time)
         if node.key is not None:
             entry["key"] = str(node.key)
         if node.k is not None:
             entry["k"] = node.k
         if node.timing is not None:
             entry["timing"] = {name: v if isinstance(v, int) else str(v) for name, v in node.timing.said()}
-        if node.processor.starts:
+        if node.starts:
             entry["start"] = repr(node.start)
         if node.sub is not None:
             entry["over"] = _document(node.sub)["graph"]

@@ -85,13 +85,15 @@ def label(node: Node, *, inner: str | None = None) -> str:
     words = [node.kind.replace("_", " ") if not node.processor.forgets else "key by"]
     if node.fn is not None:
         words.append(clean(str(node.fn)))
+    if node.on_time is not None:
+        words.append(f"and on time {clean(str(node.on_time))}")
     if node.timing is not None and node.timing.words():
         words.append(node.timing.words())
     if node.k is not None:
         words.append(str(node.k) if not node.processor.forgets else f"and forget after {node.k}")
     if node.sub is not None:
         words.append(inner if inner is not None else clean(node.sub.name))
-    if node.processor.starts and not _is_nothing(node.start):
+    if node.starts and not _is_nothing(node.start):
         words.append(f"from {start_text(node.start)}")
     return " ".join(words)
 
@@ -125,17 +127,17 @@ def describe(node: Node) -> str:
     puts out int
     """
     lines = [f"{node.id}: {node.kind.replace('_', ' ')}, {node.processor.words}"]
-    if node.fn is not None:
-        lines.append(f"function {node.fn}")
-        if node.fn.runs is None:
-            lines.append(f"opaque: it {node.fn.reason}")
+    for fn in node.functions:
+        lines.append(f"function {fn}" if fn is node.fn else f"on time {fn}")
+        if fn.runs is None:
+            lines.append(f"opaque: it {fn.reason}")
     if node.k is not None:
         lines.append(
             f"k = {node.k}" if not node.processor.forgets else f"gives up a key after {node.k} events of others"
         )
     if node.timing is not None and node.timing.words():
         lines.append(node.timing.words())
-    if node.processor.starts:
+    if node.starts:
         lines.append(f"starts from {start_text(node.start, 80)}")
     if node.sub is not None:
         lines.append(f"over {node.sub.name}")

@@ -53,7 +53,7 @@ def _window(node: Node, sub: Graph, name: str) -> Iterator[str]:
 
 
 def _caption(node: Node) -> str:
-    opaque = OPAQUE if node.fn is not None and node.fn.runs is None else ""
+    opaque = OPAQUE if any(fn.runs is None for fn in node.functions) else ""
     words = _escape(label(node)) + opaque
     return words if node.kind == "source" else f"{words}<br/><small>{_escape(node.id)}</small>"
 

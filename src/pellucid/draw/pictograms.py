@@ -56,6 +56,9 @@ _FIXED = {
     # one of several that are alike
     "dedup": '<circle class="full" cx="11" cy="20" r="6"/><circle cx="22" cy="20" r="6" stroke-dasharray="3 3" '
     'opacity=".6"/><circle cx="33" cy="20" r="6" stroke-dasharray="3 3" opacity=".4"/>',
+    # a clock that rings
+    "timers": '<circle class="wash" cx="20" cy="22" r="12"/><circle cx="20" cy="22" r="12"/><path d="M20 15v7l5 4"/>'
+    '<path d="M5 12l6-6M35 12l-6-6" /><path d="M12 32l-3 4M28 32l3 4" opacity=".6"/>',
     # a clock, and an event behind it
     "late": '<circle cx="24" cy="18" r="12"/><path d="M24 10v8l5 4"/><circle class="full" cx="7" cy="31" r="4"/>'
     '<path d="M13 33h10m-3-3l3 3-3 3" opacity=".6"/>',

@@ -133,11 +133,12 @@ def _window_title(node: Node) -> str:
 def _caption(node: Node) -> tuple[str, ...]:
     """What stands under a box: the kind, its function or number, its start, its id."""
     lines = wrap(clean(str(node.fn)), 22, 2) if node.fn is not None else []
+    lines += wrap(clean(f"on time {node.on_time}"), 22, 2) if node.on_time is not None else []
     if node.k is not None:
         lines.append(f"k = {node.k}")
     if node.timing is not None and node.timing.words():
         lines += wrap(node.timing.words(), 22, 2)
-    if node.processor.starts and (node.state is not None or node.start is not None):
+    if node.starts and (node.state is not None or node.start is not None):
         lines.append(f"start = {start_text(node.start, 14)}")
     return (node.kind.replace("_", " "), *lines, shorten(clean(node.id), 28))
 
@@ -237,9 +238,10 @@ def _box(part: SvgPart, x: float, y: float) -> str:
 
 
 def _badge(node: Node, width: float) -> str:
-    if node.fn is None or node.fn.runs is not None:
+    fn = next((fn for fn in node.functions if fn.runs is None), None)
+    if fn is None:
         return ""
-    why = escape(clean(f"opaque: {node.fn.name} {node.fn.reason}"))
+    why = escape(clean(f"opaque: {fn.name} {fn.reason}"))
     return (
         f'<g class="plc-badge"><title>{why}</title><circle cx="{_n(width)}" cy="0" r="8"/>'
         f'<text x="{_n(width)}" y="3.8">?</text></g>'

@@ -60,7 +60,7 @@ def why_opaque(graph: Graph) -> str:
 def _label(node: Node, below: list[Node]) -> str:
     """The words for a step; a window too big for a line is remembered, to be drawn below."""
     if node.sub is None:
-        return label(node) + OPAQUE * (node.fn is not None and node.fn.runs is None)
+        return label(node) + OPAQUE * any(fn.runs is None for fn in node.functions)
     order = _chain(node.sub)
     if order is not None:
         inner: list[Node] = []

@@ -274,13 +274,20 @@ class EngineState:
         region, rows = self.layout.regions[r], int(self.meta[self.region_at(r)])
         if not region.forgets:
             return rows
-        now, width, size = int(self._whole(region.forgets, "events")), region.width, len(region.keys)
-        last = self.rows[r][region.last : rows * width : width]
+        now = int(self._whole(region.forgets, "events"))
+        last = self.rows[r][region.last : rows * region.width : region.width]
         if self.compiled:
             held = (now - last - 1 < region.after).nonzero()[0]
         else:
             held = [s for s, at in enumerate(last) if now - at - 1 < region.after]
-        if len(held) == rows:
+        return self.keep_rows(r, held)
+
+    def keep_rows(self, r: int, held: Any) -> int:
+        """Give up the keys of all rows of a region but these, which are in their order; how many it holds then.  The
+        keys of a region whose keys are row numbers stay."""
+        region, rows = self.layout.regions[r], int(self.meta[self.region_at(r)])
+        width, size = region.width, len(region.keys)
+        if len(held) == rows or self.dense[r]:
             return rows
         self._give_back(r, held)
         self.meta[self.region_at(r)] = len(held)

@@ -116,4 +116,7 @@ def evaluate_call(traced: Traced, args: Sequence[Any]) -> Any:
     count = evaluate(traced.count, leaves, memo)
     slots = [[evaluate(e, leaves, memo) for e in slot] for slot in traced.slots[:count]]
     events = [traced.event.unflatten(slot) for slot in slots if traced.event is not None]
+    if traced.asked is not None and traced.asks is not None:
+        asked = evaluate(traced.asked, leaves, memo)
+        return result, events, [traced.asks.unflatten([evaluate(e, leaves, memo)]) for e in traced.times[:asked]]
     return events if traced.many else (result, events)

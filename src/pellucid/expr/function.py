@@ -35,7 +35,7 @@ from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.text import has_text
 from pellucid.expr.tracing.absent import refuse_asking_a_record
-from pellucid.expr.tracing.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
+from pellucid.expr.tracing.mistakes import described, name_of, no_pair, no_triple, place_of, refuse_missing_attribute
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.reach import kept_of
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -81,6 +81,7 @@ class Function:
     reason: str | None
     looked_up: Traced | None = None  # where it is opaque: as engines run it all the same (`pellucid.expr.lookup`)
     reads: tuple[tuple[str, Any, Any], ...] = ()  # what that captured, as it was: name, object, copy
+    asks: Type | None = None  # of a task that is told of times: their type; it returns a list of them as well
 
     @property
     def runs(self) -> Traced | None:
@@ -101,12 +102,14 @@ class Function:
         exact: bool = True,
         truth: bool = False,
         many: bool = False,
+        asks: Type | None = None,
     ) -> Function:
         """Trace ``f`` on parameters of these types (None: a state that is any Python object).
 
         ``to`` is the type of its result (of a task's events) where it cannot be found out; where it can, an int
         may become a float, and what does not fit is refused unless ``exact`` is false.
-        ``truth`` asks only whether the result is true, as a filter does; ``many`` wants a list of events.
+        ``truth`` asks only whether the result is true, as a filter does; ``many`` wants a list of events; a task that
+        ``asks`` to be told of times, which are of that type, returns ``(state, [events], [times])``.
         """
         if not callable(f):
             raise PipelineError(f"expected a function, found {type(f).__name__} {f!r}")
@@ -115,26 +118,28 @@ class Function:
         try:
             if len(known) != len(params):
                 raise Untraceable("keeps a state that is not made of scalars")
-            traced = trace(f, known, task=task, truth=truth, many=many)
+            traced = trace(f, known, task=task, truth=truth, many=many, asks=asks)
             _spot_check(f, traced, truth)
             refuse_asking_a_record(f, known, lambda: _samples(known, 4, _constants(f, traced), modest=True))
             if traced.event == NOTHING and to is None:  # what else an event may be only its declaration tells
                 to = _said_of_events(f, task)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
-            return Function(f, known, _result_of(traced), traced.event, task, traced, None)
+            return Function(f, known, _result_of(traced), traced.event, task, traced, None, asks=asks)
         except Untraceable as error:
             tried = _Tried(f, params, error)
             if isinstance(error.cause, AttributeError):
                 refuse_missing_attribute(f, params, error.cause, lambda t: _samples([t], 1)[0][0], tried.failures)
             if not error.effect and len(known) == len(params):
                 refuse_asking_a_record(f, known, lambda: _samples(known, 4, modest=True))
-            inner = None if error.effect or len(known) != len(params) else _for_running(f, known, task, truth, many)
-            result, event = _declared(f, params, error, task, to, truth, tried, inner, many)
+            inner = None
+            if not error.effect and len(known) == len(params):
+                inner = _for_running(f, known, task, truth, many, asks)
+            result, event = _declared(f, params, error, task, to, truth, tried, inner, many, asks)
             inner = _fitting(f, inner, known, result, event)
             reads = kept_of(f) if inner is not None else ()
             kinds: tuple[Any, ...] = tuple(params)  # None: a state that is any Python object
-            return Function(f, kinds, result, event, task, None, error.reason, inner, reads)
+            return Function(f, kinds, result, event, task, None, error.reason, inner, reads, asks)
 
     def call(self, *args: Any) -> Any:
         """What the plain function returns on these events, with 64-bit integers."""
@@ -156,14 +161,33 @@ class Function:
             if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
                 value = bool(value)
             return conform(self.result, bool(value) if self.result == BOOL else value) if self.result else value
+        if self.asks is not None:
+            return self._told(value, self.asks)
         if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], (list, tuple)):
             raise ValueError(f"a task must return (state, [events]), a list of them, found {value!r}")
+        return self._state_and_events(value)
+
+    def _state_and_events(self, value: Any) -> tuple[Any, list[Any]]:
         state = conform(self.result, value[0]) if self.result else value[0]
         if self.event is None:
             if value[1]:
                 raise ValueError(f"put out {value[1]!r}, although it seemed never to put out anything")
             return state, []
         return state, [conform(self.event, e) for e in value[1]]
+
+    def _told(self, value: Any, asks: Type) -> tuple[Any, list[Any], list[Any]]:
+        """What a task that is told of times returned."""
+        instead = no_triple(value)
+        if instead is not None:
+            raise ValueError(
+                "a task with on_time= must return three things, (state, [events], [times to be told of]), found "
+                f"{instead}"
+            )
+        for time in value[2]:
+            trouble = asks.problem(time)
+            if trouble is not None:
+                raise ValueError(f"a time to be told of: {trouble}")
+        return (*self._state_and_events(value[:2]), list(value[2]))
 
     @functools.cached_property
     def _may_fail(self) -> bool:
@@ -209,7 +233,8 @@ class Function:
         """The same without what an opaque function calls and reads: what a step is named after, before all of that is
         there."""
         if self.traced is not None:
-            kinds = repr((self.traced.params, self.traced.result, self.traced.event))
+            asks = (self.asks,) if self.asks is not None else ()
+            kinds = repr((self.traced.params, self.traced.result, self.traced.event, *asks))
             return hashlib.sha256((kinds + digest(*self.traced.roots())).encode()).hexdigest()
         code = _code(self.plain)
         name = getattr(self.plain, "__qualname__", type(self.plain).__name__)
@@ -285,11 +310,16 @@ def _result_of(traced: Traced) -> Type:
 
 
 def _for_running(
-    f: Callable[..., Any], params: tuple[Type, ...], task: bool, truth: bool, many: bool = False
+    f: Callable[..., Any],
+    params: tuple[Type, ...],
+    task: bool,
+    truth: bool,
+    many: bool = False,
+    asks: Type | None = None,
 ) -> Traced | None:
     """The function as engines can run it although it has no plain trace; None if they cannot."""
     try:
-        traced = trace(f, params, task=task, truth=truth, run=True, many=many)
+        traced = trace(f, params, task=task, truth=truth, run=True, many=many, asks=asks)
         _spot_check(f, traced, truth)
         return lowered(traced)
     except TypeMismatch:  # what may be missing is used as if it were always there
@@ -370,6 +400,7 @@ def _declared(
     tried: _Tried,
     inner: Traced | None,
     many: bool = False,
+    asks: Type | None = None,
 ) -> tuple[Type | None, Type | None]:
     """The result type of an opaque function: declared, or found by trying it on sample events."""
     state = params[0] if task else None
@@ -390,12 +421,17 @@ def _declared(
         and ("on one path and" in error.reason or "returns None" in error.reason)
     ):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
+    _refuse_no_triple(f, tried, asks)
     found = tried.type_of_result(task, many) if inner is None else inner.event if task else _result_of(inner)
+    if found is None and inner is not None and asks is not None:
+        return state, None  # it puts out nothing on any path: what is told of times does
     if found is None:
         what = "the type of its events" if task or many else "the type of its result"
         how = "annotate it (-> float) or pass to=…"
         if task or many:
-            how = f"annotate it (-> {'list[Event]' if many else 'tuple[State, list[Event]]'}) or pass to=…"
+            three = "tuple[State, list[Event], list[Time]]"
+            said = "list[Event]" if many else three if asks is not None else "tuple[State, list[Event]]"
+            how = f"annotate it (-> {said}) or pass to=…"
         if tried.failures:
             args, failure = tried.args[0], tried.failures[0]
             shown = ", ".join(map(repr, args))
@@ -423,14 +459,28 @@ def _declared(
 
 
 def _events_of(annotation: Any) -> Any:
-    """The events of a task that is said to return a state and a list of them; None if it is not said so.
+    """The events of a task that is said to return a state and a list of them (and a list of times); None if it is not
+    said so.
 
     >>> _events_of(tuple[int, list[float]]), _events_of(tuple[int, tuple[str, ...]]), _events_of(int)
     (<class 'float'>, <class 'str'>, None)
     """
-    pair = typing.get_args(annotation) if typing.get_origin(annotation) is tuple else ()
-    items = typing.get_args(pair[1]) if len(pair) == 2 and typing.get_origin(pair[1]) in (list, tuple, Sequence) else ()
+    parts = typing.get_args(annotation) if typing.get_origin(annotation) is tuple else ()
+    events = parts[1] if len(parts) in (2, 3) else None
+    items = typing.get_args(events) if typing.get_origin(events) in (list, tuple, Sequence) else ()
     return items[0] if len(items) == 1 or (len(items) == 2 and items[1] is Ellipsis) else None
+
+
+def _refuse_no_triple(f: Callable[..., Any], tried: _Tried, asks: Type | None) -> None:
+    """Refuse a task that is told of times if it returned something else than three things each time it was tried."""
+    if asks is None or not tried.outcomes or tried.failures:
+        return
+    found = [no_triple(value) for value in tried.outcomes if not isinstance(value, Exception)]
+    if all(found):
+        raise PipelineError(
+            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
+            f" returns {found[0]}; no times are an empty list"
+        )
 
 
 class _Tried:
@@ -475,7 +525,8 @@ class _Tried:
                     return ListType(inside, type(value))
                 continue
             if task:
-                value = value[1][0] if no_pair(value) is None and value[1] else None
+                fine = no_pair(value) is None or no_triple(value) is None
+                value = value[1][0] if fine and value[1] else None
             found = type_of_value(value)
             if found is not None and found != NOTHING:
                 return found
@@ -591,6 +642,8 @@ def _outcome(f: Callable[..., Any], traced: Traced, args: list[Any], truth: bool
         if traced.count is None:
             return conform(traced.result, value)
         events = [conform(traced.event, e) for e in value[1]] if traced.event else []
+        if traced.asks is not None:
+            return conform(traced.result, value[0]), events, [conform(traced.asks, t) for t in value[2]]
         return conform(traced.result, value[0]), events
     except Overflow64:
         return _Failure("overflow")

@@ -243,4 +243,6 @@ def lowered(traced: Traced) -> Traced:
         outputs=of(traced.outputs),
         count=None if traced.count is None else made[id(traced.count)],
         slots=tuple(map(of, traced.slots)),
+        asked=None if traced.asked is None else made[id(traced.asked)],
+        times=of(traced.times),
     )

@@ -198,7 +198,7 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
         inputs = tuple(position[id(i)] for i in step.inputs)
         node = Node(
             "", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where,
-            step.timing,
+            step.timing, step.on_time,
         )  # fmt: skip
         label = step.id
         marks.append(label or "")
@@ -220,7 +220,7 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
     )
 
 
-_FIELDS = ("kind", "inputs", "type", "fn", "k", "start", "state", "sub", "key", "where", "timing")
+_FIELDS = ("kind", "inputs", "type", "fn", "k", "start", "state", "sub", "key", "where", "timing", "on_time")
 
 
 def _order(roots: list[Stream[Any]]) -> list[Stream[Any]]:
@@ -288,7 +288,7 @@ def instantiate(
             made[i] = Stream(
                 Step(
                     node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, label, node.where,
-                    node.timing,
+                    node.timing, node.on_time,
                 )
             )  # fmt: skip
         except PipelineError as error:  # the streams that it is called on are keyed differently

@@ -164,8 +164,8 @@ class EventTime(Generic[T]):
 
     @property
     def late(self: Any) -> Stream[Late[Any, Any]]:
-        """Of a window, a join or dedup: the events that came too late for it, as `Late`; of other streams the field
-        that is called so.
+        """Of a window, a join, dedup or a task with ``on_time``: the events that came too late for it, as `Late`; of
+        other streams the field that is called so.
 
         A pipeline that uses it says what becomes of them.  Their times are over, so the stream has none: say ``.at``
         anew, if need be.  In a run over data that ends nothing is late; push by push it can be.

@@ -47,6 +47,7 @@ class Node:
     key: Type | None = None  # the type of the keys that keep its state apart
     where: str = ""  # the user's file and line
     timing: Timing | None = None  # what a timed step is told
+    on_time: Function | None = None  # of a task that is told of times: what it does then
 
     @property
     def processor(self) -> Processor:
@@ -59,9 +60,19 @@ class Node:
         return self.processor.inputs == "together" and len(self.inputs) > 1
 
     @property
+    def functions(self) -> tuple[Function, ...]:
+        """Its own functions."""
+        return tuple(fn for fn in (self.fn, self.on_time) if fn is not None)
+
+    @property
+    def starts(self) -> bool:
+        """Whether it begins with a start value of the user's."""
+        return self.processor.starts or self.on_time is not None
+
+    @property
     def any_object(self) -> bool:
         """Whether its state is any Python object, not made of scalars."""
-        return self.processor.starts and self.state is None
+        return self.starts and self.state is None
 
     @property
     def earlier(self) -> int:
@@ -200,8 +211,8 @@ class Graph:
     def functions(self) -> Iterator[tuple[Node, Function]]:
         """Every function, also those inside windows."""
         for node in self.nodes:
-            if node.fn is not None:
-                yield node, node.fn
+            for fn in node.functions:
+                yield node, fn
             if node.sub is not None:
                 yield from node.sub.functions()
 
@@ -260,7 +271,8 @@ class Graph:
         for node in self.nodes:
             what = [str(node.fn)] if node.fn else []
             what += [f"k={node.k}"] if node.k is not None else []
-            what += [f"start={node.start!r}"] if node.processor.starts else []
+            what += [f"on time {node.on_time}"] if node.on_time else []
+            what += [f"start={node.start!r}"] if node.starts else []
             what += [f"over {node.sub.name}"] if node.sub else []
             what += [node.timing.words()] if node.timing is not None and node.timing.words() else []
             parts = ", ".join(self.nodes[i].id for i in node.inputs)
@@ -273,19 +285,24 @@ class Graph:
 def node_digest(node: Node, inputs: list[str]) -> str:
     """What a node does, and to which streams, as a text that any process agrees on."""
     start = _start(node).digest if node.any_object else repr(node.start)
-    return _mark(node, inputs, node.fn.digest if node.fn else None, start, node.sub.digest if node.sub else None)
+    on_time = node.on_time.digest if node.on_time else None
+    fn = node.fn.digest if node.fn else None
+    return _mark(node, inputs, fn, start, node.sub.digest if node.sub else None, on_time)
 
 
 def node_shape(node: Node, inputs: list[str]) -> str:
     """The same without what opaque functions call and read: what a step without an id is named after."""
     start = type(node.start).__qualname__ if node.any_object else repr(node.start)
-    return _mark(node, inputs, node.fn.shape if node.fn else None, start, node.sub.shape if node.sub else None)
+    on_time = node.on_time.shape if node.on_time else None
+    fn = node.fn.shape if node.fn else None
+    return _mark(node, inputs, fn, start, node.sub.shape if node.sub else None, on_time)
 
 
-def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None) -> str:
+def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None, on_time: str | None) -> str:
     # The type of a key: of a traced function its digest has it, and of every other step its inputs.
     key = [str(node.key)] if node.processor.keyed and node.fn is not None and node.fn.traced is None else []
     told = [str(node.timing)] if node.timing is not None else []
+    told += [on_time] if on_time is not None else []
     what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub, *key, *told)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
@@ -293,8 +310,7 @@ def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | 
 def reads_of(node: Node) -> Identity | None:
     """What the opaque functions of a step call and read; None if it has none."""
     found = [fn.identity for _, fn in node.sub.opaque()] if node.sub is not None else []
-    if node.fn is not None and node.fn.traced is None:
-        found.append(node.fn.identity)
+    found += [fn.identity for fn in node.functions if fn.traced is None]
     found += [_start(node)] if node.any_object else []
     if not found:
         return None

@@ -145,6 +145,10 @@ PROCESSORS = {
         "the events of which there was no like one shortly before", "time", ("{", "}"),
         puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
     ),
+    "timers": Processor(
+        "the general stateful task by event time, which is told of the times that it asks for", "time", ("[(", ")]"),
+        puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
+    ),
     "late": Processor(
         "the events that came too late for a step", "time", ("[/", "\\]"),
         puts="many", timed=True, clock="drops", cut=_TIMES,

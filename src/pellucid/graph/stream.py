@@ -90,6 +90,7 @@ class Step:
     id: str | None = None
     where: str = ""
     timing: Timing | None = None
+    on_time: Function | None = None
     key: Type | None = field(init=False)
     forgotten_by: Step | None = field(init=False)
     clock: Type | None = field(init=False)  # the type of its events' times
@@ -255,8 +256,15 @@ class Stream(EventTime[T], Generic[T]):
         return _make("window", (self,), graph.nodes[graph.outputs[0][1]].type, k=k, sub=graph, id=id)
 
     def task(
-        self, f: Callable[[S, T], tuple[S, list[U]]], initial: S, *, to: Any = None, id: str | None = None
-    ) -> Stream[U]:
+        self,
+        f: Callable[[S, T], Any],
+        initial: S,
+        *,
+        on_time: Callable[[S, Any], Any] | None = None,
+        late: str = "fail",
+        to: Any = None,
+        id: str | None = None,
+    ) -> Stream[Any]:
         """The general stateful task: ``f(state, event)`` returns ``(state, [events])``.
 
         >>> from pellucid import pipeline
@@ -264,7 +272,29 @@ class Stream(EventTime[T], Generic[T]):
         ...     return v, ([] if v == last else [v])
         >>> pipeline(lambda x: x.task(changes, initial=0), x=int)([0, 1, 1, 2])
         [1, 2]
+
+        With ``on_time``, on a stream whose events have times: ``f`` returns ``(state, [events], [times])``, and
+        ``on_time(state, time)``, which returns the same, is called once for each time that was asked for, when no event
+        up to it can come any more.  ``f`` sees the events of its key by time, whatever order they came in, each when
+        its own time is complete; an event that comes later is late, as for windows (``late="drop"``, or ``.late``).
+        What ``f`` puts out has the time of its event, what ``on_time`` puts out the time that it is told of.
+
+        >>> def heard(last, second):
+        ...     return second, [], [second + 10]  # tell me in 10 seconds
+        >>> def silent(last, second):
+        ...     return last, ([last] if second == last + 10 else []), []
+        >>> alarm = pipeline(lambda x: x.at(lambda v: v, lateness=5).task(heard, 0, on_time=silent), x=int)
+        >>> alarm([3, 9, 7, 30])
+        [9, 30]
         """
+        if on_time is not None:
+            from pellucid.graph.timers import make_timers
+
+            return make_timers(self, f, initial, on_time, late, to, id)
+        if late != "fail":
+            raise PipelineError(
+                f"{_title('task', id)}: late= goes with on_time=: without it no event is late for a task"
+            )
         state = type_of_value(initial)
         event = type_of(to) if to is not None else None
         while True:
@@ -428,8 +458,8 @@ class Stream(EventTime[T], Generic[T]):
         own = list(dict(t.fields)) if isinstance(t, RecordType) else []
         if name == "late":
             raise AttributeError(
-                f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup "
-                "and dedup, as in w = x.at(…).tumbling(…), w.late"
+                f"a stream of {t} has no late events: late goes with tumbling, sliding, session, join, as_of, lookup, "
+                "dedup and task with on_time=, as in w = x.at(…).tumbling(…), w.late"
             )
         if name == "early":
             raise AttributeError(
@@ -528,10 +558,11 @@ def _function(
     task: bool = False,
     truth: bool = False,
     many: bool = False,
+    asks: Type | None = None,
 ) -> Function:
     try:
         wanted = type_of(to) if to is not None else None
-        return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact, many=many)
+        return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact, many=many, asks=asks)
     except PipelineError as error:
         raise type(error)(f"{_title(kind, id)}: {error}") from None
 

@@ -79,6 +79,42 @@ BEFORE: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
 }
 
 
+def _counts(seen: dict[int, int], e: Event) -> tuple[dict[int, int], list[int], list[int]]:
+    seen[e.n] = seen.get(e.n, 0) + 1  # a state that is any object, and changed in its place
+    return seen, [seen[e.n]], [e.t + 2]
+
+
+def _gone(seen: dict[int, int], t: int) -> tuple[dict[int, int], list[int], list[int]]:
+    return {}, [sum(seen.values()), t], []
+
+
+# Tasks that are told of times: a start, both functions, and more.
+TASKS: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
+    "silence": (0, lambda s, e: (e.t, [], [e.t + 4]), lambda s, t: (s, [t - s], []), {}),
+    "beats": (
+        1,
+        lambda s, e: (2, [e.n], [e.t + 3, e.t]),
+        lambda s, t: (s - 1, [s, -s], [t + 5] if s > 0 else []),
+        {},
+    ),
+    "floats": (
+        0.0,
+        lambda s, e: (s * 0.5 + (e.x if e.x is not None else 3.0), [s], [e.t + 2]),
+        lambda s, t: (0.0, [s], []),
+        {},
+    ),
+    "named": (None, lambda s, e: (e.user, [], [e.t + 1]), lambda s, t: (None, [s], []), {"to": str | None}),
+    "whole": (False, lambda s, e: (e.on, [e, e] if s else [e], [e.t + 6]), lambda s, t: (not s, [], []), {}),
+    "object": ({}, _counts, _gone, {}),
+    "opaque": (
+        0,
+        lambda s, e: (_opaque(s, e), [str(s)], list(range(e.t, e.t + abs(e.n)))),
+        lambda s, t: (s + 1, [repr(t)], []),
+        {"to": str},
+    ),
+}
+
+
 def windows(
     rng: random.Random, x: Stream[Any], sub: Any, late: str, allowed: int = 0, early: Any = None
 ) -> Stream[Any]:
@@ -97,7 +133,8 @@ def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
     """A pipeline of one source."""
     key, first, name = rng.choice(list(KEYS)), rng.choice(list(BEFORE)), rng.choice(list(SUBS))
     late, lateness = rng.choice(["fail", "drop", "take", "take"]), rng.choice([0, 0, 2, 8])
-    kind = rng.choice(["windows", "windows", "windows", "dedup", "twice"])
+    kind = rng.choice(["windows", "windows", "windows", "dedup", "twice", "timers", "timers"])
+    task = rng.choice(list(TASKS))
     by, within = rng.choice([lambda e: e.n, lambda e: (e.user, e.on), None]), rng.choice([0, 2, 7])
     if by is None:
         by = lambda e: (e.t // 4, e.n)  # not floats
@@ -111,12 +148,18 @@ def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
         said = "fail" if late == "take" else late
         if kind == "dedup":
             w = timed.dedup(by=by, within=within, late=said)
+        elif kind == "timers":
+            start, f, g, more = TASKS[task]
+            w = timed.task(f, start, on_time=g, late=said, **more)
         else:
             w = windows(again, timed, SUBS[name], said, allowed, early)
         out = w
         if kind == "twice":
             out = windows(again, w.map(lambda a: a.end - a.start), SUBS["count"], "fail")
-        found = [out, *([w.late] if late == "take" else []), *([w.early] if early and kind != "dedup" else [])]
+        elif kind == "timers" and early is not None:  # what it puts out has times
+            out = windows(again, w, SUBS["count"], "fail")
+        tells = early and kind not in ("dedup", "timers")
+        found = [out, *([w.late] if late == "take" else []), *([w.early] if tells else [])]
         return tuple(found) if len(found) > 1 else out
 
     return build

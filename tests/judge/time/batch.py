@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from tests.judge.time.canonical import canonical
-from tests.judge.time.rules import Fold, Row, Windowed, in_order
+from tests.judge.time.rules import Fold, Row, Task, Windowed, in_order
 
-__all__ = ["as_of", "dedup", "join", "sessions", "windows"]
+__all__ = ["as_of", "dedup", "join", "sessions", "timers", "windows"]
 
 
 def windows(pairs: Iterable[tuple[Row, tuple[int, int]]], fold: Fold) -> list[Row]:
@@ -63,6 +63,28 @@ def as_of(a: list[Row], b: list[Row], within: int | None, how: str) -> list[Row]
         best = max(fit, key=lambda y: (y.time, canonical(y.value)), default=None)
         if best is not None or how == "left":
             found.append(Row(x.time, x.key, (x.value, None if best is None else best.value)))
+    return found
+
+
+def timers(rows: list[Row], start: Any, on_row: Task, on_time: Task) -> list[Row]:
+    """Key by key, time by time: the rows of it, and if it was asked for the news of it."""
+    found = []
+    for key in {row.key for row in rows}:
+        mine = [row for row in rows if row.key == key]
+        state, times, over = start, {row.time for row in mine}, set()
+        asked: set[int] = set()
+        while times - over:
+            time = min(times - over)
+            over.add(time)
+            for row in in_order(row for row in mine if row.time == time):
+                state, events, more = on_row(state, row)
+                asked |= set(more)
+                found += [Row(time, key, event) for event in events]
+            if time in asked:
+                state, events, more = on_time(state, time)
+                asked |= set(more)
+                found += [Row(time, key, event) for event in events]
+            times |= asked
     return found
 
 

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tests.judge.time.folds import EVENTS, WINDOWS, Fold
-from tests.judge.time.rules import AsOf, At, Dedup, Each, Early, Join, Merge, Node, Row, Sessions, Windows
+from tests.judge.time.folds import EVENTS, TASKS, WINDOWS, Fold
+from tests.judge.time.rules import AsOf, At, Dedup, Each, Early, Join, Merge, Node, Row, Sessions, Timers, Windows
 
 __all__ = ["Case", "Clockface", "draw_case"]
 
@@ -327,6 +327,18 @@ class Case:
         line = f"{x.name}.dedup(by=lambda e: {text}, within={self.face.size(within)}{late})"
         return self.said(self.line(line, node, x.what, x.keyed), late)
 
+    def timers(self, x: Both) -> Both:
+        """A task that is told of times."""
+        late, how, gap = self.late(), self.draw.choice(list(TASKS)), self.draw.randint(1, 6)
+        task = TASKS[how]
+        by = gap * self.face.unit
+        node = Timers(
+            x.node, task.start, lambda s, row: task.on_row(s, row, by), lambda s, time: task.on_time(s, time, by)
+        )
+        first, then = (text.replace("GAP", self.face.size(gap)) for text in (task.first, task.then))
+        line = f"{x.name}.task(lambda s, e: {first}, {task.start!r}, on_time=lambda s, t: {then}{late})"
+        return self.said(self.line(line, node, task.what, x.keyed), late)
+
     # ------------------------------------------------------------ the whole
 
     @property
@@ -371,6 +383,8 @@ def draw_case(seed: str, build: bool = True) -> Case:
     case = Case(seed, draw)
     key = draw.choice(["", "e.k", "e.k", "e.n % 3", "(e.k, e.n % 2)", "e.s"])
     shape = draw.choice(["window", "window", "merged", "pair", "pair", "self", "dedup", "lookup", "mixed"])
+    if random.Random(f"timers {seed}").random() < 0.15:
+        shape = "timers"
     x = case.some(case.source("x"))
     if shape in ("merged", "pair", "lookup", "mixed"):
         y = case.some(case.source("y", idle=shape == "lookup"))
@@ -388,13 +402,15 @@ def draw_case(seed: str, build: bool = True) -> Case:
     elif shape == "self":
         x = case.key(x, key)
         x = case.pair(x, case.some(x))
-    if shape in ("window", "merged", "dedup"):
+    if shape in ("window", "merged", "dedup", "timers"):
         x = case.some(case.key(x, key))
-        if shape == "dedup" or draw.random() < 0.1:
+        if shape == "timers":
+            x = case.timers(x)
+        elif shape == "dedup" or draw.random() < 0.1:
             x = case.dedup(x)
         else:
             x = case.window(x, corrected=True)
-    case.out("first", x.name, x.node, order=isinstance(x.node, (Windows, Sessions)))
+    case.out("first", x.name, x.node, order=isinstance(x.node, (Windows, Sessions, Timers)))
     if x.what == "int" and draw.random() < 0.2:
         y = case.summed(x)
         case.out("sums", y.name, y.node, order=True)

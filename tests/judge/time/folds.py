@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-__all__ = ["EVENTS", "WINDOWS", "Fold"]
+__all__ = ["EVENTS", "TASKS", "WINDOWS", "Fold", "Task"]
 
 
 class Fold(NamedTuple):
@@ -65,6 +65,57 @@ EVENTS = {
         True,
     ),
 }
+
+
+class Task(NamedTuple):
+    """A task that is told of times: both its functions as text (GAP is a length of time), and what they mean on rows
+    and times that are whole numbers."""
+
+    start: Any
+    first: str
+    then: str
+    on_row: Callable[[Any, Any, int], tuple[Any, list[Any], list[int]]]
+    on_time: Callable[[Any, int, int], tuple[Any, list[Any], list[int]]]
+    what: str = "number"
+
+
+TASKS = {
+    "counted": Task(
+        0, "(s + 1, [], [e.t + GAP])", "(0, [s], [])",
+        lambda s, row, gap: (s + 1, [], [row.time + gap]), lambda s, time, gap: (0, [s], []),
+    ),
+    "silence": Task(
+        (None, 0),
+        "((e.t, s[1] + e.n), [], [e.t + GAP])",
+        "((None, 0), [s[1]], []) if s[0] is not None and t == s[0] + GAP else (s, [], [])",
+        lambda s, row, gap: ((row.time, s[1] + row.value.n), [], [row.time + gap]),
+        lambda s, time, gap: ((None, 0), [s[1]], []) if s[0] is not None and time == s[0] + gap else (s, [], []),
+    ),
+    "beats": Task(
+        0, "(3, [e.n], [e.t + GAP, e.t])", "(s - 1, [s, -s], [t + GAP] if s > 0 else [])",
+        lambda s, row, gap: (3, [row.value.n], [row.time + gap, row.time]),
+        lambda s, time, gap: (s - 1, [s, -s], [time + gap] if s > 0 else []),
+    ),
+    "each time": Task(
+        7, "((s * 31 + e.n) % 1000003, [], [e.t])", "(7, [s], [])",
+        lambda s, row, gap: ((s * 31 + row.value.n) % 1000003, [], [row.time]), lambda s, time, gap: (7, [s], []),
+    ),
+    "texts": Task(
+        "", "(s + (e.s or '-'), [], [e.t + GAP] if e.n % 2 == 0 else [])", "('', [s], [])",
+        lambda s, row, gap: (s + (row.value.s or "-"), [], [row.time + gap] if row.value.n % 2 == 0 else []),
+        lambda s, time, gap: ("", [s], []),
+    ),
+    "whole": Task(
+        False, "(e.n > 4, [e._replace(n=e.n + 1)] if s else [e, e], [e.t + GAP])", "(not s, [], [])",
+        lambda s, row, gap: (
+            row.value.n > 4,
+            [row.value._replace(n=row.value.n + 1)] if s else [row.value, row.value],
+            [row.time + gap],
+        ),
+        lambda s, time, gap: (not s, [], []),
+        "E",
+    ),
+}  # fmt: skip
 
 # over answers of windows that are integers
 WINDOWS = {

@@ -26,6 +26,7 @@ __all__ = [
     "Row",
     "Run",
     "Sessions",
+    "Timers",
     "Windows",
 ]
 
@@ -368,6 +369,59 @@ class Dedup(Node):
                 self.kept[name] = row.time
                 out.append(row)
         return out
+
+
+Task = Callable[[Any, Any], tuple[Any, list[Any], list[int]]]  # a state, and a row or a time, to state, events, times
+
+
+class Timers(Node):
+    """A task that is told of times: of each key its rows by time and event, each when it is complete; and each time
+    that it asked for, once, behind the rows of that time."""
+
+    def __init__(self, source: Node, start: Any, on_row: Task, on_time: Task) -> None:
+        super().__init__(source)
+        self.start, self.on_row, self.on_time = start, on_row, on_time
+        self.waiting: list[Row] = []
+        self.states: dict[Any, Any] = {}
+        self.asked: dict[Any, list[int]] = {}
+
+    def take(self, *rows: list[Row]) -> None:
+        for row in rows[0]:
+            if row.time < self.clocks[0].now:
+                self.too_late(row)
+            else:
+                self.waiting.append(row)
+
+    def put(self) -> list[Row]:
+        now, out = self.clocks[0].now, []
+        ready = [row for row in self.waiting if now > row.time]
+        self.waiting = [row for row in self.waiting if now <= row.time]
+        for key in {row.key for row in ready} | set(self.asked):
+            rows = in_order(row for row in ready if row.key == key)
+            while True:
+                asked = self.asked.setdefault(key, [])
+                told = asked[0] if asked and asked[0] < now else None
+                state = self.states.get(key, self.start)
+                if rows and (told is None or self.first(rows[0].time, told)):
+                    row = rows.pop(0)
+                    time, (state, events, more) = row.time, self.on_row(state, row)
+                elif told is not None:
+                    time, self.asked[key] = told, asked[1:]
+                    state, events, more = self.on_time(state, told)
+                else:
+                    break
+                self.states[key] = state
+                self.asked[key] = self.asks(self.asked[key], more)
+                out += [Row(time, key, event) for event in events]
+        return sorted(out, key=lambda row: (row.time, canonical(row.key)))
+
+    def first(self, time: int, told: int) -> bool:
+        """Whether a row of a time comes before the news of another."""
+        return time <= told
+
+    def asks(self, asked: list[int], more: list[int]) -> list[int]:
+        """What is asked for, the first in front."""
+        return sorted({*asked, *more})
 
 
 class Run:

@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from tests.judge.time import batch
-from tests.judge.time.rules import AsOf, At, Clock, Dedup, Join, Late, Merge, Node, Row, Run, Sessions, Windows
+from tests.judge.time.rules import AsOf, At, Clock, Dedup, Join, Late, Merge, Node, Row, Run, Sessions, Timers, Windows
 from tests.seeds import seeds
 
-KINDS = ("tumbling", "sliding", "session", "inner", "left", "full", "asof", "asof-inner", "dedup", "merged")
+KINDS = ("tumbling", "sliding", "session", "inner", "left", "full", "asof", "asof-inner", "dedup", "merged", "timers")
 
 
 def everything(events: list[Any]) -> list[Any]:
@@ -25,6 +25,15 @@ def everything(events: list[Any]) -> list[Any]:
 
 def by(value: Any) -> Any:
     return value[0]
+
+
+def heard(state: Any, row: Row) -> tuple[Any, list[Any], list[int]]:
+    """All that it has heard, and a time to be told of."""
+    return (*state, row.value), [(row.value, len(state))], [row.time + 3, row.time] if row.value[0] == "x" else []
+
+
+def told(state: Any, time: int) -> tuple[Any, list[Any], list[int]]:
+    return (*state, time), [state], [time + 4] if len(state) < 5 else []
 
 
 class Subject:
@@ -54,6 +63,8 @@ class Subject:
         if self.kind == "dedup":
             assert self.within is not None
             return Dedup(self.read, by, self.within)
+        if self.kind == "timers":
+            return Timers(self.read, (), heard, told)
         if self.kind.startswith("asof"):
             return AsOf(*self.sources, within=self.within, how="inner" if self.kind.endswith("inner") else "left")
         return Join(*self.sources, lo=self.lo, hi=self.hi, how=self.kind)
@@ -71,6 +82,8 @@ class Subject:
             return batch.sessions(taken[0], self.gap, everything)
         if isinstance(self.node, Dedup):
             return batch.dedup(taken[0], by, self.node.within)
+        if isinstance(self.node, Timers):
+            return batch.timers(taken[0], (), heard, told)
         if isinstance(self.node, AsOf):
             return batch.as_of(taken[0], taken[1], self.node.within, self.node.how)
         return batch.join(taken[0], taken[1], self.lo, self.hi, self.kind)

@@ -13,7 +13,7 @@ from pellucid import pipeline
 from tests.judge.time import rules
 from tests.judge.time.cases import draw_case
 from tests.judge.time.judge import Fault, judge
-from tests.judge.time.rules import AsOf, At, Dedup, Join, Node, Row, Run, Sessions, Windows
+from tests.judge.time.rules import AsOf, At, Dedup, Join, Node, Row, Run, Sessions, Timers, Windows
 from tests.seeds import seeds
 
 EACH = 3  # runs of a case
@@ -50,6 +50,16 @@ SMALL: list[tuple[str, Callable[[Any], Any], Callable[[At], Node]]] = [
         lambda at: Windows(at, 5, 2, _counted, allowed=2),
     ),
     ("dedup", lambda x: x.dedup(by=lambda e: e % 2, within=2), lambda at: Dedup(at, lambda e: e % 2, 2)),
+    (
+        "timers",
+        lambda x: x.task(lambda s, v: (s + v, [s], [v, v + 3]), 0, on_time=lambda s, t: (s + 1, [100 * t + s], [])),
+        lambda at: Timers(
+            at,
+            0,
+            lambda s, row: (s + row.value, [s], [row.time, row.time + 3]),
+            lambda s, time: (s + 1, [100 * time + s], []),
+        ),
+    ),
 ]
 
 
@@ -139,6 +149,9 @@ OTHERS: dict[str, tuple[Any, str, Any]] = {
     "a row is taken when the allowed lateness is just over": (Windows, "gone", _gone_later),
     "answers so far come with every batch": (rules, "told", _always),
     "sessions one gap apart are two": (Sessions, "__init__", _closer(Sessions.__init__)),
+    "a time is told of when the clock is at it": (Timers, "put", _with_clock(Timers.put, 1)),
+    "a time is told of before its events": (Timers, "first", lambda self, time, told: time < told),
+    "who asks twice is told twice": (Timers, "asks", lambda self, asked, more: sorted([*asked, *more])),
 }
 
 

@@ -58,6 +58,27 @@ def prices(w: Stream[Any]) -> Stream[Any]:
     return w.cumulate(lambda s, e: s * 0.5 + (e.x if e.x is not None else 3.0), start=0.0)
 
 
+class Silent(NamedTuple):
+    """Nothing was sold for a while: since when, what was sold before, and how many."""
+
+    since: Annotated[datetime, UTC]
+    last: Sale
+    sold: int
+
+
+def silence(x: Stream[Any], **more: Any) -> Stream[Any]:
+    """A task that is told of times: a few minutes after each sale."""
+    nobody = Sale(BEGIN, None, 0, None, None, Colour.RED, date(2024, 3, 29))
+
+    def sold(s: Silent, e: Sale) -> tuple[Silent, list[Silent], list[Any]]:
+        return Silent(e.when, e, s.sold + 1), [], [e.when + 2 * MINUTE]
+
+    def told(s: Silent, t: Any) -> tuple[Silent, list[Silent], list[Any]]:
+        return (Silent(BEGIN, nobody, 0), [s], []) if t == s.since + 2 * MINUTE else (s, [], [])
+
+    return x.task(sold, Silent(BEGIN, nobody, 0), on_time=told, **more)
+
+
 def _whole(w: Stream[Any]) -> Stream[Any]:
     return w
 
@@ -86,6 +107,8 @@ ONE: dict[str, Callable[[Stream[Any]], Any]] = {
         .tumbling(5 * MINUTE, fold)
         .cumulate(lambda t, w: (t * 7 + w.value) % 1009, start=1)
     ),
+    "silence": lambda x: silence(x.at("when", lateness=5 * MINUTE).key_by(lambda e: e.user)),
+    "timers": lambda x: silence(x.at("when", lateness=5 * MINUTE)),
     "days": lambda x: x.at("when", lateness=5 * MINUTE).tumbling(timedelta(days=1), count, tz="Europe/Berlin"),
     "by a day": lambda x: x.at("when", lateness=5 * MINUTE).key_by(lambda e: e.day).tumbling(10 * MINUTE, count),
 }

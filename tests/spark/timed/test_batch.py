@@ -64,7 +64,7 @@ def given(spark: SparkSession, name: str, rng: random.Random, rows: int) -> tupl
     return here, there
 
 
-OFTEN = ("sliding", "by user", "by colour", "full join")  # in every run
+OFTEN = ("sliding", "by user", "by colour", "full join", "silence")  # in every run
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,10 @@ def way(p: Any, **said: Any) -> SparkPlan:
     return choose(p.graph, **{"key": False, "order": False, **said})
 
 
-WAYS = {"tumbling": "one", "sliding": "one", "session": "one", "dedup": "one", "days": "one", "by a day": "one"}
+WAYS = {
+    "tumbling": "one", "sliding": "one", "session": "one", "dedup": "one", "timers": "one", "days": "one",
+    "by a day": "one",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO])

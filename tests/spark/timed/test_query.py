@@ -20,7 +20,7 @@ from pellucid.engine.timed.running import LiteralEngine
 from pellucid.expr.types import INT, Type
 from pellucid.spark import explain, late_counts
 from pellucid.spark.timed.clock import murmur, routes_to
-from tests.spark.timed.shapes import MINUTE, OFFER, SALE, Offer, Sale, fold, offers, sales
+from tests.spark.timed.shapes import MINUTE, OFFER, SALE, Offer, Sale, fold, offers, sales, silence
 from tests.spark.timed.test_batch import ARROW_OFFER, ARROW_SALE, multiset, session_in, table
 
 if TYPE_CHECKING:
@@ -118,6 +118,11 @@ def windows(x: Any) -> Any:
     return {"totals": w, "late": w.late}
 
 
+def silences(x: Any) -> Any:
+    w = silence(x.at("when", lateness=5 * MINUTE).key_by(lambda e: e.user), id="silent")
+    return {"silent": w.map(lambda s: (s.since, s.sold, s.last.user)), "late": w.late}
+
+
 def pairs(x: Any, y: Any) -> Any:
     w = join(x.at("when"), y.at(lambda e: e.at + timedelta(0)), within=2 * MINUTE, how="full", id="pairs")
     return {"pairs": w, "late": w.late}
@@ -148,8 +153,14 @@ def test_windows_by_a_key_of_their_own(spark: SparkSession, tmp_path: Path) -> N
     assert followed(spark, tmp_path, windows, None, [2, 1])
 
 
+def test_a_task_is_told_of_times(spark: SparkSession, tmp_path: Path) -> None:
+    assert followed(spark, tmp_path, silences, None, [2, 1])
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("build", "key"), [(windows, "shop"), (pairs, "shop"), (pairs, None)])
+@pytest.mark.parametrize(
+    ("build", "key"), [(windows, "shop"), (pairs, "shop"), (pairs, None), (silences, "shop"), (silences, None)]
+)
 def test_queries_follow_the_literal_engine(spark: SparkSession, tmp_path: Path, build: Any, key: str | None) -> None:
     assert followed(spark, tmp_path, build, key, [2, 1, 3])
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.failure import call, step_error
 from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel.emit.timers import ENDLESS, NOT_AHEAD, Untimely
 from pellucid.engine.kernel.layout import KernelLayout, encode, is_float, leaf_types
 from pellucid.engine.kernel.undo import CALL_RAISED
 from pellucid.errors import StepError
@@ -75,9 +76,10 @@ class Calls:
             result = call(node, fn, args, state.pushed + state.meta[0])
             if not fn.task:
                 return encoded(fn.result, result)
-            new, events = result
-            rows = [encoded(node.type, e) for e in events]
-            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows)
+            new, events, *asked = result
+            rows = [encoded(node.type if fn.asks is None else fn.event, e) for e in events]
+            times = [[fn.asks.flatten(t)[0] for t in some] for some in asked]
+            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows, *times)
 
         return one
 
@@ -103,6 +105,8 @@ class Calls:
             raise self._raised
         node, fn = layout.sites[site]
         assert fn is not None
+        if code in (NOT_AHEAD, ENDLESS):
+            raise Untimely(code == ENDLESS, fn is node.on_time, int(ei[0]), int(ei[1]), position)
         args, at = [], 0
         for p in fn.params:
             kinds = leaf_types(p)

@@ -22,7 +22,7 @@ from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Output, Strings
 from pellucid.engine.kernel.calls import Calls
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
-from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_OUTPUT, GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit.window import needs_interpreter
 from pellucid.engine.kernel.exchange import Exchange
 from pellucid.engine.kernel.given import batch_given, shown
@@ -57,7 +57,7 @@ def plain_reasons(graph: Graph) -> list[tuple[Node, Node, str]]:
     """
     out = []
     for outer in graph.nodes:
-        own = [(outer, outer.fn)] if outer.fn is not None and outer.fn.runs is None else []
+        own = [(outer, fn) for fn in outer.functions if fn.runs is None]
         for node, fn in [*own, *(outer.sub.plain() if outer.sub is not None else [])]:
             out.append((outer, node, f"{fn.name} {fn.reason}"))
     for node in graph.nodes:
@@ -275,7 +275,7 @@ class Engine:
         for o in range(len(self.graph.outputs)):
             state.meta[state.output_at(o)] = 0
         fixed |= {name: column for columns in outs for name, column in columns.items()}
-        size = 0
+        size = 2
         for _, fn in kernel.layout.sites:
             size = max(size, sum([p.width for p in fn.params if p is not None]) if fn is not None else 0)
         fixed["n"] = count
@@ -305,6 +305,8 @@ class Engine:
                 state.grow_queue(site)
             elif code == GROW_LOOKUP:
                 lookups.grow(site)
+            elif code == GROW_OUTPUT:
+                fixed |= exchange.more_room(outs[site])
             elif code:
                 position = state.pushed + at if numbers is None else int(numbers[at])
                 try:

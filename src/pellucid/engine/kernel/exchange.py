@@ -115,6 +115,15 @@ class Exchange:
             outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
         return outs
 
+    @staticmethod
+    def more_room(columns: dict[str, Any]) -> dict[str, Any]:
+        """Make an output's columns longer, for a compiled kernel that may put out any number of events for a push."""
+        import numpy as np
+
+        for name, column in columns.items():
+            columns[name] = np.concatenate([column, np.empty(max(len(column), 1024), column.dtype)])
+        return columns
+
     def collected(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int, numbers: Any) -> list[Output]:
         """What the kernel put out, with the positions of the pushes if it notes them."""
         results = []
@@ -131,7 +140,7 @@ class Exchange:
                     output.key_type, output.keys = self._keys_of(node, rows)
                     if self.key is not None and node.key is not None:
                         r = self.state.layout.region_of[node.key]
-                        output.inner = self._key_columns(node.key, r, rows, 1)
+                        output.inner = self.key_columns(node.key, r, rows, 1)
             results.append(output)
         return results
 
@@ -163,9 +172,9 @@ class Exchange:
             inner = state.keys[r]
             rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
             r = layout.region_of[None]
-        return key, self._key_columns(key, r, rows)
+        return key, self.key_columns(key, r, rows)
 
-    def _key_columns(self, key: Type, r: int, rows: Any, first: int = 0) -> list[Column]:
+    def key_columns(self, key: Type, r: int, rows: Any, first: int = 0) -> list[Column]:
         """The leaves of the keys of these rows of a region; before them there may be others."""
         state, size = self.state, len(self.state.layout.regions[r].keys)
         columns: list[Column] = []

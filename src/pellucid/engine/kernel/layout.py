@@ -143,6 +143,9 @@ def capacity(node: Node, ins: list[int | None], keyed: bool, longest: int | None
         return None
     if p.puts == "many":
         assert node.fn is not None
+        if node.on_time is not None:  # of one call, of which there may be several in a push
+            most = [len(fn.runs.slots) if fn.runs else None for fn in (node.fn, node.on_time)]
+            return None if None in most else max(1, *(m for m in most if m is not None))
         if opens(node):
             return None if longest is None else longest * known[0]
         return len(node.fn.runs.slots) * known[0] if node.fn.runs else None

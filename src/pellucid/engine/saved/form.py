@@ -104,7 +104,10 @@ def describe(layout: KernelLayout) -> dict[str, Any]:
     objects = {n.id for n in graph.nodes if n.any_object}
     regions = []
     for region in layout.regions:
-        words = [[w.step, w.label, "object" if w.step in objects else mark(w.type), w.count] for w in region.words]
+        words = [
+            [w.step, w.label, "object" if w.step in objects and w.label == "state" else mark(w.type), w.count]
+            for w in region.words
+        ]
         forgets = {"forgets": region.forgets} if region.forgets else {}
         regions.append({"keys": [mark(t) for t in region.keys], "words": words, **forgets})
     remembering = dict.fromkeys(w.step for region in layout.regions for w in region.words)

@@ -111,7 +111,7 @@ def check_states(graph: Graph) -> None:
         if not node.any_object or node.fn is None:
             continue
         save_objects(node, [node.start], own)
-        for cls in _named(_annotation(node.fn.plain)):
+        for cls in [cls for fn in node.functions for cls in _named(_annotation(fn.plain))]:
             try:
                 kind_of(cls, own)
             except Unfit as error:

@@ -347,6 +347,7 @@ class TimedEngine:
                 words, groups = stage.op.saved()
                 about.append(words)
                 blocks += [np.ascontiguousarray(column) for _, column in _columns(stage, groups)]
+                blocks += [stage.engine.save()] if stage.engine is not None else []
         head = {
             "pipeline": self.graph.name, "digest": self.graph.digest, "key": str(self.key), "pushed": self.pushed,
             "push": self._push, "ended": self._ended, "late": self.late, "clocks": self.clocks.save(), "steps": about,
@@ -395,6 +396,8 @@ class TimedEngine:
                             raise DamagedState("it has a text that is not there")
                     groups.append(columns)
                 stage.op.load(next(words), groups)
+                if stage.engine is not None:
+                    stage.engine.load(next(parts))
         if next(parts, None) is not None:
             raise DamagedState("it goes on behind its end")
         self.clocks.load(head["clocks"])

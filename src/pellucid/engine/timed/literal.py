@@ -19,8 +19,11 @@ was when the batch began where events are judged, and as it has moved to where a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, ClassVar
 
 from pellucid.engine.failure import call
@@ -29,10 +32,11 @@ from pellucid.engine.timed.calendar import windows_of
 from pellucid.engine.timed.clock import Clocks
 from pellucid.engine.timed.order import ranking
 from pellucid.engine.timed.plan import MOVED, Segment, Timed, plan_of
-from pellucid.engine.timed.words import late_error, no_such_time, no_time, sub_failed
+from pellucid.engine.timed.words import endless, late_error, no_such_time, no_time, not_ahead, sub_failed
 from pellucid.errors import DataError, StateError, StepError, known
 from pellucid.expr.types import TupleType, Type, conform
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.timers import MOST_ALONE
 from pellucid.graph.timing import Late, Windowed, in_range, missing, value_of
 
 
@@ -405,6 +409,55 @@ class Literal:
             del kept[key]
         return []
 
+    def step_timers(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
+        """The task that is told of times, per key.  Its events come to it when C > t, by (time, then the whole event).
+        A time t that it has asked for is told of once, when C > t, behind the events of t and before all later ones.
+        On an event of t it may ask for times ≥ t, told of t for times > t.  What is put out has the time t.  Late is
+        t < C."""
+        assert node.fn is not None and node.on_time is not None
+        waiting, kept = self.state.setdefault(stage.step, ([], {}))
+        for _, item in events:
+            if item.at < self._now(stage):
+                self._too_late(stage, item)
+            else:
+                waiting.append(item)
+        over, clock = self._after(stage), self._type(node)
+        outer, key, rank = ranking(self.outer), ranking(node.key), ranking(self.graph.nodes[node.inputs[0]].type)
+        due: list[Any] = []  # what is complete, the first in front: events before the news of their time
+
+        def add(time: int, keys: Any, event: Any = None) -> None:
+            place = time, outer(keys[0]), key(keys[1])
+            heappush(due, (*place, *((1, ()) if event is None else (0, rank(event.value))), next(number), keys, event))
+
+        number = count()
+        for item in [i for i in waiting if over > i.at]:
+            add(item.at, item.keys, item)
+        for keys, mine in kept.items():
+            for time in [t for t in mine.times if over > t]:
+                add(time, keys)
+        waiting[:] = [i for i in waiting if over <= i.at]
+        while due:
+            time, *_, keys, event = heappop(due)
+            mine = kept.setdefault(keys, _Told(copy.deepcopy(node.start)))
+            named = [k for k, there in zip(keys, (self.outer, node.key), strict=True) if there is not None]
+            if event is None:
+                mine.times.discard(time)
+                if mine.alone >= MOST_ALONE:
+                    raise endless(node, clock, named, time, self._push)
+            fn, what = (node.fn, event.value) if event is not None else (node.on_time, value_of(clock, time))
+            mine.alone = mine.alone + 1 if event is None else 0
+            mine.state, put_out, asked = call(node, fn, (mine.state, what), self._push)
+            for value in put_out:
+                self._put(keys, time, value, len(self._moved))
+            for (t,) in map(clock.flatten, asked):
+                if t < time or (t == time and event is None):
+                    raise not_ahead(node, clock, named, time, t, event is None, self._push)
+                if t not in mine.times:
+                    mine.times.add(t)
+                    if over > t:
+                        add(t, keys)
+        return []
+
     def step_late(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """The events that came too late for the step that it reads, in the order in which they came."""
         return list(self._late_now.get(node.inputs[0], []))
@@ -415,7 +468,7 @@ class Literal:
 
     STEPS: ClassVar[dict[str, Callable[..., list[Item]]]] = {
         "at": step_at, "tumbling": step_fixed, "sliding": step_fixed, "session": step_session, "join": step_join,
-        "as_of": step_as_of, "lookup": step_as_of, "dedup": step_dedup, "late": step_late,
+        "as_of": step_as_of, "lookup": step_as_of, "dedup": step_dedup, "timers": step_timers, "late": step_late,
         "early": step_early,
     }  # fmt: skip
 
@@ -426,6 +479,16 @@ class _Waiting:
 
     item: Item
     found: bool = False
+
+
+@dataclass
+class _Told:
+    """What a task keeps of a key: its state, the times that it has asked for, and how many it was told of since its
+    last event."""
+
+    state: Any
+    times: set[int] = field(default_factory=set)
+    alone: int = 0
 
 
 def _first(session: Sequence[tuple[Any, ...]]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pellucid.engine.failure import short
 from pellucid.errors import LateError, StepError
 from pellucid.expr.types import Type
 from pellucid.graph.model import Node
+from pellucid.graph.timers import MOST_ALONE
 from pellucid.graph.timing import shown_length, shown_time
 
 
@@ -50,6 +52,33 @@ def no_such_time(node: Node, value: Any, time: int, clock: Type, push: int) -> S
         "; leave such events out before, with filter"
     )
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def not_ahead(node: Node, clock: Type, keys: Sequence[Any], now: int, asked: int, told: bool, push: int) -> StepError:
+    """A task asks to be told of a time that is over."""
+    when = f"told of {shown_time(clock, now)}" if told else f"on an event of {shown_time(clock, now)}"
+    least = "a time after the one that it is told of" if told else "the time of its event, or a later one"
+    why = f"{of_key(keys)}{when}: it asks to be told of {shown_time(clock, asked)}, which is over: expected {least}"
+    return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def endless(node: Node, clock: Type, keys: Sequence[Any], now: int, push: int) -> StepError:
+    """A task asks for one time after the other."""
+    why = (
+        f"{of_key(keys)}told of {shown_time(clock, now)}: on_time was called {MOST_ALONE:,} times in a row, without an "
+        "event between, and asked for one more time each time; at the end of the input every time is complete, so this "
+        "would never end: let it ask for none when there is nothing left to wait for"
+    )
+    return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def of_key(keys: Sequence[Any]) -> str:
+    """Of which key something is, for messages.
+
+    >>> of_key(["ada"]), of_key([])
+    ("for the key 'ada', ", '')
+    """
+    return f"for the key {', '.join(short(key) for key in keys)}, " if keys else ""
 
 
 def sub_failed(node: Node, clock: Type, start: int, end: int, error: StepError, push: int) -> StepError:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pellucid.errors import PipelineError, nearest
+from pellucid.expr.tracing.rich import Rich
 from pellucid.expr.tracing.symbolic import Sym
 from pellucid.expr.types import RecordType, TupleType, Type
 
@@ -84,11 +85,29 @@ def no_pair(value: Any) -> str | None:
     return f"a tuple whose second item is {described(value[1])} instead of a list"
 
 
+def no_triple(value: Any) -> str | None:
+    """What a task that is told of times returned instead of ``(state, [events], [times])``, in words; None if it is
+    such a triple.
+
+    >>> no_triple((0, [5])), no_triple((0, [5], 7)), no_triple((0, [5], [7]))
+    ('a tuple of 2', 'a tuple whose third item is an int instead of a list', None)
+    """
+    if not isinstance(value, tuple):
+        return f"a list of {len(value)}" if isinstance(value, list) else described(value)
+    if len(value) != 3:
+        return f"a tuple of {len(value)}"
+    for word, item in (("second", value[1]), ("third", value[2])):
+        if not isinstance(item, (list, tuple)) or hasattr(item, "_fields"):
+            return f"a tuple whose {word} item is {described(item)} instead of a list"
+    return None
+
+
 def described(value: Any) -> str:
     """What a value is, in words."""
     if value is None:
         return "None"
     name = str(value._expr.type) if type(value) is Sym else type(value).__name__
+    name = str(value._type) if isinstance(value, Rich) else name
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 

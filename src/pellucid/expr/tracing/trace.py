@@ -33,7 +33,7 @@ from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
 from pellucid.expr.tracing.clock.zones import SymLocal
 from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
-from pellucid.expr.tracing.mistakes import name_of, no_pair
+from pellucid.expr.tracing.mistakes import name_of, no_pair, no_triple
 from pellucid.expr.tracing.money import SymDecimal, lift_decimal
 from pellucid.expr.tracing.purity import AsksIdentity, watched
 from pellucid.expr.tracing.rich import Rich, SymList, list_leaf, result_type
@@ -42,6 +42,7 @@ from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar
 from pellucid.expr.tracing.times import SymTime, lift_time
 from pellucid.expr.types import (
     BOOL,
+    DATETIME,
     FLOAT,
     INSTANT,
     NOTHING,
@@ -73,7 +74,8 @@ class Traced:
     A task has ``emits``: for each number of events it may put out, nothing is assumed; ``count`` is an
     expression and ``slots[i]`` the leaves of the i-th event, meaningful only where ``i < count``.
     ``raises`` describes the places where the user's function raises, by number.  With ``many`` it is no task: it has no
-    state, and returns a list of these events.
+    state, and returns a list of these events.  A task that asks to be told of times has ``asked``, how many, and
+    ``times``, of which the i-th is meaningful only where ``i < asked``.
     """
 
     params: tuple[Type, ...]
@@ -84,11 +86,15 @@ class Traced:
     event: Type | None = None
     raises: tuple[str, ...] = ()
     many: bool = False
+    asked: Expr | None = None
+    times: tuple[Expr, ...] = ()
+    asks: Type | None = None  # the type of the times
 
     def roots(self) -> tuple[Expr, ...]:
         """Every expression of the trace, in a fixed order."""
         flat = [e for slot in self.slots for e in slot]
-        return (*self.outputs, *((self.count,) if self.count is not None else ()), *flat)
+        asked = (self.asked, *self.times) if self.asked is not None else ()
+        return (*self.outputs, *((self.count,) if self.count is not None else ()), *flat, *asked)
 
 
 # ---------------------------------------------------------------- one path
@@ -505,11 +511,13 @@ def trace(
     text: bool = False,
     run: bool = False,
     many: bool = False,
+    asks: Type | None = None,
 ) -> Traced:
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
-    With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts; with ``many`` it
-    must return a list, whose elements are events: one that it makes itself has slots, as those of a task.
+    With ``task`` the function must return ``(state, [events])``, and with ``asks``, which is the type of times, also a
+    list of times; with ``truth`` only its truth counts; with ``many`` it must return a list, whose elements are events:
+    one that it makes itself has slots, as those of a task.
     With ``text`` it is the trace of a check (`pellucid.expr.tracing.textual`), with ``run`` the one that engines run
     where there is no plain one (`pellucid.expr.tracing.running`).
     """
@@ -517,7 +525,7 @@ def trace(
     tree = explorer.tree()
     values = _values(tree)
     if task:
-        return _task(explorer, tree, values)
+        return _task(explorer, tree, values, asks)
     if many and all(type(v) in (list, tuple) for v in values) and any(values):
         made = _slots(explorer, tree, NOTHING, [((), v) for v in values], lambda v: ((), v))
         return replace(made, many=True)
@@ -530,8 +538,11 @@ def trace(
     return Traced(tuple(params), result, tuple(outputs), raises=tuple(explorer.raises))
 
 
-def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced:
+def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any], asks: Type | None = None) -> Traced:
     for value in values:
+        if asks is not None:
+            _three(explorer.original, value, asks)
+            continue
         instead = no_pair(value)
         if instead is not None:
             raise PipelineError(
@@ -545,18 +556,48 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
         ):
             raise Untraceable("does not return a pair (state, [events])")
     state = _join_all([v[0] for v in values])
-    return _slots(explorer, tree, state, values, lambda v: v)
+    return _slots(explorer, tree, state, values, lambda v: v[:2], asks)
+
+
+def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
+    """Refuse what a task that is told of times must not return."""
+    instead = no_triple(value)
+    if instead is not None:
+        raise PipelineError(
+            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
+            f" returns {instead}; no times are an empty list"
+        )
+    for time in value[2]:
+        found = _result_type(time)
+        if found != asks:
+            zones = asks in (DATETIME, INSTANT) and found in (DATETIME, INSTANT)
+            hint = "; times with a time zone and without one do not mix" if zones else ""
+            hint = "; no time is an empty list" if found == NOTHING or isinstance(found, OptionalType) else hint
+            raise TypeMismatch(
+                f"{name_of(f)} asks to be told of a time that is {found}, and the times of this stream are {asks}: "
+                f"expected {asks}, found {found}{hint}"
+            )
 
 
 def _slots(
-    explorer: _Explorer, tree: _Leaf | _Fork, state: Type, values: list[Any], pair: Callable[[Any], tuple[Any, Any]]
+    explorer: _Explorer,
+    tree: _Leaf | _Fork,
+    state: Type,
+    values: list[Any],
+    pair: Callable[[Any], tuple[Any, Any]],
+    asks: Type | None = None,
 ) -> Traced:
-    """A function that gives a state and several events, of which there are as many as the longest list has."""
+    """A function that gives a state and several events, of which there are as many as the longest list has; and several
+    times, if it ``asks`` for some."""
     events = [e for v in values for e in v[1]]
     event = _join_all(events) if events else None
     room = max((len(v[1]) for v in values), default=0)
     if room > MAX_OUTPUTS:
         raise Untraceable(f"puts out {room} events at once; a trace takes at most {MAX_OUTPUTS}")
+    asked = max((len(v[2]) for v in values), default=0) if asks is not None else 0
+    if asked > MAX_OUTPUTS:
+        raise Untraceable(f"asks for {asked} times at once; a trace takes at most {MAX_OUTPUTS}")
+    time_types = [t for _, t in asks.leaves()] if asks is not None else []
     event_types = [t for _, t in event.leaves()] if event else []
     state_types = [t for _, t in state.leaves()]
     int_type = n.const(0).type
@@ -570,10 +611,18 @@ def _slots(
                 out += _leaves(put[i], event)
             else:
                 out += [n.const(simplest(t)) for t in event_types]
+        if asks is not None:
+            out.append(n.const(len(value[2])))
+            for i in range(asked):
+                leaves = _leaves(value[2][i], asks) if i < len(value[2]) else [n.const(simplest(t)) for t in time_types]
+                out += leaves
         return out
 
-    flat = _fold(tree, state_types + [int_type] + event_types * room, pick, explorer.optional)
+    more = [int_type, *time_types * asked] if asks is not None else []
+    flat = _fold(tree, state_types + [int_type] + event_types * room + more, pick, explorer.optional)
     width, size = len(state_types), len(event_types)
     rest = flat[width + 1 :]
     slots = tuple(tuple(rest[i * size : (i + 1) * size]) for i in range(room))
-    return Traced(tuple(explorer.params), state, tuple(flat[:width]), flat[width], slots, event, tuple(explorer.raises))
+    times = rest[room * size :]
+    made = Traced(tuple(explorer.params), state, tuple(flat[:width]), flat[width], slots, event, tuple(explorer.raises))
+    return replace(made, asked=times[0], times=tuple(times[1:]), asks=asks) if asks is not None else made

@@ -19,7 +19,7 @@ from pellucid.graph.model import Graph, Node
 from pellucid.spark.plan import SparkPlan, no_columns
 
 #: The timed steps whose answers come when the clock moves, in the order of time.
-IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup")
+IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup", "timers")
 
 
 def choose_timed(
@@ -138,8 +138,8 @@ def _steps(graph: Graph) -> tuple[tuple[str, str], ...]:
         if node.kind == "source":
             continue
         where = "in the engine of event time" if node.processor.timed else "in a fused kernel between timed steps"
-        opaque = node.fn is not None and node.fn.runs is None
-        how = f"called as Python for each event: {node.fn.reason}" if opaque and node.fn else where
+        opaque = next((fn for fn in node.functions if fn.runs is None), None)
+        how = f"called as Python for each event: {opaque.reason}" if opaque is not None else where
         out.append((node.id, f"{node.kind}: {how}{', keeps state' if node.id in memory else ''}"))
     return tuple(out)
 

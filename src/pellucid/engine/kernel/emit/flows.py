@@ -53,6 +53,7 @@ class Pen:
         self.inner: list[Graph] = []  # the sub-pipelines of the windows being written
         self.windows: list[int] = []  # and their sizes
         self.opaque = False
+        self.again = False  # whether a push may take several turns of the loop
 
     @contextmanager
     def when(self, flag: str | None) -> Iterator[None]:

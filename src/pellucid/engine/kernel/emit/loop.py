@@ -25,6 +25,7 @@ from pellucid.graph.model import Graph, Node
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 GROW_LOOKUP = 12
+GROW_OUTPUT = 13
 #: Whether a push is timed: one of 32, and not always the same of those, as steps may have a rhythm of their own.
 SAMPLED = "((i * 2654435769) >> 27) & 31 == 0"
 
@@ -105,10 +106,10 @@ class Emitter(Pen):
         if self.timed:
             self.clock(len(g.nodes), None)
             self.clock(len(g.nodes) + 1, None)  # nothing in between: what looking at the clock costs
-        w.line("i += 1")
+        w.line("if not again: i += 1" if self.again else "i += 1")
         body = w.lines
         self.layout.lookups = list(w.lookups.items())
-        source = self.assemble(body, params)
+        source = self.assemble(body, params, caps)
         self.layout.strings = list(w.strings)
         return Kernel(
             source,
@@ -134,7 +135,7 @@ class Emitter(Pen):
                 self.w.line(f"C[{at}] += {flow.many or 1}")
         self.w.line(f"if tick: now = _clock(); T[{at}] += now - last; last = now")
 
-    def assemble(self, body: list[str], params: list[str]) -> str:
+    def assemble(self, body: list[str], params: list[str], caps: list[int | None]) -> str:
         g, layout = self.graph, self.layout
         head: list[str] = []
         tail: list[str] = []
@@ -164,6 +165,8 @@ class Emitter(Pen):
             params += [f"G{o}"] if self.positions and self.keyed(g.nodes[at]) else []
             head.append(f"no{o} = M[{m + o}]")
             tail.append(f"M[{m + o}] = no{o}")
+            if self.again and self.numba:
+                checks.append(f"if _rare(no{o} + {caps[at]} > O{o}_0.size): code = {GROW_OUTPUT}; site = {o}; break")
         m += len(g.outputs)
         for q, queue in enumerate(layout.queues):
             params += [f"Q{q}n", *[f"Q{q}_{j}" for j in range(len(queue.leaves))]]
@@ -196,7 +199,7 @@ class Emitter(Pen):
             finders(self.layout, self.numba),
             lookers(self.layout, self.numba),
             f"def kernel({', '.join(params)}):",
-            "    code = 0; site = 0",
+            "    code = 0; site = 0" + "; again = False" * self.again,
             *(["    last = 0; now = 0"] if self.timed else []),
         ]
         lines += ["    " + text for text in head]

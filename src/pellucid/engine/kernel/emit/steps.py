@@ -12,6 +12,7 @@ from pellucid.engine.kernel.emit.flows import Flow, Pen
 from pellucid.engine.kernel.emit.forget import write_forget
 from pellucid.engine.kernel.emit.lookups import write_elements
 from pellucid.engine.kernel.emit.state import QueueWriter, StateCell, Storage
+from pellucid.engine.kernel.emit.timers import write_timers
 from pellucid.engine.kernel.emit.window import write_window
 from pellucid.engine.kernel.layout import Opened, encode, leaf_types, opens
 from pellucid.expr.function import Function
@@ -191,6 +192,9 @@ def do_task(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int,
     (flow,) = ins
     fn = node.fn
     out = e.fresh_flow(node, caps[i], flow.key is not None)
+    if node.on_time is not None:
+        cells = state_cells(e, node, store) if node.state is not None else [store.word("state", INT, node.start)]
+        return write_timers(e, node, flow, out, store, cells)
     if fn.runs is None:
         return opaque_task(e, node, fn, flow, out, store)
     cells = state_cells(e, node, store)
