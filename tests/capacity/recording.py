@@ -79,14 +79,15 @@ def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
         process = subprocess.Popen(
             [*command, "--measure", "measured.json"], cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        assert process.stdin is not None
+        pipe = process.stdin
+        assert pipe is not None
         sent, start, count = list[tuple[float, float, int]](), time.monotonic(), 0
 
         def send(new: int) -> None:
             nonlocal count
             began = time.monotonic() - start
-            process.stdin.write(b"".join(b"%d\n" % n for n in range(count, count + new)))
-            process.stdin.flush()
+            pipe.write(b"".join(b"%d\n" % n for n in range(count, count + new)))
+            pipe.flush()
             count += new
             sent.append((round(began, 4), round(time.monotonic() - start, 4), count))
 
@@ -104,7 +105,7 @@ def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
                     done = due
                 time.sleep(0.005)
             begin += seconds
-        process.stdin.close()
+        pipe.close()
         assert process.wait(120) == 0
         found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
         rows = [line.split(",") for line in (folder / "out.csv").read_text().splitlines()[1:]]
