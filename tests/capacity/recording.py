@@ -45,25 +45,33 @@ def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) ->
             query.stop()
 
 
-CALM = [(4.0, 100)]  # seconds, and events per second in them
-BURST = [(2.0, 100), (3.0, 800), (6.0, 100)]
+CALM = [(4.0, 20)]  # seconds, and events per second in them
+BURST = [(2.0, 20), (3.0, 200), (7.0, 20)]
 SLOW = """
 import time
+from typing import NamedTuple
 from pellucid import Stream, pipeline
 
-def lookup(v: int) -> int:
-    time.sleep(0.002)
-    return v + 1
+class Seen(NamedTuple):
+    began: int
+    done: int
+
+def lookup(v: int) -> Seen:
+    began = time.monotonic_ns()
+    time.sleep(0.01)
+    return Seen(began, time.monotonic_ns())
 
 @pipeline
-def enriched(x: Stream[int]) -> Stream[int]:
+def enriched(x: Stream[int]) -> Stream[Seen]:
     return x.filter(lambda v: v >= 0, id="valid").map(lookup, id="lookup")
 """
 
 
 def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
-    """A run of the local engine with a slow step, fed through a pipe at these rates: its measurements, and under
-    ``sent`` when so many events had been sent."""
+    """A run of the local engine with a slow step, fed through a pipe at these rates: its measurements, and besides what
+    the engine has no part in.  ``sent`` says of each writing from when to when it went, and how many events had been
+    sent with it; ``seen`` says of each event when the slow function began with it and when it was done, by its own
+    clock, which is the sender's.  All times are in seconds since the first event was sent."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "slow.py").write_text(SLOW)
@@ -71,27 +79,38 @@ def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
         process = subprocess.Popen(
             [*command, "--measure", "measured.json"], cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        assert process.stdin is not None
-        process.stdin.write(b"0\n")  # the first event waits for the imports
-        process.stdin.flush()
+        pipe = process.stdin
+        assert pipe is not None
+        sent, start, count = list[tuple[float, float, int]](), time.monotonic(), 0
+
+        def send(new: int) -> None:
+            nonlocal count
+            began = time.monotonic() - start
+            pipe.write(b"".join(b"%d\n" % n for n in range(count, count + new)))
+            pipe.flush()
+            count += new
+            sent.append((round(began, 4), round(time.monotonic() - start, 4), count))
+
+        send(1)  # the first event waits for the imports
         while not any(folder.glob("out.csv*")) and not list(folder.glob(".*")) and process.poll() is None:
             time.sleep(0.05)
         time.sleep(1.0)
-        sent, count, start, before = list[tuple[float, int]](), 1, time.monotonic(), 0.0
+        begin = time.monotonic()
         for seconds, rate in phases:
             done = 0
             while done < rate * seconds:
-                due = min(int((time.monotonic() - start - before) * rate), int(rate * seconds))
-                process.stdin.write(b"".join(b"%d\n" % n for n in range(count, count + due - done)))
-                process.stdin.flush()
-                count, done = count + due - done, due
-                sent.append((round(time.monotonic() - start, 4), count))
+                due = min(int((time.monotonic() - begin) * rate), int(rate * seconds))
+                if due > done:
+                    send(due - done)
+                    done = due
                 time.sleep(0.005)
-            before += seconds
-        process.stdin.close()
-        assert process.wait(60) == 0
+            begin += seconds
+        pipe.close()
+        assert process.wait(120) == 0
         found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
-    return {**found, "sent": sent[:: max(1, len(sent) // 400)], "sent_all": [sent[-1][0], count]}
+        rows = [line.split(",") for line in (folder / "out.csv").read_text().splitlines()[1:]]
+    seen = [tuple(round(int(ns) / 1e9 - start, 4) for ns in row[-2:]) for row in rows]
+    return {**found, "sent": sent, "seen": seen}
 
 
 def main(folder: Path) -> None:

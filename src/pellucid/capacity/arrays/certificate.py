@@ -11,6 +11,10 @@ Each is a statement about any number of processes.  A formula names some and a t
 state with its other processes left out: what init, guards and these formulas say of *all* processes still holds of
 those that are left, and what is said of some still holds of them.  So if there is a state that breaks the statement,
 there is one with just those processes, where a variable may point to somebody outside.  That is asked of z3.
+
+A formula may also say something of *everybody* (``Granted = True && forall y. Sharer[y] = False``; such a one names
+nobody).  That a state is not in it needs somebody of whom it is not true, who may be left out no more: so for each such
+formula there may be one process more than those that are named, or not.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from pellucid.capacity.arrays.language.system import Quantified, States, System, Transition, inside
+from pellucid.capacity.arrays.language.system import And, Formula, Quantified, States, System, Transition, inside
 from pellucid.capacity.arrays.smt import Encoding, Frame
 from pellucid.model.budget import Budget, CutShort
 
@@ -80,11 +84,16 @@ def check_certificate(system: System, never: Sequence[States], budget: Budget | 
     """
     budget, rigid = budget or Budget(), system.rigid
     around: dict[int, _Around] = {}
+    for i, states in enumerate(never):
+        if not _understood(states):
+            return Fault("a quantifier stands where the checker knows none", i)
+    more = sum(_everybody(states) for states in never)
 
-    def at(count: int) -> _Around:
-        if count not in around:
-            around[count] = _Around(system, count, never)
-        return around[count]
+    def at(count: int) -> Iterator[_Around]:
+        for all_ in range(max(count, 1) if more else count, count + more + 1):  # there is at least one process
+            if all_ not in around:
+                around[all_] = _Around(system, all_, never)
+            yield around[all_]
 
     for i, states in enumerate(never):
         budget.look(i, len(never))
@@ -96,17 +105,39 @@ def check_certificate(system: System, never: Sequence[States], budget: Budget | 
             return Fault("a run can start in one of them", i)
     for unsafe in system.unsafe:
         extra = sum(len(p.names) for p in inside(unsafe.formula) if isinstance(p, Quantified))
-        here = at(rigid + len(unsafe.names) + extra)
-        if here.possible([here.encoding.met(unsafe, here.frame)]):
-            return Fault("an unsafe state is not among them")
+        for here in at(rigid + len(unsafe.names) + extra):
+            if here.possible([here.encoding.met(unsafe, here.frame)]):
+                return Fault("an unsafe state is not among them")
     for t, label in zip(system.transitions, system.labels, strict=True):
         for width in sorted({len(s.names) for s in never}):
             group = [s for s in never if len(s.names) == width]
             for count, chosen in _choices(rigid + width, len(t.parameters)):
                 budget.look(count, 0)
-                if _leads(at(count), t, chosen, group, rigid + width):
+                if any(_leads(here, t, chosen, group, rigid + width) for here in at(count)):
                     return Fault("a step leads into one of them from outside", None, label)
     return None
+
+
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.parts if isinstance(formula, And) else (formula,)
+
+
+def _everybody(states: States) -> int:
+    """How many of its parts are about everybody."""
+    return sum(isinstance(part, Quantified) for part in _parts(states.formula))
+
+
+def _understood(states: States) -> bool:
+    """Whether a quantifier is only where what is said above is true: a *for all* of one process, where nobody is
+    named."""
+    for part in _parts(states.formula):
+        if isinstance(part, Quantified):
+            alone = part.kind == "forall" and not part.other and len(part.names) == 1 and not states.names
+            if not alone or any(isinstance(inner, Quantified) for inner in inside(part.part)):
+                return False
+        elif any(isinstance(inner, Quantified) for inner in inside(part)):
+            return False
+    return True
 
 
 def _choices(count: int, parameters: int) -> Iterator[tuple[int, tuple[int, ...]]]:

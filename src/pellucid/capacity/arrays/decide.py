@@ -3,6 +3,7 @@
 1. A few processes are run forwards (`oracle`).  An unsafe state that they reach gives a run.
 2. The search backwards guesses from what they reached (`backward`); what it ends with is an invariant.
 3. Without guesses, if they led nowhere.
+4. Where only runs are found in which somebody has stopped, once more, with what is true of somebody (`somebody`).
 
 *Proved* is said when the independent checker (`certificate`) accepts the invariant, *refuted* when the literal
 interpreter has made the run; anything else is *unknown*, with the reason.
@@ -20,10 +21,11 @@ from pellucid.capacity.arrays.concrete import concrete_run, run_of
 from pellucid.capacity.arrays.language.interpreter import Instance
 from pellucid.capacity.arrays.language.printing import formula_text
 from pellucid.capacity.arrays.language.reading import read_text
-from pellucid.capacity.arrays.language.system import States, System
+from pellucid.capacity.arrays.language.system import Formula, Not, States, System
 from pellucid.capacity.arrays.search.backward import Backward, Node
 from pellucid.capacity.arrays.search.compiled import Compiled
 from pellucid.capacity.arrays.search.oracle import Guesses, Oracle, countable
+from pellucid.capacity.arrays.search.somebody import Lemma, lemmas
 from pellucid.capacity.arrays.search.told import impossible, states_of
 from pellucid.errors import DataError
 from pellucid.model.budget import Budget, CutShort, now, on_time
@@ -110,6 +112,8 @@ class _Work:
     visited: int = 0
     restarts: int = 0
     oracles: dict[int, Oracle] = field(default_factory=dict)
+    stopped: bool = False  # a run was found in which somebody has stopped, which is none
+    lemmas: list[Lemma] | None = None
 
     def decide(self) -> Run | list[States] | None:
         """Each way for a moment, then for longer, and so on: most systems need one way and little time."""
@@ -123,7 +127,7 @@ class _Work:
         ]
         real = "real" in types and not countable(self.system)
         ways.insert(0 if real else len(ways), (0, False))  # of reals a few processes show nothing
-        seconds = 0.3
+        every, seconds = tuple(ways), 0.3
         while ways:
             for way in list(ways):
                 part = _within(self.budget, seconds)
@@ -131,6 +135,9 @@ class _Work:
                 if found is not None:
                     return found
                 on_time()
+                if self.stopped and self.lemmas is None and self.somebody(counts[0]):
+                    ways, seconds = list(every), 0.3 / 4
+                    break
                 if not part.over and way in ways:
                     ways.remove(way)  # it ended, with nothing
                 self.budget.look(self.visited, len(ways))
@@ -139,16 +146,35 @@ class _Work:
             "a run was found only with processes that stop while others go on, which guards about all others forbid"
         )
 
+    def somebody(self, n: int) -> bool:
+        """Whether something is true of somebody that the search can make use of."""
+        few = list(self.oracles.values()) or [self.explore(n)]
+        try:
+            self.lemmas = lemmas(self.compiled, few, self.budget.part(0.3))
+        except CutShort:
+            self.lemmas = []
+        besides: dict[int, list[Formula]] = {}
+        for lemma in self.lemmas:
+            for t in lemma.transitions:
+                besides.setdefault(t, []).append(Not(lemma.values))
+        self.compiled = Compiled(self.system, besides)
+        return bool(self.lemmas)
+
+    def explore(self, n: int) -> Oracle:
+        """What so many processes reach, in a moment."""
+        oracle = Oracle(self.system, n)
+        whole = {"int", "real"} & {of for _, of in self.system.symbols.values()}
+        try:
+            oracle.explore(_within(self.budget, 4.0), _STATES if not whole else _STATES // 40)
+        except CutShort:
+            oracle.settle()
+        return oracle
+
     def try_(self, way: tuple[int, bool], part: Budget) -> Run | list[States] | None:
         """A search backwards, with guesses from so many processes (0: without), about numbers or not."""
         n, numbers = way
         if n and n not in self.oracles:
-            self.oracles[n] = oracle = Oracle(self.system, n)
-            whole = {"int", "real"} & {of for _, of in self.system.symbols.values()}
-            try:
-                oracle.explore(_within(self.budget, 4.0), _STATES if not whole else _STATES // 40)
-            except CutShort:
-                oracle.settle()
+            self.oracles[n] = oracle = self.explore(n)
             if oracle.unsafe_at is not None:
                 steps, unsafe = oracle.way()
                 run = concrete_run(self.system, steps, n, unsafe, self.budget)
@@ -178,6 +204,7 @@ class _Work:
         finally:
             self.visited += search.count
             self.restarts += search.restarts
+            self.stopped = self.stopped or search.spurious > 0
         if outcome.reached is not None:
             return self.shorter(runs[-1])
         assert outcome.cubes is not None
@@ -185,6 +212,7 @@ class _Work:
         if wrong:
             self.notes.append(f"{len(wrong)} of the invariants in the text could not be confirmed and were not used")
         never = [*(states_of(self.compiled, c) for c in outcome.cubes), *impossible(self.compiled)]
+        never += [lemma.states for lemma in self.lemmas or ()]
         fault = check_certificate(self.system, never, self.budget)
         if fault is not None:
             raise CutShort(f"the invariant that was found is not accepted by the checker: {fault}")

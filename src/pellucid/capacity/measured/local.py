@@ -7,7 +7,7 @@ pipeline: that is the one whose queue is the input.  Of files nobody knows at wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -45,16 +45,16 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
         if any(after.at < before.at for before, after in pairwise(samples)):
             raise DataError(f"{where}: the samples are not in the order of time")
         per = 1 / seconds if seconds else 0.0
+        alone = _alone(document, events, where)
         waiting = [s.waiting for s in samples if s.waiting is not None]
         piped = document.get("input") == "pipe"
-        cost = batch_cost(samples)
         span = samples[-1].at - samples[0].at if samples else 0.0
         whole = MeasuredStep(
             name,
             rate=sum(s.events for s in samples[1:]) / span if piped and span else None,
             processed=events * per if piped else None,
             busy=min(1.0, busy * per),
-            able=cost.capacity if cost is not None and cost.row > 0 else events / busy if busy and events else None,
+            able=_able(samples, events, busy, alone),
             lag=waiting[-1] if waiting else None,
             growth=(waiting[-1] - waiting[0]) / span if piped and len(waiting) > 1 and span else None,
         )
@@ -62,9 +62,36 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{where}: not whole: {error!r}; make it again with pellucid run --measure") from None
     notes = ["the steps of a local run share one worker: what waits, waits for the pipeline as a whole"]
+    same = len(samples) > 1 and len({s.events for s in samples}) == 1
+    if piped and same and alone is not None and alone > (whole.able or 0):
+        notes.append(
+            "its batches are all as long: how much of one is there before its first event is not known, so that longer "
+            f"ones could take more, up to {alone:.4g} events a second"
+        )
     if not piped:
         notes.append("its input was there from the start: at which rate it comes is not known (--rate says it)")
     return Job(name, "local", only([whole, *steps]), seconds=seconds, samples=samples, notes=tuple(notes))
+
+
+def _alone(document: Mapping[str, Any], events: int, where: str) -> float | None:
+    """What the steps could take if nothing were to be done around them; None if they were not one loop on one core."""
+    inside = sum(counted(s["seconds"], f"{where}: step {s['step']}: seconds") for s in document["steps"])
+    return events / inside if inside > 0 and events and document.get("cores", 1) == 1 else None
+
+
+def _able(samples: Sequence[Sample], events: int, busy: float, alone: float | None) -> float | None:
+    """Events per second in long batches.  A few short ones say little of that: it is never less than what was done
+    while it was busy, and never more than the steps could take by themselves.
+
+    >>> few = [Sample(float(i), 1, 0.003) for i in range(9)] + [Sample(9.0, 2, 0.0031)]
+    >>> round(_able(few, 11, 0.0301, None)), round(_able(few, 11, 0.0301, 500.0)), round(_able(few, 11, 0.0301, 300.0))
+    (10000, 500, 365)
+    """
+    done = events / busy if busy and events else None
+    cost = batch_cost(samples)
+    if done is None or cost is None or cost.row <= 0:
+        return done
+    return max(done, cost.capacity if alone is None else min(cost.capacity, alone))
 
 
 def _sample(given: Mapping[str, Any], where: str) -> Sample:

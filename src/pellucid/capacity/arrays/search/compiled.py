@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from pellucid.capacity.arrays.language import system as y
@@ -19,6 +20,7 @@ from pellucid.capacity.arrays.search.linear import EQ, LE, LT, NE, Combination, 
 
 Bound: TypeAlias = Mapping[str, int]
 TRUE = Cube(0, NOTHING, 0)
+NONE: Mapping[int, Sequence[y.Formula]] = MappingProxyType({})
 _SWAPPED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -95,8 +97,9 @@ def possible_values(system: y.System) -> dict[str, tuple[str, ...]]:
 class Compiled:
     """A system, ready for the search."""
 
-    def __init__(self, system: y.System) -> None:
-        self.system = system
+    def __init__(self, system: y.System, besides: Mapping[int, Sequence[y.Formula]] = NONE) -> None:
+        """``besides``: what holds besides the guard whenever a transition, by its number, happens (`somebody`)."""
+        self.system, self.besides = system, besides
         self.layout = Layout(system)
         self.layout.values |= possible_values(system)
         self._guards: dict[tuple[int, tuple[int, ...], int], list[list[Cube]] | None] = {}
@@ -244,7 +247,7 @@ class Compiled:
             bound = dict(zip(transition.parameters, chosen, strict=True))
             simple, clauses = TRUE, list[list[Cube]]()
             found: list[list[Cube]] | None = []
-            for part in _conjuncts(transition.requires):
+            for part in (*conjuncts(transition.requires), *self.besides.get(t, ())):
                 for clause in self._clauses(part, bound, count, chosen):
                     if len(clause) == 1:
                         both = self.layout.conjunction(simple, clause[0])
@@ -267,7 +270,7 @@ class Compiled:
             return [
                 self.cubes(inner, {**bound, part.names[0]: p}, count, chosen)
                 for p in domain
-                for inner in _conjuncts(part.part)
+                for inner in conjuncts(part.part)
             ]
         return [self.cubes(part, bound, count, chosen)]
 
@@ -356,7 +359,7 @@ class Compiled:
                 out = self.layout.product(out, self.cubes(self.system.init.formula, bound, count))
             if names and not count:
                 out = [TRUE]
-                for part in _conjuncts(self.system.init.formula):
+                for part in conjuncts(self.system.init.formula):
                     if not _mentions(part, set(names)):
                         out = self.layout.product(out, self.cubes(part, {}, 0))
             self._init[count] = out
@@ -366,7 +369,7 @@ class Compiled:
     def lasting(self) -> list[y.Formula]:
         """What ``init`` says of symbols that no transition changes: it is so for ever."""
         changed = {u.name for t in self.system.transitions for u in t.updates}
-        return [part for part in _conjuncts(self.system.init.formula) if not named(part) & changed and named(part)]
+        return [part for part in conjuncts(self.system.init.formula) if not named(part) & changed and named(part)]
 
     def fixed(self, count: int) -> tuple[Cube, dict[Variable, Combination]]:
         """What never changes, for so many processes: as a cube, and numbers that are known."""
@@ -462,9 +465,10 @@ def merged(layout: Layout, cubes: Sequence[Cube]) -> list[Cube]:
     return out
 
 
-def _conjuncts(formula: y.Formula) -> list[y.Formula]:
+def conjuncts(formula: y.Formula) -> list[y.Formula]:
+    """The parts of a formula that all have to hold."""
     if isinstance(formula, y.And):
-        return [c for p in formula.parts for c in _conjuncts(p)]
+        return [c for p in formula.parts for c in conjuncts(p)]
     return [formula]
 
 

@@ -417,6 +417,14 @@ class Oracle:
 
     # questions
 
+    def reached(self, states: y.States) -> bool:
+        """Whether some state is one of these, as far as it is known; a quantifier goes over all processes."""
+        for p in permutations(range(1, self.processes + 1), len(states.names)):
+            found = self._truth(states.formula, self.columns, dict(zip(states.names, p, strict=True)), (), False)
+            if bool(found) if isinstance(found, (bool, np.bool_)) else bool(np.any(found)):
+                return True
+        return False
+
     def seen(self, cube: Cube, layout: Layout) -> bool:
         """Whether some state is in a cube, as far as it is known."""
         names = [tuple(range(1, cube.width + 1))]
