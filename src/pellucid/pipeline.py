@@ -312,7 +312,7 @@ class Pipeline(Built):
         >>> engine.push([3, 14], y=[7])
         []
         >>> print(p.progress(engine))
-        tens, 2 wait for the clock
+        tens: 2 wait for the clock
         sources
           x: greatest event time 14, watermark 14, active
           y: greatest event time 7, watermark 7, active

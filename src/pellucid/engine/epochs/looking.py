@@ -75,7 +75,8 @@ def _newest(store: Store, run: dict[str, Any]) -> tuple[int, list[Snapshot]]:
     wanted = [task for task in tasks if task.startswith(("source.", "worker"))]
     wrong: set[int] = set()
     why: Damaged | None = None
-    for _ in range(_TRIES):
+    tries = 0
+    while tries < _TRIES:
         there = [set(store.epochs(task)) for task in tasks]
         common = set.intersection(*there) - wrong if there else set()
         if not common:
@@ -86,12 +87,13 @@ def _newest(store: Store, run: dict[str, Any]) -> tuple[int, list[Snapshot]]:
         try:
             return epoch, [store.load(task, epoch, run=run["run"]) for task in wanted]
         except FileNotFoundError:
-            continue  # it was removed meanwhile: there is a later one
+            tries += 1  # it was removed meanwhile: there is a later one
         except Damaged as error:
             if any(epoch not in store.epochs(task) for task in tasks):
-                continue
-            wrong.add(epoch)
-            why = error
+                tries += 1
+            else:
+                wrong.add(epoch)
+                why = error
     raise StateError(f"{store.root}: changes faster than it can be read: look again")
 
 

@@ -149,7 +149,12 @@ class Progress:
         return document(self)
 
     def picture(self) -> str:
-        """Event time from left to right, as SVG: sources as lanes, watermarks, clocks, and what waits."""
+        """Event time from left to right, as SVG: sources as lanes, watermarks, clocks, and what waits.  Of no run, the
+        pipeline itself."""
+        if not self.running or not self.steps:
+            from pellucid.draw.graph import draw
+
+            return draw(self.graph, "svg")
         from pellucid.engine.timed.why.picture import lanes_svg
 
         return lanes_svg(self)

@@ -35,13 +35,13 @@ def head(found: Progress) -> str:
             if found.steps
             else (f"{found.pipeline} knows no event time: nothing in it waits for a clock")
         )
-    told = [f"{found.pipeline}{' in ' + found.about['folder'] if 'folder' in found.about else ''}"]
-    told += [str(part) for part in found.about.get("words", ())]
+    who = f"{found.pipeline}{' in ' + found.about['folder'] if 'folder' in found.about else ''}"
+    told = [str(part) for part in found.about.get("words", ())]
     if not found.steps:
-        return ", ".join(told)
+        return f"{who}: {', '.join(told)}" if told else who
     waiting = sum(waits.count for step in found.steps for waits in step.waits if waits.comes)
     told.append("nothing waits" if not waiting else f"{waiting:,} {'waits' if waiting == 1 else 'wait'} for the clock")
-    return ", ".join(told)
+    return f"{who}: {', '.join(told)}"
 
 
 # ---------------------------------------------------------------- sources
@@ -132,6 +132,8 @@ def _waits(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
     if waits.last != waits.first:
         where = f"the first {where}, the last {_span(step.times, *waits.last)}"
     yield f"{waits.count:,} {one if waits.count == 1 else many}: {where}"
+    if not waits.comes:
+        return
     if not waits.holds:
         yield "  nothing holds this back: it goes on when the batch ends"
         return
@@ -139,14 +141,15 @@ def _waits(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
         names = dict.fromkeys(name for hold in waits.holds for name in hold.sources)
         yield f"  no source is active: the next event of {' or '.join(names)} moves the clock"
     for hold in waits.holds:
-        yield f"  {_hold(step, waits, hold)}"
+        yield f"  {_hold(found, step, hold)}"
     yield f"  {_until(step, waits)}"
 
 
-def _hold(step: StepNow, waits: Waits, hold: Hold) -> str:
+def _hold(found: Progress, step: StepNow, hold: Hold) -> str:
     """Who holds it back, and how."""
     way = [name for name, _ in hold.path]
-    between = way[1:-1]
+    nodes = [found.graph[name] for name in way[1:-1]]
+    between = [node.id for node in nodes if node.processor.timed or len(node.inputs) > 1]
     silent = f", silent since {moment(hold.silent)}," if hold.silent is not None else ""
     who = f"source{'s' * (len(hold.sources) > 1)} {_listed(hold.sources)}{silent}"
     if hold.status == IDLE:
@@ -164,18 +167,19 @@ def _hold(step: StepNow, waits: Waits, hold: Hold) -> str:
 
 def _until(step: StepNow, waits: Waits) -> str:
     """What would let it go on."""
-    goes = "it" if waits.count == 1 else "the first of them"
-    verb = "comes" if waits.comes else "goes"
+    goes = "it comes" if waits.count == 1 else "they come" if waits.first == waits.last else "the first of them comes"
+    exact = waits.what == "window"  # which is out when the clock is at its end; the others when it is after their time
     parts: list[str] = []
     for hold in waits.holds:
         has = "" if parts else "has sent " if len(hold.sources) == 1 else "have sent "
         event = "one" if parts else "an event"
-        parts.append(f"{_listed(hold.sources)} {has}{event} of {shown_time(step.times, hold.needs[0])} or later")
+        when = shown_time(step.times, hold.needs[0] - (not exact))
+        parts.append(f"{_listed(hold.sources)} {has}{event} " + (f"of {when} or later" if exact else f"after {when}"))
     if not waits.each:
-        return f"{goes} {verb} once {', or '.join([*parts, 'all have ended'])}"
+        return f"{goes} once {', or '.join([*parts, 'all have ended'])}"
     if len(parts) == 1:
-        return f"{goes} {verb} once {parts[0]}, has ended, or is idle"
-    return f"{goes} {verb} once {' and '.join(parts)}; who has ended or is idle is not waited for"
+        return f"{goes} once {parts[0]}, has ended, or is idle"
+    return f"{goes} once {' and '.join(parts)}; who has ended or is idle is not waited for"
 
 
 def _listed(names: Iterable[str]) -> str:
