@@ -61,7 +61,7 @@ def look(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
         return Progress(graph.name, graph, _plain_sources(graph, run, found), (), about, True)
     (graph,) = fragments(graph, ())  # as the worker has it
     worker = next((s for s in found if s.task == "worker"), None)
-    engine = _engine(graph, worker, place) if worker is not None else TimedEngine(graph, mode="python")
+    engine = engine_at(graph, worker.payload, place) if worker is not None else TimedEngine(graph, mode="python")
     met: dict[str, Any] = next((s.about["sources"] for s in found if "sources" in s.about), {})
     rows = {source: int(known["rows"]) for source, known in met.items()}
     heard = {source: float(known["heard"]) for source, known in met.items() if known["heard"] is not None}
@@ -97,15 +97,16 @@ def _newest(store: Store, run: dict[str, Any]) -> tuple[int, list[Snapshot]]:
     raise StateError(f"{store.root}: changes faster than it can be read: look again")
 
 
-def _engine(graph: Graph, worker: Snapshot, place: str) -> TimedEngine:
+def engine_at(graph: Graph, state: container.Buffer, place: str) -> TimedEngine:
+    """An engine with a saved state of it, to be looked at."""
     try:
-        head = container.unpack(worker.payload, "times").head
+        head = container.unpack(state, "times").head
     except container.OtherVersion as error:
         raise StateError(refused(place, error)) from None
     except container.Broken as error:
-        raise StateError(f"{place}: the snapshot of epoch {worker.epoch} is damaged: {error}") from None
+        raise StateError(f"{place}: a snapshot is damaged: {error}") from None
     engine = TimedEngine(graph, key=type_named(head["key"], place), mode="python")
-    engine.load(worker.payload)
+    engine.load(state)
     return engine
 
 

@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from pellucid.engine.epochs.looking import type_named
+from pellucid.engine.epochs.looking import engine_at
 from pellucid.engine.timed.clock import feeders
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.engine.timed.why.answer import Progress, progress_of
@@ -61,15 +61,9 @@ def look_at_query(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
     if not graph.timed:
         many = f"{len(snapshots)} bucket{'s' * (len(snapshots) != 1)} of keys"
         return Progress(graph.name, graph, (), (), {**about, "words": [*words, f"the state of {many} is kept"]}, True)
-    names = [str(t) for _, t in identity.get("key", ())]
-    key = None
-    if names and not identity.get("key_by"):
-        key = type_named(names[0] if len(names) == 1 else f"({', '.join(names)})", place)
     engines, extras = [], []
     for snapshot in snapshots.values():
-        engine = TimedEngine(graph, key=key, mode="python")
-        engine.load(snapshot.state)
-        engines.append(engine)
+        engines.append(engine_at(graph, snapshot.state, place))
         extras.append(json.loads(bytes(snapshot.extra)))
     rows: dict[str, int] = {}
     for extra in extras:
@@ -82,7 +76,7 @@ def look_at_query(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
     heard = _heard(graph, extras)
     silent = [source for source, at in heard.items() if began is not None and at < began / 1e6]
     return progress_of(
-        graph, engines or [TimedEngine(graph, key=key, mode="python")], rows=rows or None, heard=heard, silent=silent,
+        graph, engines or [TimedEngine(graph, mode="python")], rows=rows or None, heard=heard, silent=silent,
         about=about,
     )  # fmt: skip
 
