@@ -27,7 +27,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def load_pipeline(target: str) -> Pipeline:
     """The pipeline named by ``path.py:name`` or ``package.module:name``; the name may be left out if there is one."""
     file, name = _parts(target)
-    module = _load(file)
+    return pipeline_in(file, name, _load(file))
+
+
+def pipeline_in(file: str, name: str, module: types.ModuleType) -> Pipeline:
+    """The pipeline of this name in a file that is loaded; the name may be left out if there is one."""
     found: dict[str, Any] = {key: value for key, value in vars(module).items() if isinstance(value, Built)}
     if name:
         return _named(file, name, module, found)

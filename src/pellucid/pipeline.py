@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_names
+from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_names, option
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
 from pellucid.graph.build import Built, as_declared, build, call, check_call, declared_event, instantiate, stream_types
 from pellucid.graph.model import Graph
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pellucid.engine.epochs.generation import Report
+    from pellucid.engine.timed.why.answer import Progress
     from pellucid.sinks.interface import Sink
 
 
@@ -292,6 +293,75 @@ class Pipeline(Built):
         return explain(
             self.graph, key=given, order=None if order is None else bool(order), streaming=streaming, native=native
         )
+
+    def progress(self, of: Any = None) -> Progress:
+        """Why is it not done?  How far a run by event time is, and for each window or row that waits, who holds it back
+        and by which way.
+
+        ``of`` is an engine of this pipeline that is under way, or the state folder of a run with epochs or of a
+        streaming query on Spark, which may be running: it is only read.  Without it: which clock each step waits for.
+        What is returned has ``sources``, ``steps``, ``waiting(step)``, ``document()`` and ``picture()``; printed, it
+        says all of it.
+
+        >>> from pellucid import merge, pipeline
+        >>> def tens(x, y):
+        ...     both = merge(x.at(lambda v: v, id="x-at"), y.at(lambda v: v, id="y-at"), id="both")
+        ...     return both.tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0), id="tens")
+        >>> p = pipeline(tens, x=int, y=int)
+        >>> engine = p.engine()
+        >>> engine.push([3, 14], y=[7])
+        []
+        >>> print(p.progress(engine))
+        tens: 2 wait for the clock
+        sources
+          x: greatest event time 14, watermark 14, active
+          y: greatest event time 7, watermark 7, active
+        steps
+          tens (tumbling 10): clock at 7
+            1 window is open: 0 to 10
+              source y could still send an event of 7, through both (y → y-at → both → tens)
+              it comes once y has sent an event of 10 or later, has ended, or is idle
+            1 window is open: 10 to 20
+              source x could still send an event of 14, through both (x → x-at → both → tens)
+              source y could still send an event of 10, through both (y → y-at → both → tens)
+              it comes once x has sent an event of 20 or later and y one of 20 or later; who has ended or is ...
+        """
+        from pellucid.engine.timed.why.answer import progress_of
+
+        if of is None:
+            return progress_of(self.graph)
+        if isinstance(of, (str, os.PathLike)):
+            return self._progress_in(of)
+        if getattr(getattr(of, "graph", None), "digest", None) != self.graph.digest:
+            raise UsageError(
+                f"{self.name}.progress: an engine of this pipeline or a state folder is expected, found "
+                f"{type(of).__name__}"
+            )
+        if not self.graph.timed:
+            raise UsageError(f"{self.name} knows no event time, so nothing in an engine of it waits for a clock")
+        return progress_of(self.graph, [of])
+
+    def _progress_in(self, folder: str | os.PathLike[str]) -> Progress:
+        from pellucid.engine.epochs.looking import is_run, look
+        from pellucid.spark.timed.looking import look_at_query, query_folder
+
+        place = option("state", folder)
+        if not os.path.isdir(folder):
+            what = "is no folder" if os.path.exists(folder) else "no such folder"
+            raise UsageError(f"{place}: {what}: give the state folder of a run")
+        if is_run(folder):
+            return look(self.graph, folder)
+        if query_folder(folder) is not None:
+            return look_at_query(self.graph, folder)
+        there = os.listdir(folder)
+        if not there:
+            raise UsageError(f"{place}: is empty: no run has begun there yet")
+        if {"offsets", "commits"} <= set(there):
+            raise UsageError(
+                f"{place}: is a checkpoint of Spark, which does not know what waits: give the folder that was state= "
+                "in p.spark"
+            )
+        raise UsageError(f"{place}: holds no run of Pellucid: give the state folder of a run with epochs or on Spark")
 
     def show(self, style: str = "text") -> str:
         """The graph as ``text``, ``mermaid`` or ``svg``.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pellucid.check.declare import property as property
     from pellucid.check.formula import explain as explain
     from pellucid.check.paths import dead_paths as dead_paths
+    from pellucid.check.promises import progress as progress
     from pellucid.check.questions import equivalent as equivalent
     from pellucid.check.questions import holds as holds
     from pellucid.check.questions import holds_on as holds_on
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pellucid.failures.checker.question import failures as failures
     from pellucid.model.counterexample import Counterexample as Counterexample
     from pellucid.model.verdict import Verdict as Verdict
-    from pellucid.progress.question import progress as progress
 
 _HOME = {
     "atomic": "pellucid.atomic.question",
@@ -47,7 +47,7 @@ _HOME = {
     "Transitions": "watch",
     "monitor": "watch",
     "failures": "pellucid.failures.checker.question",
-    "progress": "pellucid.progress.question",
+    "progress": "promises",
 }
 __all__ = sorted(_HOME)
 

@@ -290,7 +290,7 @@ def test_idle_is_decided_once(tmp_path: Path) -> None:
     assert first.told(1, 10, set(), False)["idle"] == []
     first._since["x"] -= 1
     assert first.told(2, 20, set(), False)["idle"] == ["when"]
-    first.saw(["x"])
+    first.saw({"x": 1})
     first._since["x"] -= 7200
     assert first.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
     first.settle(3)

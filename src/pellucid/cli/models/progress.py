@@ -1,4 +1,5 @@
-"""``pellucid progress``: does a graph with times keep its promises, and why is a time not complete?"""
+"""``pellucid progress``: does a graph with times keep its promises, and why is a time not complete?  Of a pipeline by
+event time: what waits for which clock, and, in the state folder of a run, why it is not done."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ import click
 from pellucid.errors import PellucidError, UsageError, nearest
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pellucid.pipeline import Pipeline
     from pellucid.progress import Graph
 
 
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")
+@click.option("--state", metavar="FOLDER", help="Of a pipeline: the state folder of its run, which may be running.")
 @click.option("--about", "questions", multiple=True, metavar="QUESTION", help="Only this question; repeat it for more.")
 @click.option(
     "--messages",
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
 @click.option("--svg", metavar="PLACE", help="Draw each counterexample into this folder; with --why, this file.")
 def progress(
     target: str,
+    state: str | None,
     questions: tuple[str, ...],
     messages: int,
     arrivals: int,
@@ -69,7 +75,8 @@ def progress(
     junit: str | None,
     svg: str | None,
 ) -> None:
-    """Ask of a graph with times whether it keeps its promises; a no comes with a shortest run.
+    """Ask of a graph with times whether it keeps its promises; a no comes with a shortest run.  Of a pipeline by event
+    time: which clock each step waits for; with --state, why what is not done in its run is not.
 
     FILE alone: of every pellucid.progress.Graph in it; one that is refused is told, and the others are asked. The
     questions: condition 1, condition 2, acyclic, theorem 2, completeness and liveness; by name also transitive and
@@ -80,10 +87,21 @@ def progress(
       pellucid progress graph.py
       pellucid progress graph.py:daily --messages 2 --about liveness
       pellucid progress graph.py:daily --why count@2 --pending in@1 --svg frontier.svg
+      pellucid progress pipeline.py:hourly --state state --svg waiting.svg
 
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
     """
-    graphs = _graphs(target)
+    module, file, name = _loaded(target)
+    found = _pipeline(module, file, name, state is not None)
+    if found is not None:
+        if why is not None or pending:
+            raise UsageError(
+                f"{'--why' if why is not None else '--pending'} is for graphs with times, and {found.name} is a "
+                "pipeline: give --state, the folder of its run, and all that waits there is told"
+            )
+        _of_pipeline(found, state, questions, as_json, junit, svg)
+        return
+    graphs = _graphs(module, file, name)
     if why is not None:
         _why(target, graphs, why, pending, as_json, svg)
         return
@@ -126,13 +144,68 @@ def progress(
     raise click.exceptions.Exit(exit_code(outcomes))
 
 
-def _graphs(target: str) -> dict[str, tuple[str, Graph]]:
-    """The graphs that are meant, by name, each with the place where it stands."""
+def _loaded(target: str) -> tuple[ModuleType, str, str]:
     from pellucid.load import _load, _parts
-    from pellucid.progress import Graph
 
     file, name = _parts(target)
-    module = _load(file)
+    return _load(file), file, name
+
+
+def _pipeline(module: ModuleType, file: str, name: str, run: bool) -> Pipeline | None:
+    """The pipeline that is meant; None if graphs with times are."""
+    from pellucid.graph.build import Built
+    from pellucid.load import pipeline_in
+    from pellucid.progress import Graph
+
+    there = {key: value for key, value in vars(module).items() if isinstance(value, (Built, Graph))}
+    if not run and (isinstance(there.get(name), Graph) or not any(isinstance(one, Built) for one in there.values())):
+        return None
+    if not run and (not name or name not in there) and any(isinstance(one, Graph) for one in there.values()):
+        return None
+    return pipeline_in(file, name, module)
+
+
+def _of_pipeline(
+    p: Pipeline, state: str | None, questions: tuple[str, ...], as_json: bool, junit: str | None, svg: str | None
+) -> None:
+    """What waits for which clock, and whether its times stay in order; or why a run is not done."""
+    from pellucid.base.files import write_whole
+
+    if state is not None and (questions or junit is not None):
+        raise UsageError(f"--state tells how far a run is: leave {'--about' if questions else '--junit'} out")
+    with contextlib.redirect_stdout(sys.stderr):  # a user's function may print
+        found = p.progress(state)
+    if svg is not None:
+        write_whole(svg, found.picture())
+    document: dict[str, Any] = {"pellucid": 1, "verb": "progress", "progress": found.document()}
+    if not as_json:
+        click.echo(str(found))
+    code = 0
+    if state is None and p.graph.timed:
+        from pellucid.check.promises import progress as ask
+        from pellucid.cli.check import _Printer, _write, exit_code
+        from pellucid.model.show.outcomes import Outcome, outcomes_document
+        from pellucid.model.show.outcomes import junit as junit_text
+
+        verdict = ask(p, **({"about": questions} if questions else {}))
+        outcomes = [Outcome(f"{p.name}: {question}", "", part) for question, part in verdict.parts.items()]
+        show = _Printer(as_json)
+        for outcome in outcomes:
+            show.line(outcome)
+        show.counterexamples(outcomes)
+        document |= {key: value for key, value in outcomes_document((p.name,), outcomes).items() if key == "results"}
+        if junit is not None:
+            _write(junit, junit_text(outcomes, suite=p.name))
+        code = exit_code(outcomes)
+    if as_json:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    raise click.exceptions.Exit(code)
+
+
+def _graphs(module: ModuleType, file: str, name: str) -> dict[str, tuple[str, Graph]]:
+    """The graphs that are meant, by name, each with the place where it stands."""
+    from pellucid.progress import Graph
+
     found = {key: value for key, value in vars(module).items() if isinstance(value, Graph)}
     if not name:
         if not found:

@@ -143,3 +143,27 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (OSError, IndexError):
         return True
+
+
+def running_in(root: Path) -> int | None:
+    """The process whose run uses a folder now; None if there is none.  The lock is looked at, and not touched.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> running_in(folder)
+    >>> handle = take(folder)
+    >>> running_in(folder) == os.getpid()
+    True
+    """
+    try:
+        handle = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        if not os.path.exists("/proc/locks"):  # what the file says is all there is
+            text = os.read(handle, 32).strip()
+            return int(text) if text.isdigit() and _alive(int(text)) else None
+        owner, holders = who_holds(handle)
+        return owner if owner in holders else None
+    finally:
+        os.close(handle)

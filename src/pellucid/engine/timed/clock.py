@@ -111,6 +111,30 @@ class Clocks:
             return END
         return self._candidate(both, both) if both != own else max(self.marks[i] for i in own)
 
+    def decides(self, stream: int, step: int | None = None) -> tuple[tuple[int, ...], bool]:
+        """The steps `at` that a stream's clock waits for, and whether for each of them: the active ones.  Where none is
+        active, the next event of any that has not ended moves it; if all have ended, nobody is waited for.
+
+        >>> from pellucid import merge, pipeline
+        >>> both = pipeline(lambda x, y: merge(x.at(lambda v: v), y.at(lambda v: v)), x=int, y=int)
+        >>> clocks = Clocks(both.graph)
+        >>> clocks.idle(2)
+        >>> clocks.decides(4)
+        ((3,), True)
+        >>> clocks.idle(3)
+        >>> clocks.decides(4)
+        ((2, 3), False)
+        """
+        own, both = self._clock(stream, step)
+        for steps in (own, both):
+            active = tuple(i for i in steps if self.status[i] == ACTIVE and i not in self._ending)
+            if active:
+                return active, True
+            left = tuple(i for i in steps if self.status[i] != ENDED and i not in self._ending)
+            if not left:
+                return (), True
+        return left, False
+
     def save(self) -> dict[str, Any]:
         """All of it, by the ids of steps."""
         name = [node.id for node in self.graph.nodes]

@@ -16,7 +16,7 @@ and the states of the kernels of the ordinary steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from pellucid.errors import PellucidError, StateError, UsageError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
+
+if TYPE_CHECKING:
+    from pellucid.engine.timed.why.answer import Progress
 
 _MANY_TEXTS = 1 << 20
 
@@ -110,6 +113,21 @@ class TimedEngine:
         return {
             stage.node.id: len(stage.op) for stage in self.stages if isinstance(stage, Step) and stage.op is not None
         }
+
+    def progress(self) -> Progress:
+        """Why what waits here is not done: who holds it back, and by which way (see `Pipeline.progress`).
+
+        >>> from pellucid import pipeline
+        >>> p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w, id="tens"), x=int)
+        >>> engine = TimedEngine(p.graph)
+        >>> engine.push([3])
+        []
+        >>> [str(hold) for waits in engine.progress().waiting("tens") for hold in waits.holds]
+        ['x by when → tens']
+        """
+        from pellucid.engine.timed.why.answer import progress_of
+
+        return progress_of(self.graph, [self])
 
     # ------------------------------------------------------------ data in, data out
 

@@ -8,7 +8,7 @@ from typing import Any
 from pellucid.engine.timed.literal import fed_by
 from pellucid.errors import StateError
 from pellucid.spark.job import SparkJob
-from pellucid.spark.timed.clock import heard
+from pellucid.spark.timed.clock import counted, heard
 from pellucid.spark.timed.rows import TimedRunner
 
 
@@ -18,11 +18,15 @@ class TimedBucket:
     ``heard`` has when a source of each step `at` had its last row, by the beginnings of micro-batches: one with
     ``idle=`` that has been silent for so long holds nobody back.  All buckets are told the same, so they decide the
     same; and the beginning of a micro-batch is in Spark's offset log, so that it is decided again as it was.
+
+    ``rows`` of each source, of its own keys, and when its last micro-batch ``began``, are for who looks from outside.
     """
 
     def __init__(self, job: SparkJob) -> None:
         self.runner = TimedRunner(job)
         self.heard: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
+        self.began: int | None = None
         self.snapshot: Any = None  # the one it was loaded from, for its keeper
         self.read_as = None  # no row waits as it came
 
@@ -31,6 +35,9 @@ class TimedBucket:
         told = heard(self.runner.fields, rows)
         runner, engine = self.runner, self.runner.engine
         out = list(runner.take(told.rows))
+        for source, count in counted(runner.fields, told.rows).items():
+            self.rows[source] = self.rows.get(source, 0) + count
+        self.began = told.began if told.began is not None else self.began
         seen = engine.seen() if told.seen is None else told.seen
         self._silence(told.sources, told.began)
         out += runner.move(seen)
@@ -40,11 +47,11 @@ class TimedBucket:
         engine = self.runner.engine
         told = {i for source in sources for i in fed_by(engine.graph, source)}
         for i, node in enumerate(engine.graph.nodes):
-            if node.kind != "at" or node.timing is None or node.timing.idle is None or began is None:
+            if node.kind != "at" or node.timing is None or began is None:
                 continue
             last = began if i in told else self.heard.setdefault(node.id, began)
             self.heard[node.id] = last
-            if began - last >= node.timing.idle:
+            if node.timing.idle is not None and began - last >= node.timing.idle:
                 engine.clocks.idle(i)
 
     @property
@@ -54,7 +61,10 @@ class TimedBucket:
 
     def save(self) -> tuple[bytes, bytes]:
         """The state, and what else there is to keep."""
-        return self.runner.engine.save(), json.dumps({"heard": self.heard}, sort_keys=True).encode()
+        return self.runner.engine.save(), json.dumps(self._extra(), sort_keys=True).encode()
+
+    def _extra(self) -> dict[str, Any]:
+        return {"heard": self.heard, "rows": self.rows, "began": self.began}
 
     def load(self, state: Any, extra: Any, *, same: bool, drop: tuple[str, ...] = ()) -> None:
         """Go on from there, if it is the same pipeline."""
@@ -65,7 +75,10 @@ class TimedBucket:
                 "folder and a new checkpoint"
             )
         self.runner.engine.load(state)
-        self.heard = {str(step): int(at) for step, at in json.loads(bytes(extra))["heard"].items()}
+        kept = json.loads(bytes(extra))
+        self.heard = {str(step): int(at) for step, at in kept["heard"].items()}
+        self.rows = {str(source): int(count) for source, count in kept.get("rows", {}).items()}
+        self.began = kept.get("began")
 
 
 def late_counts(state: str) -> dict[str, int]:

@@ -144,6 +144,27 @@ def present(fields: Fields, table: Any) -> set[str]:
     return {source.name for source, some in zip(fields.sources, there, strict=True) if some}
 
 
+def counted(fields: Fields, table: Any) -> dict[str, int]:
+    """How many rows each source has here.
+
+    >>> from pellucid.expr.types import INT
+    >>> from pellucid.spark.frames import FrameSource
+    >>> both = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), tagged=True)
+    >>> counted(both, pa.table({"s": [1, 1, 0]}))
+    {'x': 1, 'y': 2}
+    """
+    names = [source.name for source in fields.sources]
+    if fields.tagged:
+        tags = np.bincount(table.column("s").to_numpy(), minlength=len(names)) if table.num_rows else [0] * len(names)
+        return {name: int(n) for name, n in zip(names, tags, strict=True)}
+    if not fields.wide:
+        return dict.fromkeys(names, table.num_rows)
+    return {
+        name: max((table.num_rows - table.column(c).null_count for c in fields.values(s)), default=0)
+        for s, name in enumerate(names)
+    }
+
+
 def began_at(table: Any) -> int | None:
     """When the micro-batch of these rows began, in microseconds."""
     return table.column("n")[0].value if table.num_rows else None

@@ -101,7 +101,8 @@ class SourceTask(TaskProcess):
                         "state folder"
                     )
         if self._times is not None:
-            self._times.restore(self.epoch - 1, self.at)
+            met = snapshot.about.get("sources") if snapshot is not None else None
+            self._times.restore(self.epoch - 1, self.at, met)
         self._open()
         if self.context.generation:
             faults.point("source:replay")
@@ -146,7 +147,7 @@ class SourceTask(TaskProcess):
                 # agree.
                 self._send(found, self.at + count, closes and most == count and self._times is None)
                 if self._times is not None:
-                    self._times.saw(name for name, events in found.items() if len(events))
+                    self._times.saw({name: len(events) for name, events in found.items()})
                 self.at += most
                 context.pushes = self.at
                 shares = [s for s in (lane.share() for lane in self.lanes) if s is not None]
@@ -208,7 +209,9 @@ class SourceTask(TaskProcess):
         mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
         until = self.at
         told = None
+        about: dict[str, Any] = {"lanes": offsets, "at": time.time()}
         if self._times is not None:
+            about["sources"] = self._times.met()
             ended = {binding.source for lane in self.lanes if lane.exhausted for binding in lane.bound}
             told = self._times.told(epoch, until, ended, end)
         context.send(
@@ -219,7 +222,7 @@ class SourceTask(TaskProcess):
         )
         if not self._alone:
             context.link.send(border=epoch)
-        context.snapshot(lambda: Snapshot(context.name, epoch, until, about={"lanes": offsets}), epoch, 0, mark)
+        context.snapshot(lambda: Snapshot(context.name, epoch, until, about=about), epoch, 0, mark)
         self.epoch += 1
         context.now = self.epoch
         self._open()

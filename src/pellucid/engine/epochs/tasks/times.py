@@ -15,7 +15,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pellucid.base.files import no_links, sync
@@ -65,12 +65,18 @@ class TimesTold:
         self._idle = {at: t.idle / 1e6 for at, t in timings.items() if t is not None and t.idle is not None}
         self._since = dict.fromkeys((s for sources in self._feeders.values() for s in sources), time.monotonic())
         self._here: set[str] = set()  # the sources that have had a row in this epoch
+        self._rows = dict.fromkeys(self._since, 0)  # of each source, and when the last was read, for who looks
+        self._heard: dict[str, float] = {}
         self._known: dict[int, Told] = {}
         self._size = 0  # of the lines that are whole
         self._file: Any = None
 
-    def restore(self, epoch: int, until: int) -> None:
-        """Read what was written down; nothing is changed yet."""
+    def restore(self, epoch: int, until: int, met: Mapping[str, Any] | None = None) -> None:
+        """Read what was written down; nothing is changed yet.  ``met`` is what `met` said of the sources then."""
+        for source, known in (met or {}).items():
+            self._rows[source] = int(known["rows"])
+            if known["heard"] is not None:
+                self._heard[source] = float(known["heard"])
         data = self._path.read_bytes() if self._path.exists() else b""
         last = 0
         for line in data.splitlines(keepends=True):
@@ -112,12 +118,22 @@ class TimesTold:
         """Where an epoch ended before a crash; None if it is new."""
         return self._known[epoch].until if epoch in self._known else None
 
-    def saw(self, sources: Iterable[str]) -> None:
-        """Rows of these sources have come."""
-        now = time.monotonic()
-        for source in sources:
-            self._since[source] = now
-            self._here.add(source)
+    def saw(self, rows: Mapping[str, int]) -> None:
+        """So many rows of each source have come."""
+        now, wall = time.monotonic(), time.time()
+        for source, count in rows.items():
+            if count:
+                self._since[source], self._heard[source] = now, wall
+                self._rows[source] = self._rows.get(source, 0) + count
+                self._here.add(source)
+
+    def met(self) -> dict[str, Any]:
+        """Of each source at a border, for who looks at the run from outside: how many rows were read, when the last
+        was by the clock on the wall, and whether one was in this epoch."""
+        return {
+            source: {"rows": rows, "heard": self._heard.get(source), "here": source in self._here}
+            for source, rows in self._rows.items()
+        }
 
     def told(self, epoch: int, until: int, ended: set[str], end: bool) -> dict[str, Any]:
         """What the border of an epoch tells: what it told before a crash, or what is so now."""

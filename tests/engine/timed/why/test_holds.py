@@ -1,0 +1,375 @@
+"""Who holds back what waits, against trying it: the literal engine is run again with what would happen if a source sent
+or did not, and that says who held what back.  Mutants of what is judged are found out."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pellucid import Pipeline, Stream, as_of, join, lookup, merge, pipeline
+from pellucid.engine.timed.clock import Clocks
+from pellucid.engine.timed.literal import Literal, Row
+from pellucid.engine.timed.why import flow
+from pellucid.engine.timed.why import waits as kept_waits
+from pellucid.engine.timed.why.answer import Progress, StepNow, Waits
+from tests.seeds import seeds
+
+FAR = 10_000
+
+
+def count(w: Stream[Any]) -> Stream[Any]:
+    """How many events."""
+    return w.cumulate(lambda n, v: n + 1, start=0)
+
+
+def sums(w: Stream[Any]) -> Stream[Any]:
+    """Of the values of windows."""
+    return w.cumulate(lambda n, v: n + v.value, start=0)
+
+
+# ---------------------------------------------------------------- pipelines, each with all its steps as outputs
+
+
+def windows(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    size = rng.randint(4, 12)
+    one = merge(*given, id="all") if len(given) > 1 else given[0].map(lambda v: v, id="all")
+    if rng.random() < 0.5:
+        return {"first": one.tumbling(size, count, late="drop", origin=rng.randint(0, 3), id="first")}
+    return {"first": one.sliding(size, rng.randint(2, size), count, late="drop", id="first")}
+
+
+def of_windows(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    one = merge(*given, id="all") if len(given) > 1 else given[0]
+    first = one.tumbling(rng.randint(3, 9), count, late="drop", id="first")
+    second = first.tumbling(rng.randint(5, 25), sums, late="drop", id="second")
+    return {"first": first, "second": second}
+
+
+def of_sessions(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    one = merge(*given, id="all") if len(given) > 1 else given[0]
+    first = one.session(rng.randint(2, 8), count, late="drop", id="first")
+    return {"first": first, "second": first.tumbling(rng.randint(5, 25), sums, late="drop", id="second")}
+
+
+def joined(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    low = rng.randint(-6, 3)
+    within = (low, low + rng.randint(max(0, -low), 9))  # holds 0 or is after it
+    pair = join(given[0], given[1], within=within, how=rng.choice(["left", "full"]), late="drop", id="first")
+    return {"first": pair}
+
+
+def answered(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    some = as_of if rng.random() < 0.5 else lookup
+    first = some(*(g.key_by(lambda v: v * 0) for g in given), late="drop", id="first")
+    return {"first": first, "second": first.tumbling(rng.randint(4, 12), count, late="drop", id="second")}
+
+
+def doubled(rng: random.Random, *given: Stream[Any]) -> dict[str, Any]:
+    one = merge(*given, id="all") if len(given) > 1 else given[0]
+    first = one.dedup(by=lambda v: v, within=rng.randint(1, 6), late="drop", id="first")
+    return {"first": first, "second": first.tumbling(rng.randint(4, 12), count, late="drop", id="second")}
+
+
+SHAPES: list[tuple[Callable[..., dict[str, Any]], int]] = [
+    (windows, 1), (windows, 2), (windows, 3), (of_windows, 1), (of_windows, 2), (of_sessions, 1), (of_sessions, 2),
+    (joined, 2), (answered, 2), (doubled, 1), (doubled, 2),
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- runs
+
+
+@dataclass
+class Batch:
+    """What happens: sources that are said to be idle before it, its rows, and those that end with it."""
+
+    idle: list[str] = field(default_factory=list)
+    rows: list[tuple[str, int]] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """A pipeline and what has happened to it."""
+
+    p: Pipeline
+    names: list[str]
+    lateness: dict[str, int]
+    batches: list[Batch]
+
+    def literally(self, more: list[Batch], finish: bool = False) -> dict[str, Counter[Any]]:
+        """All that came out, with some more batches."""
+        run, out = Literal(self.p.graph), {name: Counter[Any]() for name, _ in self.p.graph.outputs}
+        for batch in [*self.batches, *more]:
+            for source in batch.idle:
+                run.idle(source)
+            found = run.batch([Row(s, t) for s, t in batch.rows], [f"{s}-at" for s in batch.ends])
+            for name, items in found.items():
+                out[name].update((item.time, item.value) for item in items)
+        for name, items in run.finish().items() if finish else ():
+            out[name].update((item.time, item.value) for item in items)
+        return out
+
+    def status(self) -> dict[str, str]:
+        """Of each source, by the words of the rules."""
+        found = dict.fromkeys(self.names, "active")
+        for batch in self.batches:
+            found |= {s: "idle" for s in batch.idle if found[s] == "active"}
+            found |= {s: "active" for s, _ in batch.rows}
+            found |= dict.fromkeys(batch.ends, "ended")
+        return found
+
+    def mark(self, source: str) -> int | None:
+        """Its watermark."""
+        times = [t for batch in self.batches for s, t in batch.rows if s == source]
+        return max(times) - self.lateness[source] if times else None
+
+    def engine(self) -> Any:
+        """The engine that is asked."""
+        engine = self.p.engine(mode="python")
+        for batch in self.batches:
+            for source in batch.idle:
+                engine.idle(source)
+            engine.clocks.end(self.p.graph.position[f"{s}-at"] for s in batch.ends)
+            columns = {name: [t for s, t in batch.rows if s == name] for name in self.names}
+            for name, times in columns.items():  # one source after the other, the clock moves once
+                from pellucid.data.columns import Batch as Columns
+
+                some = [[times] if n == name else [[]] for n in self.names]
+                masks = [[True] * len(times) if n == name else [False] * len(times) for n in self.names]
+                filled = [[c[0] if c[0] else [0] * len(times)] for c in some]
+                engine.take(Columns(len(times), filled, masks))
+            engine.move()
+        return engine
+
+
+def world(seed: int) -> World:
+    """A small pipeline and a run of it that is under way."""
+    rng = random.Random(seed)
+    shape, several = rng.choice(SHAPES)
+    names = ["x", "y", "z"][:several]
+    lateness = {name: rng.choice([0, 0, 2, 5]) for name in names}
+
+    def build(*given: Stream[Any]) -> dict[str, Any]:
+        silence = timedelta(hours=1)
+        timed = [
+            g.at(lambda v: v, lateness=lateness[n], idle=silence, id=f"{n}-at")
+            for n, g in zip(names, given, strict=True)
+        ]
+        return shape(rng, *timed)
+
+    body = {1: lambda x: build(x), 2: lambda x, y: build(x, y), 3: lambda x, y, z: build(x, y, z)}[several]
+    p = pipeline(body, **dict.fromkeys(names, int))
+    batches, ended, now = [], set(), 0
+    for _ in range(rng.randint(1, 5)):
+        now += rng.randint(0, 9)
+        open_ = [n for n in names if n not in ended]
+        idle = [n for n in open_ if rng.random() < 0.15]
+        speaking = [n for n in open_ if rng.random() < 0.75 and n not in idle]
+        rows = [(n, now + rng.randint(-6, 8)) for n in speaking for _ in range(rng.randint(1, 3))]
+        ends = [n for n in open_ if rng.random() < 0.06]
+        ended |= set(ends)
+        batches.append(Batch(idle, rows, ends))
+    return World(p, names, lateness, batches)
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+def came_out(w: World, step: str, waits: Waits, which: int, more: list[Batch]) -> int:
+    """How many answers of one thing come out in what happens next."""
+    start, end = (waits.first, waits.last)[which]
+    due = waits.due[which]
+    before, after = w.literally([])[step], w.literally(more)[step]
+
+    def is_it(item: tuple[Any, Any]) -> bool:
+        time, value = item
+        if waits.what in ("window", "session"):
+            return bool((value.start, value.end) == (start, end))
+        if waits.what.startswith("left row"):
+            return bool(value[0] == start and value[1] is None and time == due)
+        if waits.what.startswith("right row"):
+            return bool(value[1] == start and value[0] is None and time == due)
+        return bool(time == start)
+
+    return sum(n for item, n in (after - before).items() if is_it(item))
+
+
+def far(w: World, sources: list[str]) -> list[Batch]:
+    """These sources send an event that is later than all there is."""
+    return [Batch(rows=[(s, FAR) for s in sources])]
+
+
+def holders(w: World, step: str, waits: Waits, which: int) -> tuple[bool, set[str]]:
+    """By trying: an active source holds a thing back if it stays though all other active ones go on.  If there is none,
+    an idle one does whose next event lets the thing out."""
+    status = w.status()
+    active = [s for s in w.names if status[s] == "active"]
+    each = {s for s in active if not came_out(w, step, waits, which, far(w, [o for o in active if o != s]))}
+    if each:
+        return True, each
+    idle = [s for s in w.names if status[s] == "idle"]
+    return False, {s for s in idle if came_out(w, step, waits, which, far(w, [s]))}
+
+
+def changes(w: World, step: str, waits: Waits, source: str) -> bool:
+    """By trying: an event that its source may still send, not before its watermark, changes the answer of a window."""
+    mark = w.mark(source)
+    since = mark if mark is not None else -20
+    still = w.literally([], finish=True)[step]
+
+    def answer(found: Counter[Any]) -> list[Any]:
+        return [value for time, value in found.elements() if (value.start, value.end) == waits.first]
+
+    for t in range(since, max(since, waits.due[0]) + 30):
+        found = w.literally([Batch(rows=[(source, t)])], finish=True)[step]
+        if answer(found) != answer(still):
+            return True
+    return False
+
+
+def wrong(w: World, found: Progress) -> Iterator[str]:
+    """Where an answer is not what trying says."""
+    for step in found.steps:
+        for waits in step.waits:
+            if not waits.comes:
+                continue
+            for which in (0, 1):
+                each, names = holders(w, step.step, waits, which)
+                told = {s for hold in waits.holds for s in hold.sources}
+                if (waits.each, told) != (each, names):
+                    yield f"{step.step} {waits}: {told} ({waits.each}) for {names} ({each})"
+            yield from _wrong_reach(w, step, waits, not found.waiting("first"))
+            if step.step == "second" and waits.each:
+                yield from _wrong_by_rule(w, step, waits, [one.due[0] for one in found.waiting("first") if one.comes])
+
+
+def _wrong_reach(w: World, step: StepNow, waits: Waits, fresh: bool) -> Iterator[str]:
+    """``fresh``: no session is open that an event might join, and so come later than by itself."""
+    kind = w.p.graph["first"].kind
+    if waits.what != "window" or w.status()[waits.holds[0].sources[0]] != "active":
+        return
+    for hold in waits.holds:
+        could = changes(w, step.step, waits, hold.sources[0])
+        if could and not hold.reaches:
+            yield f"{step.step} {waits.first}: an event of {hold.sources} gets there"
+        exact = kind in ("tumbling", "sliding") or (kind == "session" and fresh)  # where every event shows
+        if exact and not could and hold.reaches and hold.through is None:
+            yield f"{step.step} {waits.first}: no event of {hold.sources} gets there"
+
+
+def _wrong_by_rule(w: World, step: StepNow, waits: Waits, pending: list[int]) -> Iterator[str]:
+    """Behind a window or sessions, by the rules' own words: an answer has the time end - 1, of a session last + gap."""
+    first = w.p.graph["first"]
+    for hold in waits.holds if first.kind in ("tumbling", "session") else ():
+        mark = w.mark(hold.sources[0])
+        times = [t for t in (mark, step.clocks[0]) if t is not None]
+        if not times:
+            continue
+        t, timing = max(times), first.timing
+        assert timing is not None
+        out = (
+            t + timing.gap if timing.gap is not None else next(e for e in range(t + 1, FAR) if e % timing.size == 0) - 1
+        )
+        if hold.reaches != (min([out, *pending]) <= waits.due[0]):
+            yield f"second {waits.first}: {hold} at {t} comes at {out}, or at {pending}; told: {hold.reaches}"
+
+
+def all_wrong(first: int, some: int) -> tuple[int, list[str]]:
+    """Over some worlds: how many things were looked at, and what is wrong."""
+    looked, found = 0, []
+    for seed in range(first, first + some):
+        w = world(seed)
+        answer = w.p.progress(w.engine())
+        looked += sum(len(step.waits) for step in answer.steps)
+        found += [f"seed {seed}: {text}" for text in wrong(w, answer)]
+    return looked, found
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("first", seeds(2))
+def test_who_holds_what_back(first: int) -> None:
+    looked, found = all_wrong(first * 1000, 30)
+    assert found == []
+    assert looked > 15
+
+
+def forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session's answer would come with the time of its event."""
+    monkeypatch.setitem(flow.SUMMARIES, "session", lambda node: [0])  # type: ignore[arg-type]
+
+
+def forgets_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So would a window's."""
+    monkeypatch.setitem(flow.SUMMARIES, "tumbling", lambda node: [0])  # type: ignore[arg-type]
+
+
+def takes_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window's answer would come one window later than it does."""
+    true = flow.last_of_window
+    monkeypatch.setattr(flow, "last_of_window", lambda t, time: true(t, time) + t.size)
+
+
+def waits_for_the_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle sources would hold others back."""
+
+    def decides(self: Clocks, stream: int, step: int | None = None) -> Any:
+        own, _ = self._clock(stream, step)
+        return tuple(i for i in own if self.status[i] != "ended"), True
+
+    monkeypatch.setattr(Clocks, "decides", decides)
+
+
+def knows_one_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle side would stand still alone, where the clock of both counts."""
+    true = Clocks.decides
+    monkeypatch.setattr(Clocks, "decides", lambda self, stream, step=None: true(self, stream))
+
+
+def due_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window would wait for its end to be complete, not for the time before it."""
+    _due(monkeypatch, lambda kept: kept.due + (kept.what == "window"))
+
+
+def due_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of a join would be given up at its own time, and not at the end of the interval."""
+    _due(monkeypatch, lambda kept: kept.start if "partner" in kept.what else kept.due)
+
+
+def _due(monkeypatch: pytest.MonkeyPatch, due: Callable[[Any], Any]) -> None:
+    true = kept_waits.kept_in
+    monkeypatch.setattr(kept_waits, "kept_in", lambda engines: [replace(kept, due=due(kept)) for kept in true(engines)])
+
+
+def late_in_four() -> World:
+    """A window of windows that an event may still reach by a window in which there is none yet."""
+
+    def build(x: Stream[int]) -> dict[str, Any]:
+        first = x.at(lambda v: v, lateness=5, id="x-at").tumbling(4, count, late="drop", id="first")
+        return {"first": first, "second": first.tumbling(10, sums, late="drop", id="second")}
+
+    return World(pipeline(build, x=int), ["x"], {"x": 5}, [Batch(rows=[("x", 1)]), Batch(rows=[("x", 12)])])
+
+
+MUTANTS = [
+    forgets_the_gap, forgets_the_window, takes_the_next_window, waits_for_the_idle, knows_one_side, due_at_the_end,
+    due_at_its_time,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_mutant_is_found_out(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    w = late_in_four()
+    assert list(wrong(w, w.p.progress(w.engine()))) == []
+    mutant(monkeypatch)
+    w = late_in_four()
+    assert list(wrong(w, w.p.progress(w.engine()))) or any(all_wrong(seed, 1)[1] for seed in (*FOUND, *range(400)))
+
+
+FOUND = (0, 1, 9, 15, 17, 41)  # worlds that show a mutant
