@@ -27,8 +27,8 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.engine.interpreter import Interpreter
-from pellucid.expr import node as n
 from pellucid.errors import UsageError
+from pellucid.expr import node as n
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, Status, Verdict
 

@@ -12,7 +12,6 @@ import click
 from pellucid.address import from_environment
 from pellucid.cli.repeated import columns, once, renamed
 from pellucid.errors import UsageError
-from pellucid.graph.memory import refuse_timed
 
 
 @click.command()
@@ -93,7 +92,6 @@ def crash(
     from pellucid.load import load_pipeline
 
     graph = load_pipeline(target).graph
-    refuse_timed(graph, "pellucid crash")
     names = [name for name, _ in graph.outputs]
     pairs: list[tuple[str, str]] = []
     for given in outputs:

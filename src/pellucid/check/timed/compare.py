@@ -40,7 +40,9 @@ def equivalent_in_time(
 ) -> Verdict:
     """The verdict; ``a`` and ``b`` have graphs and names."""
     if how == "paper":
-        raise UsageError("how='paper' compares sequences without times: of pipelines by event time ask 'step' or 'sequence'")
+        raise UsageError(
+            "how='paper' compares sequences without times: of pipelines by event time ask 'step' or 'sequence'"
+        )
     if arrival not in ARRIVALS:
         raise UsageError(f"arrival= takes {' or '.join(map(repr, ARRIVALS))}, found {arrival!r}")
     for p in (a, b):
@@ -49,13 +51,11 @@ def equivalent_in_time(
     graphs = (a.graph, b.graph)
     sources, outputs = _fit(graphs)
     began = now()
-    inputs = Inputs.of(
-        a.graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch, also=b.graph
-    )
+    inputs = Inputs.of(a.graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch, also=b.graph)
     theirs = {sources[s]: found for s, found in inputs.events.items()}
     other = Inputs.of(b.graph, events=theirs, pushes=pushes, batch=batch)
-    waits = {s for s in inputs.idle} | {s for s, mine in sources.items() if mine in other.idle}
-    inputs = Inputs(inputs.events, inputs.pushes, inputs.batch, tuple(s for s in sources if s in waits), inputs.fixed)
+    waits = {*inputs.idle} | {s for s, mine in sources.items() if mine in other.idle}
+    inputs = Inputs(inputs.events, inputs.pushes, inputs.batch, tuple(s for s in sources if s in waits), inputs.told)
     machines = [TimedMachine(graph, inputs) for graph in graphs]
     found: list[tuple[Spot, Move, str]] = []
 
@@ -163,7 +163,9 @@ def _fit(graphs: tuple[Graph, Graph]) -> tuple[dict[str, str], dict[str, str]]:
     ):
         one, two = names
         if len(one) != len(two):
-            raise UsageError(f"{graphs[0].name} has {len(one)} {word}s, and {graphs[1].name} {len(two)}: they cannot be compared")
+            raise UsageError(
+                f"{graphs[0].name} has {len(one)} {word}s, and {graphs[1].name} {len(two)}: they cannot be compared"
+            )
         if {n for n, _ in one} == {n for n, _ in two}:
             two = [next(t for t in two if t[0] == name) for name, _ in one]
         for (mine, t), (theirs, u) in zip(one, two, strict=True):
@@ -174,4 +176,3 @@ def _fit(graphs: tuple[Graph, Graph]) -> tuple[dict[str, str], dict[str, str]]:
                 )
         out.append({mine: theirs for (mine, _), (theirs, _) in zip(one, two, strict=True)})
     return out[0], out[1]
-

@@ -58,7 +58,9 @@ def holds_in_time(
             if rest != NO and rest != YES:
                 yield move, Spot(then, _Rest(rest))
 
-    search: Search[Spot, Move] = Search([Spot(machine.start(), _Rest(f))], steps, budget_of(timeout, max_states, progress))
+    search: Search[Spot, Move] = Search(
+        [Spot(machine.start(), _Rest(f))], steps, budget_of(timeout, max_states, progress)
+    )
     said = f"{as_formula(formula)}, for {inputs.words()}"
     reached, cut = 0, ""
     try:
@@ -107,7 +109,9 @@ def linear(f: Formula) -> Formula:
         raise UsageError(f"{f} speaks of one step only: write G ({f}) for every step")
     for part in f.walk():
         if part.op in PAST:
-            raise UsageError(f"{f}: {part.op} looks back, which is not asked by event time yet: write it with U, W or R")
+            raise UsageError(
+                f"{f}: {part.op} looks back, which is not asked by event time yet: write it with U, W or R"
+            )
     for term in terms(f):
         if isinstance(term, Before):
             raise UsageError(f"{f}: Y looks back, which is not asked by event time yet")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from pellucid.check.timed.inputs import Ends, Finish, Inputs, Move, Rows, Silent
@@ -129,7 +130,7 @@ class TimedRun(Counterexample):
         first = all_views[0]
         rows = []
         if any(not isinstance(move, Rows) for move in self.steps):
-            texts = ["" if isinstance(move, Rows) else str(move) for move in self.steps]
+            texts = [" " if isinstance(move, Rows) else str(move) for move in self.steps]
             rows.append(Row("label", "", tuple([t] for t in texts), "edge"))
         for i in self.graphs[0].sources:
             name = self.graphs[0].nodes[i].id
@@ -147,7 +148,7 @@ class TimedRun(Counterexample):
             for step in steps:
                 told = f"{mark}clock of {step}" if len(steps) > 1 else f"{mark}clock"
                 now = [None, *(v.clocks.get(step) for v in views)]
-                moved = [[b] if b is not None and b != a else [] for a, b in zip(now, now[1:], strict=False)]
+                moved = [[b] if b is not None and b != a else [] for a, b in pairwise(now)]
                 last.append(Row("state", told, _cells(moved, count), "edge"))
         marks = (count - 1,) if count else ()
         differ = _differ(self.graphs, rows, marks)
@@ -257,7 +258,10 @@ def _line(graph: Graph, move: Move, view: TimedView, file: str, imports: Imports
     elif isinstance(move, Finish):
         call = "engine.finish()"
     elif isinstance(move, Silent):
-        return [f"    engine.idle({json.dumps(move.source)})", *_said("engine.push(" + _none(graph) + ")", graph, view, file, imports)]
+        return [
+            f"    engine.idle({json.dumps(move.source)})",
+            *_said("engine.push(" + _none(graph) + ")", graph, view, file, imports),
+        ]
     else:
         return [f"    # {move}: only a run with epochs knows that; what follows is without it"]
     return _said(call, graph, view, file, imports)

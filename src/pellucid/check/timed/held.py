@@ -183,7 +183,8 @@ def _rate(clock: Type, given: Any) -> tuple[int, int] | None:
     number, over = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise UsageError(
-            f"rate= takes how many events of a key may come at one time, or (number, length of time); found {short(given)}"
+            "rate= takes how many events of a key may come at one time, or (number, length of time); found "
+            f"{short(given)}"
         )
     try:
         return number, 1 if over is None else length(clock, over, "rate=")

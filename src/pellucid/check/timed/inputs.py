@@ -26,9 +26,11 @@ from pellucid.expr.node import Expr, var
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
 from pellucid.graph.model import Graph
-from pellucid.graph.timing import in_range
+from pellucid.graph.timing import in_range, shown_time
+from pellucid.model.sheet import event_text
 
 MOST_TIMES, MOST_EVENTS = 8, 24  # that are made up; whoever says times= or events= may have more
+_KEEP = ("filter", "key_by", "at", "trim", "decimate", "merge")  # steps that hand events on as they are
 _PLAIN: dict[Type, tuple[Any, ...]] = {BOOL: (False, True), INT: (0, 1), FLOAT: (0.0, 1.0), STR: ("a", "b")}
 
 
@@ -81,7 +83,7 @@ class Inputs:
     pushes: int
     batch: int
     idle: tuple[str, ...]  # the sources that may be declared idle
-    fixed: tuple[str, ...] = ()  # fields that have one value only, to keep the events few
+    told: tuple[str, ...] = ()  # of events that are made up: the values of their fields
 
     @classmethod
     def of(
@@ -94,6 +96,7 @@ class Inputs:
         pushes: int = 4,
         batch: int = 1,
         also: Graph | None = None,
+        most: int = MOST_EVENTS,
     ) -> Inputs:
         """What the words of a check say, each of which is looked at.  The times are those of ``also``, too."""
         for name, given in (("pushes", pushes), ("batch", batch)):
@@ -103,12 +106,12 @@ class Inputs:
         if events is not None:
             if ints is not None or times is not None:
                 raise UsageError("events= lists the events: ints= and times= do not go with it")
-            listed, fixed = _listed(graph, sources, events), ()
+            listed, told = _listed(graph, sources, events), ()
         else:
-            listed, fixed = _made(graph, ints, times, also)
+            listed, told = _made(graph, ints, times, also, most)
         waits = [at for at in feeders(graph) if (t := graph[at].timing) is not None and t.idle is not None]
         idle = tuple(s for s in sources if any(s in feeders(graph)[at] for at in waits))
-        return cls(listed, pushes, batch, idle, fixed)
+        return cls(listed, pushes, batch, idle, told)
 
     def moves(self, pushed: int, idle: frozenset[str], ended: frozenset[str]) -> Iterator[tuple[Move, int]]:
         """What can come after so many pushes, and how many there are then."""
@@ -134,20 +137,23 @@ class Inputs:
 
     def notes(self) -> tuple[str, ...]:
         """For the verdict: what the events are."""
+        if self.told:
+            return self.told
         out = []
         for source, events in self.events.items():
-            shown = ", ".join(map(short, events[:6])) + (f", … ({len(events)} in all)" if len(events) > 6 else "")
+            shown = ", ".join(map(event_text, events[:6])) + (f", … ({len(events)} in all)" if len(events) > 6 else "")
             out.append(f"events of {source}: {shown}")
-        if self.fixed:
-            out.append(f"the same in all events: {', '.join(self.fixed)}; say events=[…] to have others")
         return tuple(out)
 
 
 def _listed(graph: Graph, sources: list[str], events: Any) -> dict[str, tuple[Any, ...]]:
     by_source = events if isinstance(events, Mapping) else {sources[0]: events} if len(sources) == 1 else None
     if by_source is None or set(by_source) != set(sources):
-        wanted = "a list of events" if len(sources) == 1 else "a list of events for each source, as in " + (
-            "events={" + ", ".join(f"{s!r}: […]" for s in sources) + "}"
+        wanted = (
+            "a list of events"
+            if len(sources) == 1
+            else "a list of events for each source, as in "
+            + ("events={" + ", ".join(f"{s!r}: […]" for s in sources) + "}")
         )
         raise UsageError(f"events= takes {wanted}; found {short(events)}")
     out = {}
@@ -168,14 +174,14 @@ def _listed(graph: Graph, sources: list[str], events: Any) -> dict[str, tuple[An
 
 
 def _made(
-    graph: Graph, ints: Any, times: Any, also: Graph | None
+    graph: Graph, ints: Any, times: Any, also: Graph | None, most: int
 ) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...]]:
     domain = domain_of(ints)
     if domain.modulus is not None:
         raise UsageError("ints=Mod(N) does not go with event time, where a time must not begin anew: give a range")
     numbers = domain.values if domain.values is not None else _PLAIN[INT]
     leaves = time_leaves(graph)
-    made, fixed = {}, []
+    made, told = {}, []
     for at in graph.sources:
         source = graph.nodes[at]
         clock, places, there = leaves[source.id]
@@ -189,14 +195,21 @@ def _made(
                 values.append((True,))
             else:
                 values.append(_values(source.id, path, kind, numbers))
+        fixed = []
         for i in range(len(values) - 1, -1, -1):  # the last fields first: those that matter tend to stand in front
-            most = max(MOST_EVENTS, len(units))
-            if _many(values) > most and len(values[i]) > 1 and i not in places and ints is None:
-                fixed.append(f"{source.id}.{paths[i]}" if paths[i] else source.id)
+            if _many(values) > max(most, len(units)) and len(values[i]) > 1 and i not in places and ints is None:
+                fixed.append(paths[i])
                 values[i] = values[i][-1:]
         found = dict.fromkeys(source.type.tidy(leaf) for leaf in product(*values))
         made[source.id] = tuple(source.type.unflatten(list(leaf)) for leaf in found)
-    return made, tuple(reversed(fixed))
+        each = []
+        for i, (path, some) in enumerate(zip(paths, values, strict=True)):
+            shown = [shown_time(clock, u) for u in some] if i in places else [event_text(v) for v in some]
+            each.append(f"{path} {', '.join(shown)}".strip())
+        told.append(f"events of {source.id}: {'; '.join(each)}")
+        if fixed:
+            told.append(f"only one value of {', '.join(reversed(fixed))} was tried: say events=[…] to have others")
+    return made, tuple(told)
 
 
 def source_kinds(t: Type) -> list[Type]:
@@ -243,9 +256,9 @@ def time_leaves(graph: Graph) -> dict[str, tuple[Type, frozenset[int], frozenset
         if node.kind == "source":
             start = frozenset({node.id})
             event = [var(i, kind) for i, kind in enumerate(source_kinds(node.type))]
-        elif node.kind in ("filter", "key_by", "at", "trim", "decimate") and len(node.inputs) == 1:
-            event = before[0]
-        elif node.kind == "merge" and all(b is not None and b == before[0] for b in before):
+        elif (node.kind in ("filter", "key_by", "at", "trim", "decimate") and len(node.inputs) == 1) or (
+            node.kind == "merge" and all(b is not None and b == before[0] for b in before)
+        ):
             event = before[0]
         elif node.kind == "map" and node.fn is not None and node.fn.traced is not None and before[0] is not None:
             event = list(substitute(node.fn.traced.outputs, before[0]))
@@ -316,4 +329,3 @@ def usual_times(*graphs: Graph) -> list[int]:
     most, late = max(lengths), max(latenesses)  # around the greatest length, which all others are inside of
     keep = {0, min(lengths), most - 1, most, most + 1, most + late, most + late + 1}
     return sorted(keep)
-

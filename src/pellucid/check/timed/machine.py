@@ -15,7 +15,7 @@ import dataclasses
 import enum
 import functools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class Seen:
     steps: dict[str, Judged] = field(default_factory=dict)
     streams: dict[str, list[Any]] = field(default_factory=dict)
     clocks: list[tuple[str, int, int]] = field(default_factory=list)  # of steps: before and after
+    times: dict[str, list[int]] = field(default_factory=dict)  # of the events that came to each step `at`
     behind: bool = False  # an event came that is further behind than was said
     failed: StepError | None = None
 
@@ -80,12 +81,9 @@ class Watching:
         clocks: Clocks = self.clocks  # type: ignore[attr-defined]
         node = graph.nodes[stage.step]
         if node.kind in PLAIN:
-            mark = clocks.marks.get(stage.step, 0)
             put: list[Item] = super()._timed(stage, streams)  # type: ignore[misc]
-            if node.kind == "at" and node.timing is not None:
-                for item in put:
-                    self.seen.behind |= item.at < mark
-                    mark = max(mark, item.at - node.timing.lateness)
+            if node.kind == "at":
+                self.seen.times[node.id] = [item.at for item in put]
             return put
         judged = self.seen.steps.setdefault(node.id, Judged())
         judged.clock = clocks.now(stage.step)
@@ -128,6 +126,7 @@ class At:
     idle: frozenset[str] = field(compare=False, default=frozenset())
     ended: frozenset[str] = field(compare=False, default=frozenset())
     over: bool = field(compare=False, default=False)  # the input has ended, or a step has failed
+    greatest: Mapping[str, int] = field(compare=False, default_factory=dict)  # the times that each step `at` has seen
 
 
 class TimedMachine:
@@ -149,7 +148,7 @@ class TimedMachine:
     def start(self) -> At:
         """Before the first event."""
         engine = self.kind(self.graph)
-        return At((frozen_engine(engine, self.exact), 0, frozenset(), frozenset(), False), engine)
+        return At((frozen_engine(engine, self.exact), frozenset(), 0, frozenset(), frozenset(), False), engine)
 
     def moves(self, at: At) -> Iterator[tuple[Move, int]]:
         """What can come next."""
@@ -177,10 +176,23 @@ class TimedMachine:
                 over, found = True, engine.finish()
             seen.outputs = {name: [item.value for item in items] for name, items in found.items()}
         except StepError as error:
-            seen.failed, over = error, True
+            seen.failed = error
+            self._behind(at.greatest, seen)
             return At(("failed", error.step, type(error).__name__, pushed), None, pushed, idle, ended, True), seen
-        key = (frozen_engine(engine, self.exact), pushed, idle, ended, over)
-        return At(key, engine, pushed, idle, ended, over), seen
+        greatest = self._behind(at.greatest, seen)
+        key = (frozen_engine(engine, self.exact), frozenset(greatest.items()), pushed, idle, ended, over)
+        return At(key, engine, pushed, idle, ended, over, greatest), seen
+
+    def _behind(self, before: Mapping[str, int], seen: Seen) -> dict[str, int]:
+        """The greatest time of each step `at`; and whether an event was further behind it than its lateness."""
+        greatest = dict(before)
+        for step, times in seen.times.items():
+            timing = self.graph[step].timing
+            assert timing is not None
+            for time in times:
+                seen.behind |= step in greatest and time < greatest[step] - timing.lateness
+                greatest[step] = max(greatest.get(step, time), time)
+        return greatest
 
 
 # ---------------------------------------------------------------- copies and canonical forms of what an engine holds
@@ -201,7 +213,7 @@ def fork(value: Any) -> Any:
         return set(value)
     if kind is deque:
         return deque(map(fork, value))
-    if isinstance(value, _SHARED) or isinstance(value, tuple) or callable(value):
+    if isinstance(value, (*_SHARED, tuple)) or callable(value):
         return value
     if kind.__module__.startswith("pellucid."):
         if dataclasses.is_dataclass(value) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]

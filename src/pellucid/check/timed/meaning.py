@@ -2,7 +2,7 @@
 
 A row here is (keys, time, value).  Each function takes the rows of each input, tells what comes out, as (keys, time of
 the answer, value), and knows no clock: with all rows at hand nothing is late.  It is what the engine's answers are
-compared with, so it uses nothing of the engine.
+compared with, so it uses nothing of the engines of event time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from pellucid.engine.failure import call
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.timed.order import ranking
 from pellucid.expr.types import Type
@@ -139,7 +140,7 @@ def dedup(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, Any
     rank, out = ranking(node.type), []
     last: dict[Any, int] = {}
     for keys, time, value, _ in sorted(rows[0], key=lambda r: (r[1], rank(r[2]))):
-        like = keys, node.fn(value)
+        like = keys, call(node, node.fn, (value,), 0)
         if like not in last or time - last[like] > node.timing.within:
             last[like] = time
             out.append((keys, time, value))

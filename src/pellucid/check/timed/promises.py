@@ -1,4 +1,4 @@
-"""The promises of event time, watched while a pipeline runs: what has come and what was put out is remembered beside it.
+"""The promises of event time, watched while a pipeline runs: what has come and what was put out is kept beside it.
 
 Each timed step is held to what it promises on its own, given the rows that came to it and how it judged them; so a
 wrong answer is told where it was made.  That rows within their lateness are never late, and that then the whole
@@ -8,14 +8,14 @@ pipeline answers as a batch of all rows would, is asked of the pipeline.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.timed.inputs import Finish, Move, Rows, Silent
-from pellucid.check.timed.machine import Judged, Seen, frozen
+from pellucid.check.timed.machine import At, Judged, Seen, frozen
 from pellucid.check.timed.meaning import MEANING, windows_of
-from pellucid.engine.timed.clock import END
+from pellucid.engine.timed.clock import BEGINNING, END, _before, feeders
 from pellucid.engine.timed.literal import Item, Literal, Row
 from pellucid.engine.timed.plan import Timed
 from pellucid.errors import LateError, StepError
@@ -27,6 +27,7 @@ SAYS = {
     "clock": "no clock ever goes back",
     "complete": "nothing is put out for a time that was complete before",
     "once": "the answer of a window is put out once",
+    "prompt": "a window is put out as soon as the clock says that it is complete",
     "accounted": "every event is in each of its windows' answers or came too late for it, never both",
     "batch": "promise 1: the answers are those of a batch of the rows that were accepted",
     "in time": "promise 2: within their lateness no rows are late, and the answers are those of a batch of all of them",
@@ -47,6 +48,8 @@ class Past:
     rows: list[tuple[str, Any]] = field(default_factory=list)
     out: dict[str, list[Any]] = field(default_factory=dict)
     in_time: bool = True
+    idle: frozenset[str] = frozenset()  # the steps `at` that are said to be idle, and have had no event since
+    clock: dict[str, int] = field(default_factory=dict)  # of what each window reads, worked out from what came
 
     def copy(self) -> Past:
         """One that can be written on."""
@@ -57,12 +60,14 @@ class Past:
             list(self.rows),
             {k: list(v) for k, v in self.out.items()},
             self.in_time,
+            self.idle,
+            dict(self.clock),
         )
 
     def key(self) -> Any:
         """As a value: in which order things came does not matter."""
         parts = (self.given, self.answers, self.put, self.rows, self.out)
-        return *(frozen(part, False) for part in parts), self.in_time
+        return *(frozen(part, False) for part in parts), self.in_time, self.idle, frozenset(self.clock.items())
 
 
 class Promises:
@@ -73,9 +78,16 @@ class Promises:
         self.steps = {n.id: n for n in graph.nodes if n.processor.timed and n.kind not in ("at", "late", "early")}
         self.unstated = [n for n in self.steps.values() if n.kind not in MEANING]
         self.outputs = _lasting(graph)
+        before = _before(graph)
+        self._feeders = feeders(graph)
+        self._windows = {
+            step: tuple(graph.nodes[at].id for at in before[node.inputs[0]])
+            for step, node in self.steps.items()
+            if node.sub is not None
+        }
         self._batch: dict[Any, dict[str, Counter[Any]] | None] = {}
 
-    def after(self, past: Past, move: Move, seen: Seen) -> tuple[Past, list[tuple[str, str]]]:
+    def after(self, past: Past, move: Move, seen: Seen, then: At) -> tuple[Past, list[tuple[str, str]]]:
         """What is remembered after a move, and which promises it broke: their names, and in words how."""
         now, broken = past.copy(), []
         if isinstance(move, Rows):
@@ -87,6 +99,8 @@ class Promises:
                 broken.append(("clock", f"the clock of {where} goes back from {words}"))
         for step, judged in seen.steps.items():
             broken += self._judge(now, self.steps[step], judged)
+        if seen.failed is None:
+            broken += self._prompt(now, move, seen, then)
         for name in self.outputs:
             now.out.setdefault(name, []).extend(map(_value, seen.outputs.get(name, ())))
         if seen.behind or isinstance(move, Silent):
@@ -141,6 +155,44 @@ class Promises:
 
     def _clock(self, node: Node) -> Any:
         return self.graph.clocks[node.inputs[0]]
+
+    # ------------------------------------------------------------ the clock, worked out anew
+
+    def _prompt(self, now: Past, move: Move, seen: Seen, then: At) -> Iterator[tuple[str, str]]:
+        """The clock of what each window reads, from what came alone; what it completes must be out."""
+        if isinstance(move, Silent):
+            now.idle |= {at for at, by in self._feeders.items() if move.source in by}
+        now.idle -= {at for at, times in seen.times.items() if times}
+        for step, ats in self._windows.items():
+            clock = _clock_of(self.graph, ats, then, now.idle, self._feeders)
+            now.clock[step] = clock = max(clock, now.clock.get(step, BEGINNING))
+            for keys, edges in self._complete(now, step, clock):
+                if (keys, *edges) not in now.answers.get(step, {}):
+                    t = self._clock(self.steps[step])
+                    window = f"the window from {shown_time(t, edges[0])} to {shown_time(t, edges[1])}"
+                    yield "prompt", f"{step}: the clock is at {_clock_text(t, clock)}, and {window} is not out"
+                    break
+
+    def _complete(self, now: Past, step: str, clock: int) -> Iterator[tuple[Any, tuple[int, int]]]:
+        """The windows with accepted events that are complete at a time."""
+        node = self.steps[step]
+        assert node.timing is not None
+        taken: dict[Any, list[int]] = {}
+        for _, keys, time, _, counts in now.given.get(step, []):
+            if node.kind in FIXED:
+                windows = windows_of(node, time) if counts is None else counts
+                yield from ((keys, w) for w in windows if clock >= w[1])
+            elif counts is None:
+                taken.setdefault(keys, []).append(time)
+        gap = node.timing.gap or 0
+        for keys, times in taken.items():
+            ordered = sorted(times)
+            first = ordered[0]
+            for time, following in zip(ordered, [*ordered[1:], None], strict=True):
+                if following is None or following - time > gap:
+                    if clock > time + gap:
+                        yield keys, (first, time + gap + 1)
+                    first = following if following is not None else first
 
     # ------------------------------------------------------------ at the end
 
@@ -235,6 +287,23 @@ class _AllRows(Literal):
         for keys, time, value in MEANING[node.kind](self.graph, node, rows):
             self._put(keys, time, value)
         return self._in_order(node)
+
+
+def _clock_of(
+    graph: Graph, ats: tuple[str, ...], then: At, idle: frozenset[str], by: Mapping[str, tuple[str, ...]]
+) -> int:
+    """The rule: the least of the greatest times seen, less their lateness, of those that are active; if none is, the
+    end of time if all have ended, else the greatest."""
+    over = {at for at in ats if then.over or then.ended.issuperset(by[at])}
+    marks = {}
+    for at in ats:
+        timing = graph[at].timing
+        assert timing is not None
+        marks[at] = then.greatest[at] - timing.lateness if at in then.greatest else BEGINNING
+    active = [marks[at] for at in ats if at not in over and at not in idle]
+    if active:
+        return min(active)
+    return END if over == set(ats) else max(marks.values())
 
 
 def _lasting(graph: Graph) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from pellucid.errors import UsageError, nearest
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Search, Status, Verdict, now
 
+FEW = 12  # events that are made up: what is promised does not depend on the values inside
+
 
 @dataclass(frozen=True)
 class TimesVerdict(Verdict):
@@ -55,6 +57,7 @@ def times(
       clock: proved, no clock ever goes back
       complete: proved, nothing is put out for a time that was complete before
       once: proved, the answer of a window is put out once
+      prompt: proved, a window is put out as soon as the clock says that it is complete
       accounted: proved, every event is in each of its windows' answers or came too late for it, never both
       batch: proved, promise 1: the answers are those of a batch of the rows that were accepted
       in time: proved, promise 2: within their lateness no rows are late, and the answers are those of a batch of all...
@@ -69,7 +72,7 @@ def times(
     """
     graph = _timed(p)
     asked = _asked_about(about)
-    inputs = Inputs.of(graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch)
+    inputs = Inputs.of(graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch, most=FEW)
     budget = budget_of(timeout, max_states, progress)
     return decide_times(graph, inputs, asked, budget, name=p.name)
 
@@ -93,7 +96,7 @@ def decide_times(
     def steps(spot: Spot) -> Iterator[tuple[Move, Spot]]:
         for move, pushed in machine.moves(spot.at):
             then, seen = machine.take(spot.at, move, pushed)
-            past, broken = promises.after(spot.past, move, seen)
+            past, broken = promises.after(spot.past, move, seen, then)
             for part, why in broken:
                 if part in asked and part not in found:
                     found[part] = (spot, move, why)
@@ -169,9 +172,7 @@ class Spot:
 def budget_of(timeout: Any, max_states: Any, progress: Any) -> Budget:
     """How much may be spent, looked at as every question does."""
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
-        raise UsageError(
-            f"timeout= takes a number of seconds above 0, or None for no limit; found {short(timeout)}"
-        )
+        raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {short(timeout)}")
     whole = isinstance(max_states, int) and not isinstance(max_states, bool) and max_states >= 1
     if max_states is not None and not whole:
         raise UsageError(f"max_states= takes a whole number of at least 1, found {short(max_states)}")

@@ -210,8 +210,8 @@ class SourceTask(TaskProcess):
         if self._times is not None:
             ended = {binding.source for lane in self.lanes if lane.exhausted for binding in lane.bound}
             told = self._times.told(epoch, until, ended, end)
-            # The clock moves by an event of its own, the last of the epoch, with which its border travels: so a recorded
-            # run says what was told, and an audit that it was told so again.
+            # The clock moves by an event of its own, the last of the epoch, with which its border travels: so a
+            # recorded run says what was told, and an audit that it was told so again.
             ticks = [ChannelMessage(EVENTS, epoch, until, until, closes=True, told=told) for _ in context.outboxes]
             context.send(list(zip(context.outboxes, ticks, strict=True)), "SOURCE")
         context.send(
