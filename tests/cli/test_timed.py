@@ -140,12 +140,12 @@ def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--keep-columns", "user"), ("--order", "when"), ("--bad", "bad.csv"), ("--measure", "m.json"), ("--pushes", "2",
-     "--state", "s", "--record"), ("--pushes", "2", "--state", "s", "--cut", "hours")],
+    [("--keep-columns", "user"), ("--order", "when"), ("--bad", "bad.csv"), ("--measure", "m.json"),
+     ("--pushes", "2", "--state", "s", "--cut", "hours")],
 )  # fmt: skip
 def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[str, ...]) -> None:
     found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", *words)
-    option = words[-1] if words[-1] == "--record" else words[-2]
+    option = words[-2]
     assert found.exit_code == 2, (found.stdout, found.stderr)
     assert f"{option} does not go with hourly, which works by event time: " in found.stderr
     assert not (timed / "out.csv").exists() and not (timed / "s").exists()
@@ -168,9 +168,7 @@ def test_what_does_not_go_with_event_time_on_spark(words: str, pellucid: Command
 
 
 REFUSED = {
-    "check": (["check", "timed.py", "--property", "AG EF out"], "check.holds"),
     "failures": (["check", "timed.py", "--failures"], "the model of failures"),
-    "crash": (["crash", "timed.py", "--in", "in.csv"], "pellucid crash"),
     "export": (["export", "timed.py", "--ints", "mod:4"], "NuSMV"),
 }
 
@@ -183,6 +181,68 @@ def test_where_event_time_is_not_known_yet_it_is_refused(verb: str, pellucid: Co
     said = " ".join(found.stderr.split())
     assert f"step 'when' (at .when, timed.py:12) works by event time, which {who} does not know yet" in said, said
     assert "Traceback" not in found.stderr
+
+
+CHECKED = (
+    TIMED
+    + """
+@pipeline
+def often(x: Stream[Payment]) -> Stream[Windowed[datetime, float]]:
+    paid = x.at("when", lateness=timedelta(minutes=5)).key_by(lambda p: p.user)
+    return paid.tumbling(timedelta(hours=1), lambda w: w.map(lambda p: p.amount)).filter(lambda w: w.value > 10)
+"""
+)
+EARLY = "2024-05-01T10:00,2024-05-01T10:59,2024-05-01T11:05"
+
+
+def test_check_asks_for_the_promises_of_event_time(pellucid: Command, timed: Path) -> None:
+    found = pellucid("check", "timed.py:hourly", "--pushes", "2", "--times", EARLY, "--json")
+    assert found.exit_code == 0, (found.stdout, found.stderr)
+    (result,) = json.loads(found.stdout)["results"]
+    assert result["status"] == "proved" and set(result["details"]["parts"].values()) == {"proved"}
+    assert result["question"] == "times of hourly, for all runs of at most 2 events, of 12 that there are"
+    assert "promise 2: within their lateness no rows are late" in found.stderr
+
+
+def test_check_compares_two_and_shows_times(pellucid: Command, timed: Path) -> None:
+    (timed / "timed.py").write_text(CHECKED)
+    words = ("--times", EARLY, "--ints", "0..1", "--equivalent", "sequence", "--pytest", "test_found.py")
+    found = pellucid("check", "timed.py:hourly", "timed.py:often", *words)
+    assert found.exit_code == 0, (found.stdout, found.stderr)  # of floats 0.0 and 1.0, no window has more than 10
+    (timed / "timed.py").write_text(CHECKED.replace("> 10", "> 0"))
+    found = pellucid("check", "timed.py:hourly", "timed.py:often", *words)
+    assert found.exit_code == 1, (found.stdout, found.stderr)
+    for text in ("batch", "2024-05-01 10:00", "the end", "1:clock", "over"):
+        assert text in found.stdout, found.stdout
+    assert "engine.finish()" in (timed / "test_found.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--property", "AG EF out"), "AG EF out asks for runs that there may be: by event time a formula is asked of"),
+        (("--property", "G (out -> Y out)"), "Y looks back, which is not asked by event time yet"),
+        (("--property", "G !full"), "no queue has a bound by event time, so nothing is ever full"),
+        (("--times", "noon"), "--times takes 0,9,10 or 2024-05-01T10:00,…, found 'noon'"),
+        (("--times", "1,2"), "times= takes datetimes, or timedeltas from 1970-01-01 on"),
+        (("--property", "G out", "--queue", "2"), "queue= does not go with a pipeline by event time"),
+        (("--property", "G out", "--engine", "smt"), "engine= does not go with a pipeline by event time"),
+        (("--property", "G out", "--assume", "x.amount >= 0"), "assume= does not go with a pipeline by event time"),
+        (("--failures", "--times", "1"), "--times does not go with it"),
+    ],
+)
+def test_what_cannot_be_asked_by_event_time(pellucid: Command, timed: Path, words: tuple[str, ...], said: str) -> None:
+    found = pellucid("check", "timed.py:hourly", *words)
+    assert found.exit_code == 2, (found.stdout, found.stderr)
+    assert said in " ".join(found.stderr.split()), found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(("words", "option"), [(("--cut", "hours"), "--cut"), (("--workers", "2"), "--workers")])
+def test_a_crash_test_of_one_worker(pellucid: Command, timed: Path, words: tuple[str, ...], option: str) -> None:
+    found = pellucid("crash", "timed.py:hourly", "--in", "in.csv", *words)
+    assert found.exit_code == 2
+    assert f"{option} does not go with hourly, which works by event time" in " ".join(found.stderr.split())
 
 
 @pytest.mark.parametrize("more", [(), ("--pushes", "5", "--state", "state")])

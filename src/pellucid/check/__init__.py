@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
     from pellucid.check.system.domains import Mod as Mod
+    from pellucid.check.timed.question import times as times
     from pellucid.check.watch import Transitions as Transitions
     from pellucid.check.watch import monitor as monitor
     from pellucid.failures.checker.question import failures as failures
@@ -46,6 +47,7 @@ _HOME = {
     "dead_paths": "paths",
     "Transitions": "watch",
     "monitor": "watch",
+    "times": "pellucid.check.timed.question",
     "failures": "pellucid.failures.checker.question",
     "progress": "promises",
 }

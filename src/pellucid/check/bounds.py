@@ -27,6 +27,7 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.engine.interpreter import Interpreter
+from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, Status, Verdict
@@ -36,10 +37,15 @@ _FEW_STATES = 20_000
 
 
 @asks(lambda p, **settings: f"every queue of {p.name} has a bound")
-def buffers(p: Any, *, ints: Any = None, assume: Any = None, **settings: Any) -> Verdict:
+def buffers(
+    p: Any, *, ints: Any = None, assume: Any = None, skew: Any = None, rate: Any = None, **settings: Any
+) -> Verdict:
     """The least bound for each queue: proved, with ``details["bounds"]``; refuted where one has none.
 
     A bound counts the events that wait after a push, so 0 means that the queue is never needed.
+
+    Of a pipeline by event time: how far apart what each timed step holds can be (`pellucid.check.timed.held`); ``skew``
+    is how far one source may be ahead of another, ``rate`` how many events of a key come at one time.
 
     >>> from pellucid import check, pipeline
     >>> step = pipeline(lambda x: x.trim(1) - x, x=int)
@@ -49,6 +55,12 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **settings: Any) ->
     >>> endless.refuted, len(endless.counterexample.steps), endless.counterexample.loop
     (True, 5, 2)
     """
+    if p.graph.timed:
+        from pellucid.check.timed.held import held_in_time
+
+        return held_in_time(p, skew=skew, rate=rate)
+    if skew is not None or rate is not None:
+        raise UsageError("skew= and rate= are of pipelines by event time")
     started = time.perf_counter()
     options, domain = Options(**settings), domain_of(ints, assume)
     graph: Graph = p.graph

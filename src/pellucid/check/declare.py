@@ -29,7 +29,10 @@ from pellucid.errors import UsageError
 from pellucid.model.verdict import Verdict
 
 _KEPT = "__pellucid_properties__"
-_OPTIONS = ("ints", "queue", "assume", "engine", "timeout", "max_states", "max_depth", "progress")
+_OPTIONS = (
+    "ints", "queue", "assume", "times", "pushes", "batch", "arrival", "engine", "timeout", "max_states", "max_depth",
+    "progress",
+)  # fmt: skip
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -15,6 +15,9 @@ from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph
 
 OPTIONS = ("engine", "timeout", "max_states", "max_depth", "progress")
+#: What questions about a pipeline by event time are asked with, and which ones know such pipelines.
+TIMED = ("events", "times", "pushes", "batch", "arrival")
+BY_TIME = ("check.holds", "check.equivalent", "check.buffers")
 
 
 def short(value: Any) -> str:
@@ -45,14 +48,17 @@ def check_arguments(ask: Callable[..., Any], args: tuple[Any, ...], named: Mappi
     except TypeError as error:
         takes = ", ".join(p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD)
         raise UsageError(f"{name}: {error}; it takes {takes}") from None
+    about = [value.graph for value in given.values() if isinstance(getattr(value, "graph", None), Graph)]
+    by_time = name in BY_TIME and any(graph.timed for graph in about)
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD and parameter.name != "named":  # holds_on names its streams there
             others = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-            _check_names(name, given.get(parameter.name, {}), [*others, *OPTIONS])
+            more = TIMED if by_time else ()
+            _check_names(name, given.get(parameter.name, {}), [*others, *more, *OPTIONS])
     for argument, value in given.items():
         if argument in ("p", "a", "b") and not isinstance(getattr(value, "graph", None), Graph):
             raise UsageError(f"{name} wants a pipeline as {argument}, found {short(value)}")
-        if argument in ("p", "a", "b"):
+        if argument in ("p", "a", "b") and not by_time:
             refuse_timed(value.graph, name)
         if argument in _CHECKS:
             _CHECKS[argument](value)

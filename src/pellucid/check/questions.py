@@ -101,6 +101,11 @@ def holds(
     True
     """
     f = as_formula(formula)
+    if p.graph.timed:
+        from pellucid.check.timed.formulas import holds_in_time
+
+        _not_by_time("check.holds", queue=queue != 3, lossy=bool(lossy), assume=assume is not None, settings=settings)
+        return holds_in_time(p, f, ints=ints, **settings)
     started = time.perf_counter()
     domain, options = domain_of(ints, assume), Options(**settings)
     failing = mentions_failed(f)
@@ -278,6 +283,11 @@ def equivalent(
     """
     if how not in ("step", "sequence", "paper"):
         raise UsageError(f"how= takes 'step', 'sequence' or 'paper', found {how!r}")
+    if a.graph.timed or b.graph.timed:
+        from pellucid.check.timed.compare import equivalent_in_time
+
+        _not_by_time("check.equivalent", queue=queue is not None, assume=assume is not None, settings=more)
+        return equivalent_in_time(a, fitted(a, b), how=how, ints=ints, **more)
     started = time.perf_counter()
     options = Options(**more)
     domain = domain_of(ints, assume)
@@ -304,6 +314,17 @@ def equivalent(
     notes = (*_no_run(a.graph, domain, answer), *notes)
     judge = {"step": step_violated, "sequence": sequence_violated, "paper": paper_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
+
+
+def _not_by_time(who: str, *, settings: Mapping[str, Any], **given: bool) -> None:
+    """Refuse what has no meaning by event time, where what comes is searched through."""
+    whys = {
+        "queue": "no queue has a bound there", "lossy": "no stream loses events there",
+        "assume": "say which events there are, with events=, ints= and times=",
+        "engine": "there is one, explicit search", "max_depth": "say how many events come, with pushes=",
+    }  # fmt: skip
+    for word in (*(w for w, said in given.items() if said), *(w for w in ("engine", "max_depth") if w in settings)):
+        raise UsageError(f"{who}: {word}= does not go with a pipeline by event time: {whys[word]}")
 
 
 def _idle(

@@ -61,6 +61,12 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
     metavar="FORMULA",
     help='What is taken for granted of the sources, as in "x.value >= Y x.value".',
 )
+@click.option(
+    "--times", metavar="TIME,…", help="By event time: the times of events, as in 0,9,10 or 2024-05-01T10:00,…."
+)
+@click.option("--pushes", type=click.IntRange(min=1), metavar="N", help="By event time: events in a run, at most.")
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="By event time: rows in a batch, at most.  [1]")
+@click.option("--arrival", type=click.Choice(["any", "in time"]), help="By event time: which orders of arrival.  [any]")
 @click.option("--engine", metavar="NAME", help="auto, explicit or smt  [default: auto]")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each property.")
 @click.option("--max-states", type=click.IntRange(min=1), metavar="N", help="For each property; more give unknown.")
@@ -82,6 +88,10 @@ def check(
     ints: str | None,
     queues: tuple[str, ...],
     assumed: tuple[str, ...],
+    times: str | None,
+    pushes: int | None,
+    batch: int | None,
+    arrival: str | None,
     engine: str | None,
     timeout: float | None,
     max_states: int | None,
@@ -94,7 +104,8 @@ def check(
 
     FILE alone: every property that it declares with @check.property or check.properties. FILE:NAME: that property, or
     of that pipeline the formulas given by --property, or else liveness and no failure, and with --queue no full queue;
-    with --failures, whether somebody who looks at its outputs can tell that it has crashed.
+    with --failures, whether somebody who looks at its outputs can tell that it has crashed. Of a pipeline by event time:
+    whether it keeps the promises of event time in all runs of a few events.
 
     \b
     Examples:
@@ -102,6 +113,7 @@ def check(
       pellucid check pipeline.py:totals --property "AG EF out" --ints mod:4
       pellucid check old.py:totals new.py:totals --equivalent sequence
       pellucid check pipeline.py:totals --failures --sink append --protocol microbatch
+      pellucid check pipeline.py:hourly --pushes 3 --times 2024-05-01T09:59,2024-05-01T10:00,2024-05-01T10:06
       pellucid check pipeline.py --json --junit report.xml --svg pictures --pytest test_found.py
 
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
@@ -110,7 +122,10 @@ def check(
     from pellucid.model.show.outcomes import outcomes_document
 
     files = _Files()
+    when = None if times is None else _times(times)
+    by_time = {"times": when, "pushes": pushes, "batch": batch, "arrival": arrival}
     options = _options(ints, assumed, engine, timeout, max_states)
+    options |= {name: value for name, value in by_time.items() if value is not None}
     shape = {
         "epochs": epochs, "events": events, "crashes": crashes, "sink": sink, "source": source, "protocol": protocol,
     }  # fmt: skip
@@ -123,6 +138,7 @@ def check(
             "--queue": queues,
             "--assume": assumed,
             "--engine": engine,
+            **{f"--{name}": value for name, value in by_time.items()},
         }
         asked = [_about_failures(files, targets, given, [name for name, value in unfit.items() if value])]
     else:
@@ -226,6 +242,8 @@ def _asked(
     for text in formulas:
         parse(text)
     p = files.pipeline(target)
+    if p.graph.timed and not formulas:
+        return [_promises(p, target)]
     questions = {f"{p.name}: {text}": text for text in formulas} or _usual(p, bounded)
     return [Property(key, target, _question(p, text), p) for key, text in questions.items()]
 
@@ -239,6 +257,15 @@ def _usual(p: Pipeline, bounded: bool) -> dict[str, str]:
         f"liveness of {name}" if len(outputs) > 1 else "liveness": f"AG EF {stream(name).present}" for name in outputs
     }
     return live | ({"no full queue": "!EF full"} if bounded else {}) | {"no failure": "!EF failed"}
+
+
+def _promises(p: Pipeline, target: str) -> Property:
+    """What is asked of a pipeline by event time if nothing else is."""
+    from pellucid.check.declare import Property
+    from pellucid.check.timed.question import times
+
+    takes = frozenset({"times", "pushes", "batch", "ints", "timeout", "max_states", "progress"})
+    return Property(f"{p.name}: times", target, lambda **settings: times(p, **settings), p, takes)
 
 
 def _question(p: Pipeline, formula: str) -> Any:
@@ -313,6 +340,22 @@ def _ints(text: str) -> Any:
             raise UsageError(f"--ints {text}: from {low} to {high} there is no integer: write the smaller one first")
         return range(low, high + 1)
     raise UsageError(f"--ints takes mod:4, 0..7 or exact, found {text!r}")
+
+
+def _times(text: str) -> list[Any]:
+    """``--times``: whole numbers, or times as ISO 8601 writes them."""
+    from datetime import datetime
+
+    found: list[Any] = []
+    for word in (part.strip() for part in text.split(",")):
+        if re.fullmatch(r"-?\d{1,15}", word):
+            found.append(int(word))
+            continue
+        try:
+            found.append(datetime.fromisoformat(word))
+        except ValueError:
+            raise UsageError(f"--times takes 0,9,10 or 2024-05-01T10:00,…, found {word!r}") from None
+    return found
 
 
 def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import click
 from pellucid.address import from_environment
 from pellucid.cli.repeated import columns, once, renamed
 from pellucid.errors import UsageError
-from pellucid.graph.memory import refuse_timed
 
 
 @click.command()
@@ -89,11 +88,17 @@ def crash(
     """
     from pellucid.failures.crash import crash as crash_it
     from pellucid.failures.crash.schedule import load_rounds
-    from pellucid.failures.testing import command_for
+    from pellucid.failures.testing import command_for, refuse_wall_clock
     from pellucid.load import load_pipeline
 
     graph = load_pipeline(target).graph
-    refuse_timed(graph, "pellucid crash")
+    refuse_wall_clock(graph)
+    if graph.timed and (cut or (workers or 1) > 1):
+        word = "--cut" if cut else "--workers"
+        raise UsageError(
+            f"{word} does not go with {graph.name}, which works by event time: such a pipeline is one worker, in which "
+            "the clock moves"
+        )
     names = [name for name, _ in graph.outputs]
     pairs: list[tuple[str, str]] = []
     for given in outputs:

@@ -24,6 +24,7 @@ from pellucid.failures.crash import Command, CrashReport, crash, default_outputs
 from pellucid.load import load_pipeline
 
 if TYPE_CHECKING:
+    from pellucid.graph.model import Graph
     from pellucid.pipeline import Pipeline
 
 EPOCHS = 20  # in a run, unless told otherwise
@@ -60,6 +61,7 @@ def crash_test(
     pushes = by_new_names("crash_test", {"epochs": "pushes"}, options).pop("pushes", pushes)
     options.pop("epochs", None)
     target, names = _named(pipeline)
+    refuse_wall_clock(load_pipeline(target).graph)
     given = [f"{k}={os.fspath(v)}" for k, v in inputs.items()] if isinstance(inputs, Mapping) else [os.fspath(inputs)]
     places = {names[0]: outputs} if isinstance(outputs, str) else dict(outputs or {})
     more: list[str] = []
@@ -74,6 +76,25 @@ def crash_test(
     if not report.proved:
         raise AssertionError(str(report))
     return report
+
+
+def refuse_wall_clock(graph: Graph) -> None:
+    """Refuse a pipeline by event time whose answers depend on the clock on the wall: two runs of it may differ without
+    any crash, so nothing could be compared.
+
+    >>> from datetime import timedelta
+    >>> from pellucid import pipeline
+    >>> refuse_wall_clock(pipeline(lambda x: x.at(lambda v: v, idle=timedelta(seconds=9), id="when"), x=int).graph)
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: step 'when' (at v, ...) has idle=, and when a source is idle the clock on the wall says:
+    two runs may differ without any crash, so a crash test has nothing to compare with; leave idle= out for the test
+    """
+    for node in graph.nodes:
+        if node.timing is not None and node.timing.idle is not None:
+            raise UsageError(
+                f"{node.describe()} has idle=, and when a source is idle the clock on the wall says: two runs may "
+                "differ without any crash, so a crash test has nothing to compare with; leave idle= out for the test"
+            )
 
 
 def command_for(

@@ -384,7 +384,6 @@ def test_a_window_that_fails_is_of_no_row(tmp_path: Path) -> None:
     [
         ({"cut": ("w",)}, "cut= does not go with sums, which works by event time: such a pipeline is one worker"),
         ({"key": "user", "workers": 2}, "workers= does not go with sums"),
-        ({"record": True}, "record= does not go with sums, which works by event time: the model"),
         ({"keep": ["user"]}, "keep= does not go with sums"),
         ({"order": "when"}, "order= does not go with sums"),
         ({"bad": "bad.csv"}, "bad= does not go with sums"),

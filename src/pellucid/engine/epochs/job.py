@@ -348,7 +348,6 @@ def _by_time(graph: Graph, settings: Settings) -> Settings:
     for name, given, why in (
         ("cut", settings.cut, whole),
         ("workers", settings.workers if settings.workers > 1 else None, whole),
-        ("record", settings.record, "the model that an audit compares a run with knows no event time yet"),
         ("keep_columns", settings.keep, "an answer is of many rows: put the fields that you want into the events"),
         ("order", settings.orders, "rows count by their times; what came first is the order of the file: sort it"),
         ("bad", settings.aside, "a row that was taken into a window cannot be taken out again: leave it out before"),

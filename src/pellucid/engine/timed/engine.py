@@ -369,6 +369,7 @@ class TimedEngine:
         head = {
             "pipeline": self.graph.name, "digest": self.graph.digest, "key": str(self.key), "pushed": self.pushed,
             "push": self._push, "ended": self._ended, "late": self.late, "clocks": self.clocks.save(), "steps": about,
+            "texts": self._enough_texts,  # so that it forgets them where it would have
         }  # fmt: skip
         return container.pack("times", head, [b.view(np.uint8) if isinstance(b, np.ndarray) else b for b in blocks])
 
@@ -421,6 +422,7 @@ class TimedEngine:
         self.clocks.load(head["clocks"])
         self.pushed, self._push, self._ended = int(head["pushed"]), int(head["push"]), bool(head["ended"])
         self.late = {str(step): int(count) for step, count in head["late"].items()}
+        self._enough_texts = int(head.get("texts", self._enough_texts))
 
 
 def _columns(stage: Step, groups: list[list[Any]]) -> list[tuple[Type, Any]]:

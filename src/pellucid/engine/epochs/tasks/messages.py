@@ -55,7 +55,7 @@ class ChannelMessage:
     n: int = 0
     digest: int = 0
     closes: bool = False  # a batch whose border travels with it
-    told: dict[str, Any] | None = None  # of a border: what the source decided, in a pipeline by event time
+    told: dict[str, Any] | None = None  # by event time, of the last batch of an epoch: what the source decided
 
     def border(self) -> ChannelMessage:
         """The border that travels with a batch."""
@@ -222,6 +222,8 @@ def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
 def content(message: ChannelMessage, pieces: Sequence[Any]) -> int:
     """The digest of what a message says: not of its number, which has a column of its own."""
     what = f"{message.kind} {message.epoch} {message.first} {message.until} {list(message.parts)}"
+    if message.told is not None:
+        what += f" {json.dumps(message.told)}"
     return recording.digest(what.encode(), *pieces)
 
 

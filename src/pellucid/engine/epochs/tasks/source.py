@@ -208,14 +208,17 @@ class SourceTask(TaskProcess):
         offsets = [lane.offset() for lane in self.lanes]
         mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
         until = self.at
-        told = None
         about: dict[str, Any] = {"lanes": offsets, "at": time.time()}
         if self._times is not None:
             about["sources"] = self._times.met()
             ended = {binding.source for lane in self.lanes if lane.exhausted for binding in lane.bound}
             told = self._times.told(epoch, until, ended, end)
+            # The clock moves by an event of its own, the last of the epoch, with which its border travels: so a
+            # recorded run says what was told, and an audit that it was told so again.
+            ticks = [ChannelMessage(EVENTS, epoch, until, until, closes=True, told=told) for _ in context.outboxes]
+            context.send(list(zip(context.outboxes, ticks, strict=True)), "SOURCE")
         context.send(
-            [(box, ChannelMessage(BORDER, epoch, until, until, told=told)) for box in context.outboxes],
+            [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes],
             "SOURCE",
             (),
             mark,

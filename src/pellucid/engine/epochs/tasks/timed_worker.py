@@ -13,6 +13,7 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.columns import Output
+from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, as_arrays
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
@@ -43,13 +44,16 @@ class TimedWorker(TaskProcess):
         context = self.context
         while True:
             kind, until, heads = context.next()
-            _, message = heads[0]  # there is one source task
-            if kind == EVENTS:
+            box, message = heads[0]  # there is one source task
+            noted = [message.noted(box.name)] if context.recorder else []
+            if kind == EVENTS and message.told is not None:
+                self._send(message.epoch, until, until, self._moved(until, message.told), noted, closes=True)
+            elif kind == EVENTS:
                 faults.point("worker:event")
-                self._send(message.epoch, message.first, until, self._take(message.parts, message.first))
+                self._send(message.epoch, message.first, until, self._take(message.parts, message.first), noted)
                 context.pushes = until
             elif kind == BORDER:
-                self._border(message.epoch, until, message.told or {})
+                self._border(message.epoch, until, noted)
             else:
                 context.link.send(late=self.engine.late)
                 if self.engine.forgotten:
@@ -57,13 +61,16 @@ class TimedWorker(TaskProcess):
                 context.end()
                 return
 
-    def _send(self, epoch: int, first: int, until: int, found: dict[str, Events], *, closes: bool = False) -> None:
+    def _send(
+        self, epoch: int, first: int, until: int, found: dict[str, Events], noted: list[Any], *, closes: bool = False
+    ) -> None:
         self.context.send(
             [
                 (box, ChannelMessage(EVENTS, epoch, first, until, {n: found[n] for n in names}, closes=closes))
                 for box, names in zip(self.context.outboxes, self._wanted, strict=True)
             ],
             "I-EVENT",
+            noted,
         )
 
     def _take(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
@@ -87,10 +94,9 @@ class TimedWorker(TaskProcess):
                     "cannot grow: start anew in another folder"
                 )
 
-    def _border(self, epoch: int, until: int, told: dict[str, Any]) -> None:
-        context, engine = self.context, self.engine
-        faults.point("worker:border")
-        position = self.graph.position
+    def _moved(self, until: int, told: dict[str, Any]) -> dict[str, Events]:
+        """The clock moves, as the source tells with the last message of an epoch: what is complete then."""
+        engine, position = self.engine, self.graph.position
         for at in told.get("idle", ()):
             engine.clocks.idle(position[at])
         engine.clocks.end(position[at] for at in told.get("ended", ()))
@@ -100,11 +106,16 @@ class TimedWorker(TaskProcess):
                 outputs = [both_of(parts) for parts in zip(outputs, engine.finish_batch(), strict=True)]
         except StepError as error:  # of no single push
             raise type(error)(str(error), step=error.step) from None
-        found = {o.name: self._answers(o, until) for o in outputs}
-        self._send(epoch, until, until, found, closes=True)
-        data = engine.save()
-        context.send([(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes], "I-BORDER")
-        context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), None)
+        return {o.name: self._answers(o, until) for o in outputs}
+
+    def _border(self, epoch: int, until: int, noted: list[Any]) -> None:
+        context = self.context
+        faults.point("worker:border")
+        data = self.engine.save()
+        mark = digest(data) if context.recorder else None
+        borders = [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes]
+        context.send(borders, "I-BORDER", noted, mark)
+        context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)
         context.now = epoch + 1
 
     def _answers(self, output: Output, until: int) -> Events:

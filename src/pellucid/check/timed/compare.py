@@ -1,0 +1,178 @@
+"""``check.equivalent`` of two pipelines by event time: the same answers on all runs, in whatever order rows arrive.
+
+Both run side by side on what comes.  Step by step they must put out the same in every batch, in order; as a sequence
+the same in the end, in any order, as the order across windows and keys is promised of none.  A failure (also a late
+event that nothing was said about) is an observation as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pellucid.check.timed.found import TimedRun, named
+from pellucid.check.timed.inputs import Finish, Inputs, Move, Silent
+from pellucid.check.timed.machine import At, Seen, TimedMachine, frozen
+from pellucid.check.timed.question import Spot, budget_of
+from pellucid.errors import UsageError
+from pellucid.graph.model import Graph
+from pellucid.model import CutShort, Search, Verdict, now
+from pellucid.model.sheet import event_text
+
+ARRIVALS = ("any", "in time")
+
+
+def equivalent_in_time(
+    a: Any,
+    b: Any,
+    *,
+    how: str = "step",
+    arrival: str = "any",
+    events: Any = None,
+    times: Any = None,
+    ints: Any = None,
+    pushes: int = 3,
+    batch: int = 1,
+    timeout: float | None = 60.0,
+    max_states: int | None = 200_000,
+    progress: Any = None,
+) -> Verdict:
+    """The verdict; ``a`` and ``b`` have graphs and names."""
+    if how == "paper":
+        raise UsageError(
+            "how='paper' compares sequences without times: of pipelines by event time ask 'step' or 'sequence'"
+        )
+    if arrival not in ARRIVALS:
+        raise UsageError(f"arrival= takes {' or '.join(map(repr, ARRIVALS))}, found {arrival!r}")
+    for p in (a, b):
+        if not p.graph.timed:
+            raise UsageError(f"{p.name} does not work by event time, and the other one does: they cannot be compared")
+    graphs = (a.graph, b.graph)
+    sources, outputs = _fit(graphs)
+    began = now()
+    inputs = Inputs.of(a.graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch, also=b.graph)
+    theirs = {sources[s]: found for s, found in inputs.events.items()}
+    other = Inputs.of(b.graph, events=theirs, pushes=pushes, batch=batch)
+    waits = {*inputs.idle} | {s for s, mine in sources.items() if mine in other.idle}
+    inputs = Inputs(inputs.events, inputs.pushes, inputs.batch, tuple(s for s in sources if s in waits), inputs.told)
+    machines = [TimedMachine(graph, inputs) for graph in graphs]
+    found: list[tuple[Spot, Move, str]] = []
+
+    def steps(spot: Spot) -> Iterator[tuple[Move, Spot]]:
+        left, right = spot.past.sides
+        for move, pushed in machines[0].moves(left):
+            one, seen = machines[0].take(left, move, pushed)
+            two, also = machines[1].take(right, named(move, sources), pushed)
+            if arrival == "in time" and (seen.behind or also.behind or isinstance(move, Silent)):
+                continue
+            past, why = _both(spot.past, (one, two), (seen, also), move, outputs, how)
+            if why and not found:
+                found.append((spot, move, why))
+            yield move, Spot(one, past)
+
+    start = _Pair((machines[0].start(), machines[1].start()), {}, False)
+    search: Search[Spot, Move] = Search([Spot(start.sides[0], start)], steps, budget_of(timeout, max_states, progress))
+    manner = "in every batch" if how == "step" else "in the end"
+    said = f"{a.name} and {b.name} put out the same {manner}, for {inputs.words()}"
+    said += ", all within their lateness" if arrival == "in time" else ""
+    reached, cut = 0, ""
+    try:
+        for spot, _ in search:
+            reached = spot.at.pushed
+            if found:
+                break
+    except CutShort as error:
+        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
+    details = {"states": len(search.parents)}
+    if found:
+        spot, move, why = found[0]
+        example = TimedRun(graphs, (*search.way(spot), move), None, why)
+        if not example.replay():
+            raise AssertionError(f"{a.name}, {b.name}: the literal engine and the one that runs differ on {example}")
+        return Verdict("refuted", said, "explicit", now() - began, example, (), details)
+    if cut:
+        return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
+    return Verdict("proved", said, "explicit", now() - began, None, inputs.notes(), details)
+
+
+class _Pair:
+    """Two machines, what one has put out more than the other, and whether one has failed."""
+
+    __slots__ = ("failed", "more", "sides")
+
+    def __init__(self, sides: tuple[At, At], more: dict[str, Counter[Any]], failed: bool) -> None:
+        self.sides, self.more, self.failed = sides, more, failed
+
+    def key(self) -> Any:
+        """As a value; the first machine is in the state already."""
+        more = frozenset((name, frozenset(c.items())) for name, c in self.more.items() if c)
+        return self.sides[1].key, more, self.failed
+
+
+def _both(
+    past: _Pair,
+    sides: tuple[At, At],
+    seen: tuple[Seen, Seen],
+    move: Move,
+    outputs: Mapping[str, str],
+    how: str,
+) -> tuple[_Pair, str]:
+    """What is so after a move of both, and how they differ, in words."""
+    failed = [s.failed is not None for s in seen]
+    if failed[0] != failed[1]:
+        who, error = (1, seen[0].failed) if failed[0] else (2, seen[1].failed)
+        return _Pair(sides, past.more, True), f"{who} fails ({error and type(error).__name__}), and the other does not"
+    more = {}
+    for mine, theirs in outputs.items():
+        left, right = seen[0].outputs.get(mine, []), seen[1].outputs.get(theirs, [])
+        if how == "step":
+            if frozen(left) != frozen(right):
+                return _Pair(sides, past.more, False), f"{mine}: {_texts(left)} and {_texts(right)}"
+            continue
+        count = Counter(past.more.get(mine, Counter()))
+        count.update(map(_value, left))
+        count.subtract(map(_value, right))
+        more[mine] = Counter({value: n for value, n in count.items() if n})
+        if more[mine] and (isinstance(move, Finish) or failed[0]):
+            ones = sorted(text for (_, text), n in more[mine].items() if n > 0)
+            others = sorted(text for (_, text), n in more[mine].items() if n < 0)
+            return _Pair(sides, more, False), f"{mine}: in the end {_list(ones)} of one, {_list(others)} of the other"
+    return _Pair(sides, more, failed[0]), ""
+
+
+def _value(value: Any) -> tuple[Any, str]:
+    return frozen(value), event_text(value)
+
+
+def _texts(values: list[Any]) -> str:
+    return _list([event_text(v) for v in values])
+
+
+def _list(texts: list[str]) -> str:
+    return ", ".join(texts[:3]) + (", …" if len(texts) > 3 else "") if texts else "nothing"
+
+
+def _fit(graphs: tuple[Graph, Graph]) -> tuple[dict[str, str], dict[str, str]]:
+    """Which source and which output of one is which of the other: by name where the names are the same, else by
+    place."""
+    out = []
+    for word, names in (
+        ("source", [[(g.nodes[i].id, g.nodes[i].type) for i in g.sources] for g in graphs]),
+        ("output", [[(name, g.nodes[i].type) for name, i in g.outputs] for g in graphs]),
+    ):
+        one, two = names
+        if len(one) != len(two):
+            raise UsageError(
+                f"{graphs[0].name} has {len(one)} {word}s, and {graphs[1].name} {len(two)}: they cannot be compared"
+            )
+        if {n for n, _ in one} == {n for n, _ in two}:
+            two = [next(t for t in two if t[0] == name) for name, _ in one]
+        for (mine, t), (theirs, u) in zip(one, two, strict=True):
+            if t != u:
+                raise UsageError(
+                    f"the {word} {mine!r} of {graphs[0].name} is {t}, and {theirs!r} of {graphs[1].name} is {u}: they "
+                    "cannot be compared"
+                )
+        out.append({mine: theirs for (mine, _), (theirs, _) in zip(one, two, strict=True)})
+    return out[0], out[1]
