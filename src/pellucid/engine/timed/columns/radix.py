@@ -83,3 +83,41 @@ def rising(words: Any) -> bool:
 
 
 first_ones = kept(plain.first_ones)
+
+
+@kept  # type: ignore[untyped-decorator]
+def numbered(values: Any, table: Any, count: int, add: bool, out: Any) -> int:
+    """The places of numbers that are places of a table themselves: -1 there is one that has none yet, and gets the next
+    if it is to be added.  How many there are then."""
+    for i in range(len(values)):
+        place = table[values[i]]
+        if place < 0 and add:
+            place = count
+            table[values[i]] = place
+            count += 1
+        out[i] = place
+    return count
+
+
+@kept  # type: ignore[untyped-decorator]
+def hashed(
+    values: Any, start: int, keys: Any, places: Any, shift: int, count: int, most: int, add: bool, out: Any
+) -> tuple[int, int]:
+    """The same of any numbers, from ``start`` on: they lie in ``keys``, where their hash or the next free slot is, and
+    their places (-1: free) in ``places``.  It stops where one more than ``most`` would be added: how far it came, and
+    how many there are."""
+    mask = len(keys) - 1
+    for i in range(start, len(values)):
+        value = values[i]
+        slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(shift))
+        while places[slot] >= 0 and keys[slot] != value:
+            slot = (slot + 1) & mask
+        place = places[slot]
+        if place < 0 and add:
+            if count == most:
+                return i, count
+            place = count
+            keys[slot], places[slot] = value, place
+            count += 1
+        out[i] = place
+    return len(values), count
