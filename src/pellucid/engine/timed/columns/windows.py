@@ -17,7 +17,7 @@ import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.order import by_key_and_time, numbers, order_by
-from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows, behind
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
 from pellucid.engine.timed.columns.spans import Spans
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
@@ -135,16 +135,17 @@ class FixedWindows:
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
         found, left = [], None
         for part, end in self._slices(rows, clock):
-            rows = part if left is None or not len(left) else behind([left, part])
-            answers, left = self._closed(rows, None if end is None else self.spans.open_at(end) - 1)
+            which = part if left is None else np.concatenate([left, part])
+            answers, left = self._closed(rows, which, None if end is None else self.spans.open_at(end) - 1)
             found.append(answers)
         if left is not None:
-            self._rows.add(left.time, left.columns())
+            rest = rows.at(left)
+            self._rows.add(rest.time, rest.columns())
         return all_of(found) if found else self._answers([], np.zeros(0, np.int64), [])
 
-    def _slices(self, rows: Rows, clock: int | None) -> Iterator[tuple[Rows, int | None]]:
-        """Rows in parts that a processor can keep at hand, as if they came so and the clock moved in between: each with
-        the clock after it."""
+    def _slices(self, rows: Rows, clock: int | None) -> Iterator[tuple[Any, int | None]]:
+        """The numbers of rows in parts that a processor can keep at hand, as if they came so and the clock moved in
+        between: each with the clock after it."""
         n = len(rows)
         if not n:
             return
@@ -154,22 +155,22 @@ class FixedWindows:
         since = self.spans.ends(int(self.spans.first(np.array([least]))[0]) - 1)
         long = -(-(most - since) // (max(parts, 1) * every)) * every
         if parts < 4 or (most - since) // max(long, 1) < 3:
-            yield rows, clock
+            yield np.arange(n), clock
             return
         number = (rows.time - since) // long
         parts = int(number.max()) + 1
         order = order_by([number])
-        at = np.searchsorted(number[order], np.arange(parts))
+        at = np.append(0, np.cumsum(np.bincount(number, minlength=parts)))
         for i in range(parts):
-            last = i == parts - 1
-            yield rows.at(order[at[i] : n if last else at[i + 1]]), clock if last else since + (i + 1) * long
+            yield order[at[i] : at[i + 1]], clock if i == parts - 1 else since + (i + 1) * long
 
-    def _closed(self, rows: Rows, through: int | None) -> tuple[Answers, Rows | None]:
-        """The answers of the windows up to one (None: of all); and the rows that are in later ones, too."""
-        if not len(rows):
-            return self._answers([], rows.time, []), None
-        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
-        order, new, times = by_key_and_time(keys, rows.time, self.kinds.value, rows.value, self.texts)
+    def _closed(self, rows: Rows, which: Any, through: int | None) -> tuple[Answers, Any]:
+        """The answers of the windows up to one (None: of all) over these rows; and the numbers of those that are in
+        later ones, too (None: none is)."""
+        if not len(which):
+            return self._answers([], np.zeros(0, np.int64), []), None
+        keys = [numbers(t, c[which], self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
+        order, new, times = by_key_and_time(keys, rows.time[which], self.kinds.value, rows.value, self.texts, which)
         since = self._open
         last = self.spans.last(times)
         if self.spans.apart and (through is None or int(last.max()) <= through):
@@ -184,7 +185,7 @@ class FixedWindows:
         if through is not None:
             self._open = through + 1 if since is None else max(since, through + 1)
             again = last > through
-            left = rows.at(order[again]) if again.any() else None
+            left = order[again] if again.any() else None
             np.minimum(last, through, out=last)
         return self._stretches(rows, order, new, first, last), left
 
@@ -201,7 +202,7 @@ class FixedWindows:
         later one is in.  In both ways the windows come by key and number, so starts and ends go together.
 
         ``wanted`` chooses some of them, by their numbers, and the places of their first rows and after their last."""
-        n = len(rows)
+        n = len(order)
         begins, ends = first.copy(), last.copy()
         same = np.flatnonzero(~new[1:])  # rows whose next one has the same key
         begins[same + 1] = np.maximum(first[same + 1], last[same] + 1)
