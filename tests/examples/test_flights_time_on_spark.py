@@ -57,7 +57,7 @@ def write(table: pa.Table, file: Path, number: int) -> None:
     os.utime(file, (number * 10 + 1e9,) * 2)  # Spark takes files in this order
 
 
-@pytest.mark.parametrize(("name", "days"), sized("visibility", 7))
+@pytest.mark.parametrize(("name", "days"), list(sized("visibility", 7)))
 def test_a_batch(spark: SparkSession, tmp_path: Path, name: str, days: int | None) -> None:
     flights, weather = tables(name, days)
     frames = []
@@ -81,7 +81,7 @@ def arriving(name: str, flights: pa.Table, weather: pa.Table, files: int) -> Ite
     yield data(name, pa.Table.from_pylist([closing], flights.schema), rest)
 
 
-@pytest.mark.parametrize(("name", "days"), sized("hourly", 3))
+@pytest.mark.parametrize(("name", "days"), list(sized("hourly", 3)))
 def test_a_stream(spark: SparkSession, tmp_path: Path, name: str, days: int | None) -> None:
     """A file of each input is a micro-batch; the query ends after some of them and goes on from what it remembers."""
     flights, weather = tables(name, days)

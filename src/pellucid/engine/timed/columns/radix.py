@@ -184,3 +184,58 @@ def met(
                     n += 1
             j += 1
     return ties
+
+
+@kept  # type: ignore[untyped-decorator]
+def sliced(times: Any, since: int, long: int, limit: int, order: Any, edges: Any) -> None:
+    """The numbers of the rows up to a limit by slices of so long from ``since`` on, in each as they came; ``edges``
+    (zero) gets where each slice begins in that, and one more."""
+    for fill in range(2):
+        low = since
+        part = 0
+        for i in range(len(times)):
+            t = times[i]
+            if t > limit:
+                continue
+            if t < low or t - low >= long:  # mostly the slice of the row before
+                part = (t - since) // long
+                low = since + part * long
+            if fill:
+                order[edges[part]] = i
+                edges[part] += 1
+            else:
+                edges[part + 1] += 1
+        if not fill:
+            for p in range(1, len(edges)):
+                edges[p] += edges[p - 1]
+    for p in range(len(edges) - 1, 0, -1):  # each has gone on to where the next begins
+        edges[p] = edges[p - 1]
+    edges[0] = 0
+
+
+@kept  # type: ignore[untyped-decorator]
+def packed(which: Any, keys: Any, times: Any, least: int, bits: int, words: Any) -> None:
+    """Key and time of these rows in one word each, the time counted from the least one, in so many bits."""
+    for i in range(len(which)):
+        row = which[i]
+        words[i] = (keys[row] << np.uint64(bits)) | np.uint64(times[row] - least)
+
+
+@kept  # type: ignore[untyped-decorator]
+def cut(words: Any, bits: int, least: int, origin: int, every: int, starts: Any, windows: Any) -> tuple[int, bool]:
+    """Where in sorted words a key or a window begins, and which windows these are: how many, and whether there are
+    equal words."""
+    mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    count, ties = 0, False
+    key, end = np.uint64(0), 0
+    for i in range(len(words)):
+        word = words[i]
+        own, t = word >> np.uint64(bits), np.int64(word & mask) + least
+        if i == 0 or own != key or t >= end:
+            window = (t - origin) // every
+            key, end = own, origin + (window + 1) * every
+            starts[count], windows[count] = i, window
+            count += 1
+        elif word == words[i - 1]:
+            ties = True
+    return count, ties
