@@ -123,6 +123,7 @@ def main() -> None:
         for who, make in (("pellucid", own), ("spark", sparks)):
             runs = [run(spark, inputs, make) for _ in range(said.repeat)]
             best[who], answers[who] = min(seconds for seconds, _ in runs), runs[-1][1]
+            print(f"{case:9} {who}: {', '.join(f'{seconds:.1f}' for seconds, _ in runs)} s", flush=True)
         if not np.array_equal(answers["pellucid"], answers["spark"]):
             raise SystemExit(f"{case}: the answers differ: {[a.shape for a in answers.values()]}")
         found[case] = {who: said.events / seconds for who, seconds in best.items()}

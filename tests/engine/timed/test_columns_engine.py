@@ -14,7 +14,7 @@ from pellucid import Stream, as_of, join, merge, pipeline
 from pellucid.data.columns import Batch, Output, Strings, columns_of
 from pellucid.engine.kernel.pieces import joined
 from pellucid.engine.timed import engine as engine_module
-from pellucid.engine.timed.columns import dedup, joins, keys, order, windows
+from pellucid.engine.timed.columns import order, windows
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import PellucidError, StateError, UsageError
@@ -228,8 +228,7 @@ def test_a_state_that_was_made_up_is_refused() -> None:
 @pytest.mark.parametrize("first", seeds(2, 50))
 def test_the_ways_of_many_rows_agree_on_few(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled sorting and loops, which a few rows would not see."""
-    for module in (order, dedup, windows, joins, keys):
-        monkeypatch.setattr(module, "MANY", 2)
+    monkeypatch.setattr(order, "MANY", 2)
     monkeypatch.setattr(windows, "_SLICE", 3)
     for seed in range(first * 1000, first * 1000 + 20):
         agree(seed, 25)

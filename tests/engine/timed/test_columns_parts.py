@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from pellucid.engine.timed.columns import keys as keys_module
+from pellucid.engine.timed.columns import order as order_module
 from pellucid.engine.timed.columns.keys import Keys, Numbers
 from pellucid.engine.timed.columns.order import by_key_and_time, canonical, numbers, order_by
 from pellucid.engine.timed.columns.rows import LEAST, MOST, later
@@ -124,10 +124,10 @@ def test_rows_are_found_by_key_and_time(wide: bool) -> None:
             assert (last < 0) == (not before) and (last < 0 or plain[last][1] == max(before))
 
 
-@pytest.mark.parametrize("many", [keys_module.MANY, 15])
+@pytest.mark.parametrize("many", [order_module.MANY, 15])
 def test_numbers_get_places_as_they_come(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a dictionary, and in a table that compiled code looks at, which grows."""
-    monkeypatch.setattr(keys_module, "MANY", many)
+    monkeypatch.setattr(order_module, "MANY", many)
     rng = random.Random(1)
     places, plain = Numbers(), {}
     for _ in range(200):

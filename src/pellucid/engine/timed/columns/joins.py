@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys, longer
-from pellucid.engine.timed.columns.order import MANY, by_number_and_time, canonical, order_by
+from pellucid.engine.timed.columns.order import by_number_and_time, canonical, many, order_by
 from pellucid.engine.timed.columns.rows import LEAST, MOST, Kinds, Rows, later
 from pellucid.engine.timed.columns.search import Index, Pool
 from pellucid.engine.timed.columns.texts import Texts
@@ -178,7 +178,7 @@ class IntervalJoin:
             return _NONE, _NONE, _NONE, True
         far = max(abs(self.low), abs(self.high))
         near = all(LEAST + far <= int(r.time.min()) and int(r.time.max()) <= MOST - far for r in (left, right))
-        if near and len(left) + len(right) >= MANY:
+        if near and many(len(left) + len(right)):
             from pellucid.engine.timed.columns.radix import met, reaches, rising
 
             if rising(left_at) and rising(right_at):

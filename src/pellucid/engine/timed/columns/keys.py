@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.timed.columns.order import MANY
+from pellucid.engine.timed.columns.order import many
 from pellucid.engine.timed.columns.rows import kind_of
 from pellucid.expr.types import Type
 
@@ -41,7 +41,7 @@ class Numbers:
             self._widen(1 << most.bit_length())
         if least >= 0 and most < len(self._direct):
             return self._directly(values, add)
-        if self._table is None and len(values) >= MANY:
+        if self._table is None and many(len(values)):
             self._table = _Table()
             known = np.flatnonzero(self._direct >= 0)
             self._table.fill(known, self._direct[known])
@@ -57,7 +57,7 @@ class Numbers:
         return found[inverse]
 
     def _directly(self, values: Any, add: bool) -> Any:
-        if len(values) >= MANY:
+        if many(len(values)):
             from pellucid.engine.timed.columns.radix import numbered
 
             out = np.empty(len(values), np.int64)

@@ -21,10 +21,22 @@ from pellucid.expr.types import BOOL, FLOAT, STR, Type
 if TYPE_CHECKING:
     from pellucid.engine.timed.columns.texts import Texts
 
-MANY = 1 << 15  # rows: from here on, compiled loops pay
+MANY = 1 << 15  # rows: from here on, compiled loops pay, also if they are still to be read from disk
+_SOME = 1 << 11  # and from here on, once they are
 _DIGIT = 11  # bits that one pass sorts by
 _SHIFTS = 8  # for each row, as long as moving rows to their neighbours is faster than sorting
 _SIGN = np.int64(-(2**63))
+_rows = 0  # that came in smaller parts
+
+
+def many(n: int) -> bool:
+    """Whether so many rows are worth compiled loops: reading those from disk takes as long as some parts of a stream
+    do without them, so it is done when a large part comes, or many."""
+    global _rows
+    if n >= MANY or n < _SOME:
+        return n >= MANY
+    _rows += n
+    return _rows >= 8 * MANY
 
 
 def numbers(t: Type, column: Any, texts: Texts) -> Any:
@@ -52,7 +64,7 @@ def order_by(columns: Sequence[Any]) -> Any:
 def _sorted(columns: Sequence[Any]) -> tuple[Any, Any]:
     """The row numbers in order; and the numbers themselves in order, packed into words, if they go into one."""
     n = len(columns[0])
-    if n < MANY:
+    if not many(n):
         return (np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")), None
     from pellucid.engine.timed.columns.radix import rising
 

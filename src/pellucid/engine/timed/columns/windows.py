@@ -17,9 +17,9 @@ import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
 from pellucid.engine.timed.columns.order import (
-    MANY,
     by_key_and_time,
     changes,
+    many,
     numbers,
     one_word,
     order_by,
@@ -143,11 +143,11 @@ class FixedWindows:
         columns = self._rows.take(limit, whole=True)
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
         keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
-        whole = one_word(keys, len(rows)) if self.spans.even and len(rows) >= MANY else None
+        whole = one_word(keys, len(rows)) if self.spans.even and many(len(rows)) else None
         found, left = [], None
         for which, end, ends in self._slices(rows, clock, limit):
             through = None if end is None else self.spans.open_at(end) - 1
-            if whole is not None and len(which) >= MANY:
+            if whole is not None and len(which):
                 found.append(self._at_once(rows, which, ends, whole, through))
                 continue
             which = which if left is None else np.concatenate([left, which])
