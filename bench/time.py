@@ -1,6 +1,6 @@
 """Windows and joins by event time, here and in peers, on the same events, in one run.
 
-    python bench/time.py [--events 5000000] [--json FILE] [--growth]
+    python bench/time.py [--events 5000000] [--keys 1000 100000] [--peers polars] [--json FILE] [--growth]
 
 Events come up to a minute out of order, over a day, for a thousand and for a hundred thousand keys.  Pellucid takes
 them in batches (one, and fifty), as a stream with a lateness of a minute; polars and DuckDB have the whole table
@@ -30,6 +30,7 @@ from pellucid.data.columns import Batch, Output
 from pellucid.engine.timed.engine import TimedEngine
 
 FEW = 200_000
+PEERS = ["polars", "duckdb", "bytewax", "pathway"]
 
 TUMBLING = pipeline(lambda x: timed(x).tumbling(timedelta(minutes=10), total), x=Event)
 SLIDING = pipeline(lambda x: timed(x).sliding(timedelta(minutes=10), timedelta(minutes=5), total), x=Event)
@@ -265,7 +266,7 @@ def in_pathway(case: str, data: Data) -> tuple[float, Any]:
 # ---------------------------------------------------------------- the cases
 
 
-def measure(case: str, data: Data, repeat: int, aside: dict[str, str]) -> dict[str, float]:
+def measure(case: str, data: Data, repeat: int, peers: list[str], aside: dict[str, str]) -> dict[str, float]:
     """Events for each second of processor time, of ours and of the peers; who steps aside, and why, goes to
     ``aside``."""
     p = {
@@ -292,6 +293,8 @@ def measure(case: str, data: Data, repeat: int, aside: dict[str, str]) -> dict[s
             best = min(best, took)
         rates[name] = data.events / best
     for name, make in (("polars", in_polars), ("duckdb", in_duckdb)):
+        if name not in peers:
+            continue
         run = make(case, data)
         assert (ordered(run()) == expected).all(), f"{case}: {name}'s answer differs"
         best = float("inf")
@@ -302,6 +305,8 @@ def measure(case: str, data: Data, repeat: int, aside: dict[str, str]) -> dict[s
         rates[name] = data.events / best
     few = [[c[: FEW // len(tables)] for c in t] for t in tables]
     for name, stream in (("bytewax", in_bytewax), ("pathway", in_pathway)):
+        if name not in peers:
+            continue
         try:
             seconds, theirs = stream(case, data)
         except (ImportError, LookupError) as why:
@@ -342,6 +347,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="*", default=[1000, 100_000])
     parser.add_argument("--cases", nargs="*", default=["tumbling", "sliding", "session", "join"])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     parser.add_argument(
         "--growth", action="store_true", help="what an event costs while more and more windows are open"
     )
@@ -351,7 +357,7 @@ def main() -> None:
         f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events for "
         "each second of processor time"
     )
-    peers = ["pellucid", "in 50 batches", "polars", "duckdb", "bytewax", "pathway"]
+    peers = ["pellucid", "in 50 batches", *args.peers]
     print(
         f"{'':22}" + "".join(f"{p:>15}" for p in peers) + f"{'us / polars':>13}{'us / duckdb':>13}{'us / bytewax':>14}"
     )
@@ -360,7 +366,7 @@ def main() -> None:
     for keys in args.keys:
         data = Data(args.events, keys)
         for case in args.cases:
-            rates = measure(case, data, args.repeat, aside)
+            rates = measure(case, data, args.repeat, args.peers, aside)
             figures[f"{case}, {keys} keys"] = rates
             cells = "".join(f"{rates[p] / 1e6:15.2f}" if p in rates else f"{'-':>15}" for p in peers)
             for peer, width in (("polars", 13), ("duckdb", 13), ("bytewax", 14)):

@@ -108,7 +108,11 @@ class _Sorted:
 
     def __init__(self, key: Any, time: Any) -> None:
         self.row_time = time  # as the rows came
-        self.order, self.key, self.time = by_number_and_time(key, time) if len(key) else (_NONE, _NONE, _NONE)
+        self.order: Any = _NONE
+        self.key: Any = _NONE
+        self.time: Any = _NONE
+        if len(key):
+            self.order, self.key, self.time = by_number_and_time(key, time)
 
     def __len__(self) -> int:
         return len(self.order)

@@ -227,7 +227,7 @@ def cut(words: Any, bits: int, least: int, origin: int, every: int, starts: Any,
     equal words."""
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     count, ties = 0, False
-    key, end = np.uint64(0), 0
+    key, end = np.uint64(0), np.int64(0)
     for i in range(len(words)):
         word = words[i]
         own, t = word >> np.uint64(bits), np.int64(word & mask) + least
