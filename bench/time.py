@@ -1,11 +1,12 @@
 """Windows and joins by event time, here and in peers, on the same events, in one run.
 
-    python bench/time.py [--events 5000000] [--json FILE] [--growth]
+    python bench/time.py [--events 5000000] [--keys 1000 100000] [--peers polars] [--json FILE] [--growth]
 
 Events come up to a minute out of order, over a day, for a thousand and for a hundred thousand keys.  Pellucid takes
 them in batches (one, and fifty), as a stream with a lateness of a minute; polars and DuckDB have the whole table
-before they begin; bytewax takes a stream, of the first 200,000 events.  Every answer is compared with ours before any
-time counts.  Figures are events for each second of processor time (of all threads), the best of ``--repeat`` runs.
+before they begin; bytewax takes a stream, of the first 200,000 events, and pathway a table of as many.  Who is not
+installed steps aside, and is named.  Every answer is compared with ours before any time counts.  Figures are events
+for each second of processor time (of all threads), the best of ``--repeat`` runs.
 
 ``--growth`` measures what an event costs while more and more windows are open.
 """
@@ -19,37 +20,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from time_events import DAY, LATE, MINUTE, Event, drawn, timed, total
 
-from pellucid import Pipeline, Stream, join, pipeline
+from pellucid import Pipeline, join, pipeline
 from pellucid.data.columns import Batch, Output
 from pellucid.engine.timed.engine import TimedEngine
 
-MINUTE = 60_000_000  # microseconds
-DAY = 24 * 60 * MINUTE
-LATE = timedelta(minutes=1)
 FEW = 200_000
-
-
-class Event(NamedTuple):
-    """A payment, say."""
-
-    when: datetime
-    user: int
-    amount: int
-
-
-def total(w: Stream[Any]) -> Stream[int]:
-    """The sum of a window."""
-    return w.cumulate(lambda s, e: s + e.amount, start=0)
-
-
-def timed(x: Stream[Any]) -> Any:
-    """By time and user."""
-    return x.at("when", lateness=LATE).key_by(lambda e: e.user)
-
+PEERS = ["polars", "duckdb", "bytewax", "pathway"]
 
 TUMBLING = pipeline(lambda x: timed(x).tumbling(timedelta(minutes=10), total), x=Event)
 SLIDING = pipeline(lambda x: timed(x).sliding(timedelta(minutes=10), timedelta(minutes=5), total), x=Event)
@@ -74,10 +55,8 @@ class Data:
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.events + self.keys)
-        self.tables = []
-        for count in (self.events, self.events // 2, self.events - self.events // 2):
-            t = np.sort(rng.integers(MINUTE, DAY, count)) - rng.integers(0, MINUTE, count)
-            self.tables.append([t, rng.integers(0, self.keys, count), rng.integers(0, 1000, count)])
+        half = self.events // 2
+        self.tables = [drawn(rng, count, self.keys) for count in (self.events, half, self.events - half)]
 
     @property
     def apart(self) -> int:
@@ -216,17 +195,16 @@ def in_duckdb(case: str, data: Data) -> Callable[[], list[Any]]:
 # ---------------------------------------------------------------- bytewax
 
 
-def in_bytewax(case: str, data: Data) -> tuple[float, Any] | None:
-    """Seconds and the sums of the first events, by key; None where it has no such thing, or is not installed."""
-    try:
-        import bytewax.operators as op
-        from bytewax.dataflow import Dataflow
-        from bytewax.operators import windowing as win
-        from bytewax.testing import TestingSink, TestingSource, run_main
-    except ImportError:
-        return None
-    if case == "join":  # windows of both sides, no interval
-        return None
+def in_bytewax(case: str, data: Data) -> tuple[float, Any]:
+    """Seconds and the sums of the first events, by key; ImportError where it is not installed, LookupError where it has
+    no such thing."""
+    import bytewax.operators as op
+    from bytewax.dataflow import Dataflow
+    from bytewax.operators import windowing as win
+    from bytewax.testing import TestingSink, TestingSource, run_main
+
+    if case == "join":
+        raise LookupError("it joins what is in one window, not what is within an interval")
     start = datetime(1970, 1, 1, tzinfo=UTC)
     t, k, v = (c[:FEW] for c in data.tables[0])
     rows = [
@@ -250,11 +228,47 @@ def in_bytewax(case: str, data: Data) -> tuple[float, Any] | None:
     return seconds, ordered([[int(key) for key, _ in out], [amount for _, (_, amount) in out]])
 
 
+# ---------------------------------------------------------------- pathway
+
+
+def in_pathway(case: str, data: Data) -> tuple[float, Any]:
+    """Seconds and the rows of the first events, as a table that is there; ImportError where it is not installed."""
+    import pandas as pd
+    import pathway as pw
+
+    if not hasattr(pw, "temporal"):  # elsewhere than on Linux and macOS its name is there, and nothing behind it
+        raise ImportError("it does not run here")
+    few = FEW // 2 if case == "join" else FEW
+    tables = data.tables[1:] if case == "join" else data.tables[:1]
+    frames = [pd.DataFrame({"t": t[:few], "key": k[:few], "v": v[:few]}) for t, k, v in tables]
+    begin = time.process_time()
+    given = [pw.debug.table_from_pandas(frame) for frame in frames]
+    if case == "join":
+        a, b = given
+        near = pw.temporal.interval(-data.within, data.within)
+        pairs = a.interval_join(b, a.t, b.t, near, a.key == b.key)
+        result = pairs.select(t=a.t, key=a.key, v=a.v, other=b.t, w=b.v)
+        columns = ["t", "key", "v", "other", "w"]
+    else:
+        window = {
+            "tumbling": lambda: pw.temporal.tumbling(duration=10 * MINUTE, origin=0),
+            "sliding": lambda: pw.temporal.sliding(hop=5 * MINUTE, duration=10 * MINUTE, origin=-DAY),
+            "session": lambda: pw.temporal.session(max_gap=data.gap + 1),  # it says: less than
+        }[case]()
+        (x,) = given
+        sums = {"key": pw.this._pw_instance, "s": pw.this._pw_window_start, "v": pw.reducers.sum(pw.this.v)}
+        result = x.windowby(x.t, window=window, instance=x.key).reduce(**sums)
+        columns = ["key", "s", "v"]
+    found = pw.debug.table_to_pandas(result, include_id=False)
+    return time.process_time() - begin, ordered([found[c] for c in columns])
+
+
 # ---------------------------------------------------------------- the cases
 
 
-def measure(case: str, data: Data, repeat: int) -> dict[str, float]:
-    """Events for each second of processor time, of ours and of the peers."""
+def measure(case: str, data: Data, repeat: int, peers: list[str], aside: dict[str, str]) -> dict[str, float]:
+    """Events for each second of processor time, of ours and of the peers; who steps aside, and why, goes to
+    ``aside``."""
     p = {
         "tumbling": lambda: TUMBLING,
         "sliding": lambda: SLIDING,
@@ -279,6 +293,8 @@ def measure(case: str, data: Data, repeat: int) -> dict[str, float]:
             best = min(best, took)
         rates[name] = data.events / best
     for name, make in (("polars", in_polars), ("duckdb", in_duckdb)):
+        if name not in peers:
+            continue
         run = make(case, data)
         assert (ordered(run()) == expected).all(), f"{case}: {name}'s answer differs"
         best = float("inf")
@@ -287,11 +303,20 @@ def measure(case: str, data: Data, repeat: int) -> dict[str, float]:
             run()
             best = min(best, time.process_time() - start)
         rates[name] = data.events / best
-    waxed = in_bytewax(case, data)
-    if waxed is not None:
-        mine = answer(ours(p, [[c[:FEW] for c in t] for t in tables], 1)[1], False)
-        assert (ordered([mine[:, 0], mine[:, 2]]) == waxed[1]).all(), f"{case}: bytewax's answer differs"
-        rates["bytewax"] = min(FEW, data.events) / waxed[0]
+    few = [[c[: FEW // len(tables)] for c in t] for t in tables]
+    for name, stream in (("bytewax", in_bytewax), ("pathway", in_pathway)):
+        if name not in peers:
+            continue
+        try:
+            seconds, theirs = stream(case, data)
+        except (ImportError, LookupError) as why:
+            aside[name if isinstance(why, ImportError) else f"{name}, {case}"] = str(why)
+            continue
+        mine = answer(ours(p, few, 1)[1], case == "join")
+        if name == "bytewax":  # it puts out no starts
+            mine = ordered([mine[:, 0], mine[:, 2]])
+        assert (mine == theirs).all(), f"{case}: {name}'s answer differs"
+        rates[name] = sum(len(t[0]) for t in few) / seconds
     return rates
 
 
@@ -322,6 +347,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="*", default=[1000, 100_000])
     parser.add_argument("--cases", nargs="*", default=["tumbling", "sliding", "session", "join"])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     parser.add_argument(
         "--growth", action="store_true", help="what an event costs while more and more windows are open"
     )
@@ -331,20 +357,23 @@ def main() -> None:
         f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events for "
         "each second of processor time"
     )
-    peers = ["pellucid", "in 50 batches", "polars", "duckdb", "bytewax"]
+    peers = ["pellucid", "in 50 batches", *args.peers]
     print(
         f"{'':22}" + "".join(f"{p:>15}" for p in peers) + f"{'us / polars':>13}{'us / duckdb':>13}{'us / bytewax':>14}"
     )
     figures: dict[str, Any] = {}
+    aside: dict[str, str] = {}
     for keys in args.keys:
         data = Data(args.events, keys)
         for case in args.cases:
-            rates = measure(case, data, args.repeat)
+            rates = measure(case, data, args.repeat, args.peers, aside)
             figures[f"{case}, {keys} keys"] = rates
             cells = "".join(f"{rates[p] / 1e6:15.2f}" if p in rates else f"{'-':>15}" for p in peers)
             for peer, width in (("polars", 13), ("duckdb", 13), ("bytewax", 14)):
                 cells += f"{rates['pellucid'] / rates[peer]:{width}.2f}" if peer in rates else f"{'-':>{width}}"
             print(f"{case + f', {keys:,} keys':22}{cells}", flush=True)
+    for name, why in aside.items():
+        print(f"{name}: not measured: {why}")
     if args.growth:
         figures["growth"] = growth(args.repeat)
         print("nanoseconds for each event, in batches of a thousand")

@@ -16,43 +16,23 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from time_events import Event, drawn, timed, total
 
-from pellucid import Pipeline, Stream, join, pipeline
+from pellucid import Pipeline, join, pipeline
 from pellucid.spark.session import session, stop_if_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MINUTE = 60_000_000  # microseconds
-DAY = 24 * 60 * MINUTE
-LATE = timedelta(minutes=1)
 GAP, NEAR = timedelta(minutes=3), timedelta(seconds=20)
 SCHEMA = "when timestamp_ntz, user bigint, amount bigint"
-
-
-class Event(NamedTuple):
-    """A payment, say."""
-
-    when: datetime
-    user: int
-    amount: int
-
-
-def total(w: Stream[Any]) -> Stream[int]:
-    """The sum of a window."""
-    return w.cumulate(lambda s, e: s + e.amount, start=0)
-
-
-def timed(x: Stream[Any]) -> Any:
-    """By time and user."""
-    return x.at("when", lateness=LATE).key_by(lambda e: e.user)
 
 
 OURS: dict[str, Pipeline] = {
@@ -79,9 +59,7 @@ def in_spark(case: str, frames: list[DataFrame]) -> DataFrame:
 
 def files(folder: Path, events: int, batches: int, keys: int, seed: int) -> None:
     """Events in the order of arrival, a file for each micro-batch."""
-    rng = np.random.default_rng(seed)
-    when = np.sort(rng.integers(MINUTE, DAY, events)) - rng.integers(0, MINUTE, events)
-    user, amount = rng.integers(0, keys, events), rng.integers(0, 1000, events)
+    when, user, amount = drawn(np.random.default_rng(seed), events, keys)
     folder.mkdir()
     for number, at in enumerate(np.array_split(np.arange(events), batches)):
         times = pa.array(when[at], pa.timestamp("us"))
@@ -145,6 +123,7 @@ def main() -> None:
         for who, make in (("pellucid", own), ("spark", sparks)):
             runs = [run(spark, inputs, make) for _ in range(said.repeat)]
             best[who], answers[who] = min(seconds for seconds, _ in runs), runs[-1][1]
+            print(f"{case:9} {who}: {', '.join(f'{seconds:.1f}' for seconds, _ in runs)} s", flush=True)
         if not np.array_equal(answers["pellucid"], answers["spark"]):
             raise SystemExit(f"{case}: the answers differ: {[a.shape for a in answers.values()]}")
         found[case] = {who: said.events / seconds for who, seconds in best.items()}

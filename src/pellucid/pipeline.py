@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_names, option
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
-from pellucid.graph.build import Built, as_declared, build, call, check_call, declared_event, instantiate, stream_types
+from pellucid.graph.build import Built, as_declared, build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import Stream, scope
-from pellucid.graph.timing import maybe
+from pellucid.graph.timing import maybe, swapped
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -413,7 +413,10 @@ def _check_returns(name: str, graph: Graph, returns: Any) -> None:
     if len(wanted) != len(found):
         raise PipelineError(f"pipeline {name} declares {len(wanted)} output(s), but returns {len(found)}")
     for want, node in zip(wanted, found, strict=True):
-        t = declared_event(typing.get_args(want)[0])
+        t = type_of(typing.get_args(want)[0])
+        wrong = swapped(t)
+        if wrong is not None:
+            raise TypeMismatch(f"pipeline {name} declares {wrong}")
         if t != node.type:
             hint = ""
             if isinstance(t, TupleType) and isinstance(node.type, TupleType) and maybe(t) == maybe(node.type):

@@ -251,3 +251,31 @@ def test_late_rows_are_said_at_the_step(pellucid: Command, timed: Path, more: tu
     assert found.exit_code == 2
     assert "said at the step" in found.stderr and "late='drop'" in found.stderr
     assert not (timed / "out.csv").exists()
+
+
+JOINED = """
+from typing import NamedTuple
+from pellucid import Stream, join, pipeline
+
+
+class Ping(NamedTuple):
+    at: int
+    size: int
+
+
+@pipeline
+def near(a: Stream[Ping], b: Stream[Ping]) -> Stream[tuple[int, int]]:
+    return join(a.at("at"), b.at("at"), within=1).map(lambda both: (both[0].size, both[1].size))
+"""
+
+
+def test_the_events_of_all_inputs_are_counted(pellucid: Command, timed: Path) -> None:
+    """Inputs meet by time here, so a row of each is no push: 4 and 1 are 5 events."""
+    (timed / "near.py").write_text(JOINED)
+    (timed / "a.csv").write_text("at,size\n1,10\n5,20\n9,30\n13,40\n")
+    (timed / "b.csv").write_text("at,size\n10,7\n")
+    found = pellucid("run", "near.py", "--in", "a=a.csv", "--in", "b=b.csv", "--out", "out.csv")
+    assert found.exit_code == 0, found.stderr
+    assert found.stderr.startswith("5 in, 1 out, ")
+    found = pellucid("run", "near.py", "--in", "a=a.csv", "--in", "b=b.csv", "--out", "out.json", "--json")
+    assert json.loads(found.stdout)["events_in"] == 5

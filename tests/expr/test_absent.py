@@ -8,9 +8,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
-from pellucid import PipelineError, Stream, TypeMismatch, as_of, join, pipeline
+from pellucid import DataError, Late, PipelineError, Stream, TypeMismatch, Windowed, as_of, join, pipeline
 
 
 class Trade(NamedTuple):
@@ -109,10 +110,66 @@ def test_what_a_join_may_not_find_is_declared_with_none() -> None:
         def wrong(t: Stream[Trade], q: Stream[Quote]) -> Stream[tuple[Trade, Quote]]:
             return as_of(t.at("at"), q.at("at"))
 
-    with pytest.raises(
-        TypeMismatch, match="cannot be missing as a whole"
-    ):  # of what comes in nobody knows what that is
 
-        @pipeline
-        def comes(x: Stream[tuple[int, Trade | None]]) -> Stream[int]:
-            return x.map(lambda e: e[0])
+class Seen(NamedTuple):
+    at: int
+    quote: Quote | None
+
+
+NOBODY = Quote(None, None)  # type: ignore[arg-type]
+
+
+def test_a_record_that_may_be_missing_comes_in_as_one_that_a_join_did_not_find() -> None:
+    """As a field, as an item and as the whole event: None in its place is the record with None in each field."""
+    field = pipeline(lambda x: x.map(lambda e: (e.at, e.quote.price)), x=Seen)
+    assert field([Seen(1, None), Seen(2, Quote(3, 4.0)), Seen(5, NOBODY)]) == [(1, None), (2, 4.0), (5, None)]
+    handed = pipeline(lambda x: x.map(lambda e: e[1]), x=tuple[int, Quote | None])
+    assert handed([(1, None), (2, Quote(3, 4.0))]) == [NOBODY, Quote(3, 4.0)]
+    whole = pipeline(lambda x: x.filter(lambda q: q.at is not None), x=Quote | None)
+    assert whole([None, Quote(3, 4.0), NOBODY]) == [Quote(3, 4.0)]
+    timed = pipeline(lambda x: x.filter(lambda q: q.at is not None).at("at").tumbling(5, lambda w: w), x=Quote | None)
+    assert timed([None, Quote(3, 4.0)]) == [(0, 5, Quote(3, 4.0))]
+
+
+def test_what_a_join_puts_out_goes_into_the_next_pipeline() -> None:
+    found = pipeline(lambda t, q: as_of(t.at("at"), q.at("at")), t=Trade, q=Quote)(TRADES, QUOTES)
+    later = pipeline(lambda x: x.map(lambda both: both[1].at), x=tuple[Trade, Quote | None])
+    assert later(found) == [None, 2]
+
+
+def test_a_table_with_nulls_in_all_fields_of_a_record() -> None:
+    quotes = pa.array([None, {"at": 2, "price": 1.0}], pa.struct([("at", pa.int64()), ("price", pa.float64())]))
+    later = pipeline(lambda x: x.map(lambda e: (e.at, e.quote.price)), x=Seen)
+    assert later(pa.table({"at": [1, 5], "quote": quotes})).to_pydict() == {"out_0": [1, 5], "out_1": [None, 1.0]}
+
+
+def test_only_where_it_is_declared() -> None:
+    class Open(NamedTuple):
+        """All of it may be None, and still it is there."""
+
+        at: int | None
+
+    plain = pipeline(lambda x: x, x=Open)
+    with pytest.raises(DataError, match="expected Open, found NoneType None"):
+        plain([None])
+    with pytest.raises(PipelineError, match="asks whether the Quote in an event is None, or true"):
+        pipeline(lambda x: x.map(lambda e: e.quote is None), x=Seen)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (Late[Trade, int], r"Late\[Trade, int\]: the type of the times comes first, .* as in Late\[int, Trade\]"),
+        (Late[float, int], r"Late\[float, int\]: the type of the times comes first"),
+        (Windowed[Trade, float], r"Windowed\[Trade, float\]: the type .* as in Windowed\[datetime, float\]"),
+    ],
+)
+def test_the_type_of_times_comes_first(declared: Any, said: str) -> None:
+    def late(x: Any) -> Any:
+        return x.at("at").tumbling(5, lambda w: w).late
+
+    late.__annotations__ = {"x": Stream[Trade], "return": Stream[declared]}
+    with pytest.raises(TypeMismatch, match=rf"pipeline late declares {said}"):
+        pipeline(late)
+    with pytest.raises(TypeMismatch, match=rf"the source 'x': {said}"):
+        pipeline(lambda x: x, x=declared)

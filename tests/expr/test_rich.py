@@ -179,7 +179,6 @@ def test_unguarded_argument() -> None:
         (Decimal, "a Decimal needs the number of places after its point: write Annotated[Decimal, Scale(2)] "),
         (int | str, "an event cannot be int | str: its type must be one, or one | None"),
         (int | str | None, "an event cannot be int | str | None"),
-        (Payment | None, "a record or tuple cannot be missing as a whole"),
         (Annotated[int, Scale(2)], "Scale goes with a Decimal, found int"),
     ],
 )

@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +25,7 @@ from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import SparkJob, packed, unpacked
 from pellucid.spark.state.store import Store
 from tests.old_form import old_state
+from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,19 +36,6 @@ COUNT = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), 
 FIELDS = Fields(
     (FrameSource("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint"))
 )
-
-
-@pytest.fixture(autouse=True)
-def worker() -> Iterator[None]:
-    new_worker()
-    yield
-    new_worker()
-
-
-def new_worker() -> None:
-    """What a process remembers is gone."""
-    stream._cache.clear()
-    stream._claimed.clear()
 
 
 class Start:

@@ -15,7 +15,7 @@ from pellucid.data.columns import Batch, Column, Output
 from pellucid.data.events import Given
 from pellucid.data.tables.letters import KEPT, letters, refuse_kept, shown_letters, write_letters
 from pellucid.data.tables.ready import Ready, RunOptions, by_source, chosen, make_ready
-from pellucid.errors import DataError, StepError, UsageError
+from pellucid.errors import DataError, StepError, UsageError, option
 from pellucid.expr.types import Type
 from pellucid.graph.memory import refuse_answer_names
 from pellucid.graph.model import Graph
@@ -34,7 +34,7 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     run = make_ready(graph, by_source(graph, data, named), options)
     first = next(iter(run.inputs))
     shows = run.inputs[first].shows
-    along = bool(options.order or run.kept.columns) and not graph.timed  # an answer by event time has no one row
+    along = bool(options.order or run.kept.columns)
     positions = shows in ("Series", "DataFrame") or bool(options.key) or along
     failed: list[StepError] | None = [] if options.bad else None
     outputs, pushed = _push_given(run, positions=positions, failed=failed)
@@ -80,7 +80,7 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
         raise UsageError(
             f"{graph.name}.trace gives events, push by push: keep= goes with a run, as in p(table, keep=…)"
         )
-    run = make_ready(graph, by_source(graph, data, named), _by_time(graph, options))
+    run = make_ready(graph, by_source(graph, data, named), _by_time(graph, options, pushes=True))
     count = max(g.count for g in run.given)
     if graph.timed:
         return _trace_by_time(run, count)
@@ -94,10 +94,16 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     return [{name: trace[i] for name, trace in traces.items()} for i in range(count)]
 
 
-def _by_time(graph: Graph, options: RunOptions) -> RunOptions:
-    """What is said, for a pipeline by event time: there the inputs meet by time, and not row by row."""
+def _by_time(graph: Graph, options: RunOptions, *, pushes: bool = False) -> RunOptions:
+    """What is said, for a pipeline by event time: there the inputs meet by time, and not row by row.  Which row comes
+    first counts only push by push."""
     if not graph.timed:
         return options
+    if options.order and not pushes:
+        raise UsageError(
+            f"{option('order')} does not go with {graph.name}, which works by event time: rows count by their times, "
+            "whatever order they come in"
+        )
     if options.keep:
         raise UsageError(
             f"{graph.name} works by event time, where an answer is of many rows: keep= has no one row to take columns "

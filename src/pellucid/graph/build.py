@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import types as python_types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,10 +17,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
-from pellucid.expr.types import RecordType, TupleType, Type, type_of
+from pellucid.expr.types import Type, type_of
 from pellucid.graph.model import Graph, Node, node_shape
 from pellucid.graph.stream import Step, Stream, caller, inside_of, scope, widened
-from pellucid.graph.timing import maybe
+from pellucid.graph.timing import swapped
 
 
 class Built:
@@ -67,6 +66,10 @@ def stream_types(
             types[p.name] = type_of(args[0])
         except TypeMismatch as error:
             raise TypeMismatch(f"pipeline {name}: the source {p.name!r}: {error}") from None
+    for source, t in types.items():
+        wrong = swapped(t)
+        if wrong is not None:
+            raise TypeMismatch(f"pipeline {name}: the source {source!r}: {wrong}")
     if not types:
         raise PipelineError(f"pipeline {name} has no source: give it a parameter such as x: Stream[int]")
     return types
@@ -127,7 +130,7 @@ def as_declared(result: Any, returns: Any) -> Any:
         return result
     if any(typing.get_origin(w) is not Stream for w in wanted):
         return result
-    fitted = tuple(widened(s, declared_event(typing.get_args(w)[0])) for s, w in zip(streams, wanted, strict=True))
+    fitted = tuple(widened(s, type_of(typing.get_args(w)[0])) for s, w in zip(streams, wanted, strict=True))
     return fitted if type(result) is tuple else fitted[0]
 
 
@@ -299,16 +302,3 @@ def instantiate(
 
 def _derived(node: Node) -> bool:
     return re.fullmatch(rf"{node.kind}-[0-9a-f]{{6}}(-\d+)?", node.id) is not None
-
-
-def declared_event(annotation: Any) -> Type:
-    """The type of the events that a pipeline declares to put out.  There, and nowhere else, a record may be said to be
-    missing, as in ``tuple[Flight, Weather | None]``: what a join did not find has None in each field."""
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is tuple and args and args[-1] is not Ellipsis:
-        return TupleType(tuple(map(declared_event, args)))
-    if origin in (typing.Union, python_types.UnionType) and len(args) == 2 and type(None) in args:
-        inner = type_of(next(arg for arg in args if arg is not type(None)))
-        if isinstance(inner, (RecordType, TupleType)):
-            return maybe(inner)
-    return type_of(annotation)

@@ -20,6 +20,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pellucid.errors import PipelineError
 from pellucid.expr.types import DATETIME, INSTANT, INT, INT_MAX, INT_MIN, OptionalType, Type
+from pellucid.expr.types.absent import maybe as maybe  # what a join did not find
+from pellucid.expr.types.absent import missing as missing
 from pellucid.expr.types.records import RecordType, TupleType
 from pellucid.expr.types.times import DAY, TICK
 from pellucid.graph.processors import PROCESSORS
@@ -243,35 +245,6 @@ def in_range(clock: Type, units: int) -> bool:
     return low <= units <= high
 
 
-def maybe(t: Type) -> Type:
-    """The type of an event that may be missing, as the other side of a join: a record or a tuple has None in each of
-    its fields then, as a row of an outer join has in SQL.
-
-    >>> from pellucid.expr.types import FLOAT, type_of
-    >>> maybe(FLOAT), maybe(type_of(tuple[int, str | None]))
-    (float | None, (int | None, str | None))
-    """
-    if isinstance(t, RecordType):
-        return RecordType(t.cls, tuple((name, maybe(inner)) for name, inner in t.fields))
-    if isinstance(t, TupleType):
-        return TupleType(tuple(map(maybe, t.items)))
-    return t if isinstance(t, OptionalType) else OptionalType(t)
-
-
-def missing(t: Type) -> Any:
-    """The event of a type made by `maybe` that stands for none.
-
-    >>> from pellucid.expr.types import type_of
-    >>> missing(maybe(type_of(tuple[int, str | None])))
-    (None, None)
-    """
-    if isinstance(t, RecordType):
-        return t.made([missing(inner) for _, inner in t.fields])
-    if isinstance(t, TupleType):
-        return tuple(map(missing, t.items))
-    return None
-
-
 def windowed(clock: Type, value: Type) -> RecordType:
     """The type of the answers of a time window."""
     return RecordType(Windowed, (("start", clock), ("end", clock), ("value", value)))
@@ -287,3 +260,30 @@ def time_type(t: Type | None) -> Type | None:
     """The type of times that a function of this result gives, None if it gives none."""
     inner = t.inner if isinstance(t, OptionalType) else t
     return inner if inner in (DATETIME, INSTANT, INT) else None
+
+
+def swapped(t: Type) -> str | None:
+    """What is wrong with a declared ``Windowed`` or ``Late``, anywhere in a type, whose times are none: most often the
+    two types in its brackets are the wrong way round.  None: nothing.
+
+    >>> from pellucid.expr.types import type_of
+    >>> swapped(type_of(Late[int, float])), swapped(type_of(tuple[int, Late[float, int]]))
+    (None, 'Late[float, int]: the type of the times comes first, then that of the value, as in Late[int, float]')
+    """
+    if isinstance(t, TupleType):
+        return next((found for found in map(swapped, t.items) if found is not None), None)
+    if not isinstance(t, RecordType):
+        return None
+    of = dict(t.fields)
+    if t.cls in (Windowed, Late):
+        name, times, value = t.cls.__name__, of["time" if t.cls is Late else "start"], of["value"]
+        if time_type(times) is None:
+            first, second = (_named(kind) for kind in (times, value))
+            right = f"{name}[{second}, {first}]" if time_type(value) is not None else f"{name}[datetime, {second}]"
+            said = "the type of the times comes first, then that of the value"
+            return f"{name}[{first}, {second}]: {said}, as in {right}"
+    return next((found for found in map(swapped, of.values()) if found is not None), None)
+
+
+def _named(t: Type) -> str:
+    return t.cls.__name__ if isinstance(t, RecordType) else str(t)

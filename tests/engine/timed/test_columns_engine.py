@@ -14,7 +14,7 @@ from pellucid import Stream, as_of, join, merge, pipeline
 from pellucid.data.columns import Batch, Output, Strings, columns_of
 from pellucid.engine.kernel.pieces import joined
 from pellucid.engine.timed import engine as engine_module
-from pellucid.engine.timed.columns import dedup, order, windows
+from pellucid.engine.timed.columns import order, windows
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import PellucidError, StateError, UsageError
@@ -229,7 +229,7 @@ def test_a_state_that_was_made_up_is_refused() -> None:
 def test_the_ways_of_many_rows_agree_on_few(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled sorting and loops, which a few rows would not see."""
     monkeypatch.setattr(order, "MANY", 2)
-    monkeypatch.setattr(dedup, "MANY", 2)
+    monkeypatch.setattr(windows, "_SLICE", 3)
     for seed in range(first * 1000, first * 1000 + 20):
         agree(seed, 25)
 
@@ -322,6 +322,37 @@ def test_many_rows_are_as_by_hand(kind: str, monkeypatch: pytest.MonkeyPatch) ->
             found += fast.push_batch(Batch(len(columns[0]), [columns]))[0].events()
         found += fast.finish_batch()[0].events()
         assert found == expected
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_many_pairs_are_as_by_hand(ties: bool) -> None:
+    """Enough to be paired in compiled code, in one batch and in several; with partners whose times are equal, too."""
+    rng = np.random.default_rng(4)
+    n, apart = 20_000, 1 if ties else 7
+    sides = [(apart * np.arange(n) - rng.integers(0, 40, n), rng.integers(0, 400, n)) for _ in range(2)]
+    near = 60 * apart
+
+    def made(x: Any) -> Any:
+        return x.at(lambda e: e[0], lateness=50).key_by(lambda e: e[1] % 40 * 2**40)
+
+    p = pipeline(lambda a, b: join(made(a), made(b), within=(-near, 2)), a=tuple[int, int], b=tuple[int, int])
+    rows = [list(zip(t.tolist(), v.tolist(), strict=True)) for t, v in sides]
+    for size in (n, 3000):
+        came: list[tuple[int, int, tuple[int, int]]] = []  # batch by batch, push by push, in each the left one first
+        fast, found, expected = TimedEngine(p.graph), [], []
+        of: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for at in range(0, n, size):
+            columns = [[t[at : at + size], v[at : at + size]] for t, v in sides]
+            found += fast.push_batch(Batch(len(columns[0][0]), columns, [None, None]))[0].events()
+            came = [(i, s, rows[s][i]) for i in range(at, min(at + size, n)) for s in (0, 1)]
+            for _, s, event in came:
+                own = event[1] % 40
+                there = of.get((1 - s, own), [])
+                low, high = (-near, 2) if s == 0 else (-2, near)
+                partners = sorted(e for e in there if low <= e[0] - event[0] <= high)
+                expected += [(event, e) if s == 0 else (e, event) for e in partners]
+                of[s, own] = [*(e for e in of.get((s, own), []) if e[0] > event[0] - 200 * apart), event]
+        assert found == expected and len(found) > n
 
 
 def test_positions_of_what_came_with_a_row_and_of_what_the_clock_let_out() -> None:

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from pellucid.engine.timed.columns import order as order_module
 from pellucid.engine.timed.columns.keys import Keys, Numbers
 from pellucid.engine.timed.columns.order import by_key_and_time, canonical, numbers, order_by
 from pellucid.engine.timed.columns.rows import LEAST, MOST, later
@@ -123,12 +124,16 @@ def test_rows_are_found_by_key_and_time(wide: bool) -> None:
             assert (last < 0) == (not before) and (last < 0 or plain[last][1] == max(before))
 
 
-def test_numbers_get_places_as_they_come() -> None:
+@pytest.mark.parametrize("many", [order_module.MANY, 15])
+def test_numbers_get_places_as_they_come(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a dictionary, and in a table that compiled code looks at, which grows."""
+    monkeypatch.setattr(order_module, "MANY", many)
     rng = random.Random(1)
     places, plain = Numbers(), {}
     for _ in range(200):
         values = [
-            rng.choice([rng.randrange(10), rng.randrange(5000), rng.randrange(-(2**63), 2**63)]) for _ in range(20)
+            rng.choice([rng.randrange(10), rng.randrange(5000), rng.randrange(-(2**63), 2**63)])
+            for _ in range(rng.choice([3, 20, 90]))
         ]
         if rng.random() < 0.3:
             assert places.places(np.array(values), False).tolist() == [plain.get(v, -1) for v in values]
@@ -146,6 +151,20 @@ def test_keys_of_several_leaves() -> None:
     keys.keep(np.array([2, 0]))
     assert [c.tolist() for c in keys.columns()] == [[2, 1], [True, True], [0, 0]]
     assert keys.of(columns, 4).tolist() == [1, 2, 0, 1]
+
+
+def test_many_keys_of_several_leaves_and_of_any_width() -> None:
+    rng = np.random.default_rng(2)
+    first, second = rng.integers(-(2**62), 2**62, 900)[rng.integers(0, 900, MANY)], rng.integers(0, 30, MANY)
+    keys, plain = Keys((INT, INT)), {}
+    for part in np.split(np.arange(MANY), [33_000, 33_010]):
+        found = keys.of([first[part], second[part]], len(part))
+        for own, place in zip(
+            zip(first[part].tolist(), second[part].tolist(), strict=True), found.tolist(), strict=True
+        ):
+            assert plain.setdefault(own, place) == place
+    assert sorted(plain.values()) == list(range(keys.count))
+    assert list(zip(*(c.tolist() for c in keys.columns()), strict=True)) == sorted(plain, key=plain.__getitem__)
 
 
 def test_times_stay_within_64_bits() -> None:

@@ -59,15 +59,15 @@ def test_an_arrow_table_and_a_polars_frame() -> None:
     assert hourly(pl.from_arrow(table)).to_dict(as_series=False) == expected
 
 
-def test_dicts_per_key_in_an_order() -> None:
-    rows = [p._asdict() | {"seq": i} for i, p in enumerate(PAID)]
-    found = hourly(rows, key="user", order="seq")
+def test_dicts_per_key() -> None:
+    rows = [p._asdict() for p in PAID]
+    found = hourly(rows, key="user")
     assert [(row["user"], row["start"].hour, row["value"]) for row in found] == [
         ("ada", 9, 21.5),
         ("bob", 9, 2.0),
         ("bob", 10, 5.0),
     ]
-    assert list(found[0]) == ["user", "start", "end", "value"]  # no order: an answer is of many rows
+    assert list(found[0]) == ["user", "start", "end", "value"]
 
 
 def test_a_key_of_several_columns() -> None:
@@ -95,6 +95,17 @@ def test_keep_has_no_one_row() -> None:
         hourly(pd.DataFrame([p._asdict() for p in PAID]), keep=["user"])
 
 
+def test_an_order_of_rows_is_no_part_of_the_answer() -> None:
+    """The same words as on the command line, where `--order` is refused, too."""
+    rows = [p._asdict() | {"seq": i} for i, p in enumerate(PAID)]
+    said = "order= does not go with pipeline, which works by event time: rows count by their times, whatever order they"
+    with pytest.raises(UsageError, match=said):
+        hourly(rows, key="user", order="seq")
+    with pytest.raises(UsageError, match="order= does not go with pipeline"):
+        hourly(rows, order="seq", late="drop")
+    assert len(hourly.trace(rows[:1], order="seq")) == 2  # push by push it says what comes first
+
+
 def test_rows_that_cannot_be_read_are_set_aside() -> None:
     rows: list[dict[str, Any]] = [p._asdict() for p in PAID]
     rows[1]["amount"] = "much"
@@ -105,9 +116,9 @@ def test_rows_that_cannot_be_read_are_set_aside() -> None:
 
 def test_an_event_without_a_time_is_found_where_it_came() -> None:
     p = pipeline(lambda x: x.at("when", id="when").tumbling(HOUR, total), x=Loose)
-    frame = pd.DataFrame({"when": [at(9), None], "amount": [1.0, 2.0], "seq": [2, 1]})
+    frame = pd.DataFrame({"when": [at(9), None], "amount": [1.0, 2.0]})
     with pytest.raises(StepError, match=r"step 'when' \(at .*\) failed at push 1 on the event Loose\(when=None"):
-        p(frame, order="seq")
+        p(frame)
     known = pipeline(lambda x: x.filter(lambda e: e.when is not None).at("when").tumbling(HOUR, total), x=Loose)
     assert list(known(frame)["value"]) == [1.0]
 

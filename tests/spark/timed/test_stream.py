@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import shutil
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,9 @@ from pellucid.spark.timed.clock import tell
 from pellucid.spark.timed.plan import by_arrival
 from tests.engine.timed.drawn import drawn, event, times
 from tests.seeds import seeds
+from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 
 HOUR = 3_600_000_000
-
-
-@pytest.fixture(autouse=True)
-def worker() -> Iterator[None]:
-    new_worker()
-    yield
-    new_worker()
-
-
-def new_worker() -> None:
-    """What a process remembers is gone."""
-    stream._cache.clear()
-    stream._claimed.clear()
 
 
 class Row:

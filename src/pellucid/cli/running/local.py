@@ -35,17 +35,23 @@ class Report:
     told: list[str] = field(default_factory=list)
     bad: int | None = None  # rows that were set aside
     forgotten: dict[str, int] = field(default_factory=dict)  # keys that were given up, by step
+    events: int | None = None  # by event time: of all inputs, which meet by time and not push by push
+
+    @property
+    def taken(self) -> int:
+        """What came in."""
+        return self.pushes if self.events is None else self.events
 
     @property
     def rate(self) -> float:
-        return self.pushes / self.seconds if self.seconds > 0 else 0.0
+        return self.taken / self.seconds if self.seconds > 0 else 0.0
 
     def line(self) -> str:
         """One line for a person."""
         out = sum(self.out[name] for name in self.written)
         bad = "" if self.bad is None else f", {self.bad:,} bad"
         forgotten = f", {count_text(sum(self.forgotten.values()), 'key')} forgotten" if self.forgotten else ""
-        return f"{self.pushes:,} in, {out:,} out{bad}{forgotten}, {self.seconds:.2f} s, {rate_text(self.rate)}"
+        return f"{self.taken:,} in, {out:,} out{bad}{forgotten}, {self.seconds:.2f} s, {rate_text(self.rate)}"
 
     def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
         """The same for a program."""
@@ -55,6 +61,7 @@ class Report:
             "in": [redact(path) for path in inputs],
             "out": {output: redact(path) for output, path in sinks.items()},
             "pushes": self.pushes,
+            **({} if self.events is None else {"events_in": self.events}),
             "events_out": self.out,
             "cores": self.cores,
             **({} if self.bad is None else {"bad": self.bad}),
@@ -169,9 +176,11 @@ def run_here(
 
 def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, report: Report, limit: int | None) -> None:
     """A pipeline by event time: what is read is one batch, which knows all rows, and then the end of the input."""
+    import numpy as np
+
     from pellucid.engine.timed.running import Finite
 
-    run = Finite(graph, feed.key_type)
+    run, report.events = Finite(graph, feed.key_type), 0
     tell_plain = TellPlain(run.engine.why_plain)
     for fed in feed:
         checkpoint()
@@ -179,8 +188,10 @@ def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, repor
             with _placed(feed, fed):
                 write(run.take(fed.batch, positions=write.needs_positions), fed)
         report.pushes += fed.batch.count
+        there = [fed.batch.count if mask is None else int(np.count_nonzero(mask)) for mask in fed.batch.masks]
+        report.events += sum(there)
         tell_plain()
-        progress.update(report.pushes, _share(report.pushes, limit, fed.share))
+        progress.update(report.events, _share(report.pushes, limit, fed.share))
     write.at_the_end(run.end(), report.pushes)
     report.forgotten = run.engine.forgotten
     write.prepare()

@@ -27,10 +27,13 @@ def late_error(
     missed = ""
     if node.processor.puts == "many" and start is not None and end is not None and node.sub is not None:
         missed = f", whose window from {shown_time(clock, start)} to {shown_time(clock, end)} is complete"
+    corrected = ""
+    if node.timing is not None and node.timing.size is not None:  # of sessions and joins there is no correction
+        corrected = "or with allowed_lateness= here (the answer comes again, corrected), "
     why = (
         f"on the event {short(value)}: its time is {shown_time(clock, time)}{missed}, and the clock is at "
         f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for that with lateness= in at, "
-        "or take late events from this step's .late, or let them go with late='drop'"
+        f"{corrected}or take late events from this step's .late, or let them go with late='drop'"
     )
     return LateError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 

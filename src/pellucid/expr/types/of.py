@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from pellucid.errors import TypeMismatch
+from pellucid.expr.types.absent import maybe
 from pellucid.expr.types.base import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
 from pellucid.expr.types.decimals import MOST_PLACES, DecimalType, Scale
 from pellucid.expr.types.lists import ListType, elements
@@ -110,10 +111,7 @@ def _optional(parts: tuple[Any, ...]) -> Type:
             f"an event cannot be {names}: its type must be one, or one | None; use an enum, or a record with a field "
             "for each"
         )
-    inner = type_of(some[0])
-    if isinstance(inner, (RecordType, TupleType)):
-        raise TypeMismatch(f"a record or tuple cannot be missing as a whole ({inner} | None): make its fields optional")
-    return OptionalType(inner)
+    return maybe(type_of(some[0]))
 
 
 def _field_names(cls: type) -> list[str] | None:
@@ -276,6 +274,8 @@ def conform(t: Type, value: Any) -> Any:
     """
     if isinstance(t, OptionalType):
         return None if value is None or is_nat(value) else conform(t.inner, value)
+    if value is None and isinstance(t, (RecordType, TupleType)) and t.absent:
+        return t.nothing()
     if isinstance(t, (TimeType, DecimalType)):
         trouble = t.problem(value)
         if trouble:

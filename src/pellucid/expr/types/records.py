@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.expr.types.base import Type
@@ -24,12 +24,18 @@ def _each_guards(parts: Iterable[Type]) -> tuple[tuple[int, ...], ...]:
     return out
 
 
+def _nothing(t: Type) -> Any:
+    return t.nothing() if isinstance(t, (RecordType, TupleType)) else None
+
+
 @dataclass(frozen=True, repr=False)
 class RecordType(Type):
     """A frozen dataclass or a ``NamedTuple`` whose fields are events themselves."""
 
     cls: type
     fields: tuple[tuple[str, Type], ...]
+    #: Whether None may stand in its place, for one that has None in each field (see `pellucid.expr.types.absent`).
+    absent: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}: {t}" for name, t in self.fields)
@@ -53,6 +59,8 @@ class RecordType(Type):
         return tuple(limit for _, t in self.fields for limit in t.limits())
 
     def flatten(self, value: Any) -> tuple[Any, ...]:
+        if value is None and self.absent:
+            value = self.nothing()
         out: tuple[Any, ...] = ()
         for name, t in self.fields:
             out += t.flatten(getattr(value, name))
@@ -64,6 +72,10 @@ class RecordType(Type):
             value, leaves = t._build(leaves)
             values.append(value)
         return self.made(values), leaves
+
+    def nothing(self) -> Any:
+        """The record that is missing: None in each field."""
+        return self.made([_nothing(t) for _, t in self.fields])
 
     def made(self, values: Sequence[Any]) -> Any:
         """The record with these values of its fields."""
@@ -77,6 +89,8 @@ class RecordType(Type):
         return record
 
     def problem(self, value: Any) -> str | None:
+        if value is None and self.absent:
+            return None
         if not isinstance(value, self.cls):
             return f"expected {self.cls.__name__}, found {type(value).__name__} {value!r}"
         for name, t in self.fields:
@@ -91,6 +105,7 @@ class TupleType(Type):
     """A plain tuple of fixed shape: handy as the state of a task."""
 
     items: tuple[Type, ...]
+    absent: bool = field(default=False, compare=False)  # as of a record
 
     def __str__(self) -> str:
         return "(" + ", ".join(str(t) for t in self.items) + ("," if len(self.items) == 1 else "") + ")"
@@ -113,6 +128,8 @@ class TupleType(Type):
         return tuple(limit for t in self.items for limit in t.limits())
 
     def flatten(self, value: Any) -> tuple[Any, ...]:
+        if value is None and self.absent:
+            value = self.nothing()
         out: tuple[Any, ...] = ()
         for t, item in zip(self.items, value, strict=True):
             out += t.flatten(item)
@@ -125,7 +142,13 @@ class TupleType(Type):
             values.append(value)
         return tuple(values), leaves
 
+    def nothing(self) -> Any:
+        """The tuple that is missing: None in each place."""
+        return tuple(map(_nothing, self.items))
+
     def problem(self, value: Any) -> str | None:
+        if value is None and self.absent:
+            return None
         if not isinstance(value, tuple) or len(value) != len(self.items):
             return f"expected a tuple of {len(self.items)}, found {value!r}"
         for i, (t, item) in enumerate(zip(self.items, value, strict=True)):

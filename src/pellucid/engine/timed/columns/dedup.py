@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys, longer
-from pellucid.engine.timed.columns.order import MANY, canonical, numbers
+from pellucid.engine.timed.columns.order import canonical, many, numbers
 from pellucid.engine.timed.columns.plain import chosen
 from pellucid.engine.timed.columns.rows import Kinds, Rows, later
 from pellucid.engine.timed.columns.texts import Texts
@@ -62,7 +62,7 @@ class Dedup:
         self._last, self._known = longer(self._last, self._keys.count), longer(self._known, self._keys.count)
         key, keep = key[order], np.zeros(len(rows), np.bool_)
 
-        chosen(len(rows) >= MANY, "first_ones")(key, rows.time[order], self._last, self._known, self.within, keep)
+        chosen(many(len(rows)), "first_ones")(key, rows.time[order], self._last, self._known, self.within, keep)
         rows = rows.at(order[keep])
         self._tidy(clock)
         own = zip(self.kinds.key[: self.own], rows.key[: self.own], strict=True)

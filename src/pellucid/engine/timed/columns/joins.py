@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.keys import Keys, longer
-from pellucid.engine.timed.columns.order import canonical, order_by
+from pellucid.engine.timed.columns.order import by_number_and_time, canonical, many, order_by
 from pellucid.engine.timed.columns.rows import LEAST, MOST, Kinds, Rows, later
 from pellucid.engine.timed.columns.search import Index, Pool
 from pellucid.engine.timed.columns.texts import Texts
@@ -21,6 +21,7 @@ from pellucid.engine.timed.columns.waiting import Waiting
 from pellucid.expr.types import BOOL, INT
 
 _SOME = 1 << 12
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -100,12 +101,33 @@ class Side:
         self.tidied = len(rows)
 
 
-def _partners(index: Index, key: Any, time: Any, low: int, high: int) -> tuple[Any, Any]:
-    """Rows of the same key from ``low`` to ``high`` after each time."""
-    if len(time) and (int(time.max()) + low > MOST or int(time.min()) + high < LEAST):
+class _Sorted:
+    """New rows of one side by the number of their key and their time: the order, and both in it."""
+
+    __slots__ = ("key", "order", "row_time", "time")
+
+    def __init__(self, key: Any, time: Any) -> None:
+        self.row_time = time  # as the rows came
+        self.order: Any = _NONE
+        self.key: Any = _NONE
+        self.time: Any = _NONE
+        if len(key):
+            self.order, self.key, self.time = by_number_and_time(key, time)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+def _partners(index: Index, rows: _Sorted, low: int, high: int) -> tuple[Any, Any]:
+    """Rows of the same key from ``low`` to ``high`` after each time: pairs (number of the time, row)."""
+    if not len(rows) or not len(index):
+        return _NONE, _NONE
+    key, time = rows.key, rows.time
+    if int(time.max()) + low > MOST or int(time.min()) + high < LEAST:
         # All of an interval is beyond 64 bits, where nobody is; what `later` makes of its ends would be inside.
         key = np.where((later(time, low - 1) == MOST) | (later(time, high + 1) == LEAST), -1, key)
-    return index.between(key, later(time, low), later(time, high))
+    asked, row = index.between(key, later(time, low), later(time, high))
+    return rows.order[asked].astype(np.int64), row
 
 
 class IntervalJoin:
@@ -136,48 +158,69 @@ class IntervalJoin:
         """The pairs that a batch completes, by the place of the later event in the batch, then by the earlier one (its
         time, then the event).  The rows are not late; their places in the batch are given."""
         key, other = self._keys.of(left.key, len(left)), self._keys.of(right.key, len(right))
-        before = self.right.pool.size
-        order = order_by([other, right.time]) if len(right) else np.zeros(0, np.int64)
-        probe = right.at(order)
-        asked, old = _partners(self.left.index, other[order], probe.time, -self.high, -self.low)
-        new_right = self.right.add(other, right)
-        earlier, late = old, new_right[order[asked]] if len(asked) else asked
-        place = right_at[order[asked]] if len(asked) else asked
-        order = order_by([key, left.time]) if len(left) else np.zeros(0, np.int64)
-        probe = left.at(order)
-        asked, row = _partners(self.right.index, key[order], probe.time, self.low, self.high)
-        mine = order[asked] if len(asked) else asked
-        new_left = self.left.add(key, left)
-        # Of two new events the later one completes the pair.
-        places = np.full(len(mine), -1)
-        fresh = row >= before
-        places[fresh] = right_at[row[fresh] - before]
-        own = left_at[mine] if len(mine) else mine
-        from_left = np.concatenate([np.zeros(len(earlier), np.bool_), own > places])
-        place = np.concatenate([place, np.maximum(own, places)])
-        a = np.concatenate([earlier, new_left[mine] if len(mine) else mine])
-        b = np.concatenate([late, row])
+        lefts, rights = _Sorted(key, left.time), _Sorted(other, right.time)
+        # Those that came before wait on the other side: each of them is the earlier one of its pairs.
+        asked, old = _partners(self.left.index, rights, -self.high, -self.low)
+        mine, row = _partners(self.right.index, lefts, self.low, self.high)
+        here, there, both_at, ordered = self._fresh(lefts, rights, left_at, right_at)
+        before = self.left.pool.size, self.right.pool.size
+        self.left.add(key, left)
+        self.right.add(other, right)
+        if not len(old) and not len(row):
+            from_left = None if ordered else left_at[here] > right_at[there]
+            return self._noted(here + before[0], there + before[1], both_at, from_left, ordered)
+        a = np.concatenate([old, mine + before[0], here + before[0]])
+        b = np.concatenate([asked + before[1], row, there + before[1]])
+        place = np.concatenate([right_at[asked], left_at[mine], both_at])
+        own = left_at[here] > right_at[there]
+        from_left = np.concatenate([np.zeros(len(old), np.bool_), np.ones(len(row), np.bool_), own])
+        return self._noted(a, b, place, from_left, False)
+
+    def _fresh(self, left: _Sorted, right: _Sorted, left_at: Any, right_at: Any) -> tuple[Any, Any, Any, bool]:
+        """The pairs of two new rows: which, the place of the later one, and whether they are in order already."""
+        if not len(left) or not len(right):
+            return _NONE, _NONE, _NONE, True
+        far = max(abs(self.low), abs(self.high))
+        near = all(LEAST + far <= int(r.time.min()) and int(r.time.max()) <= MOST - far for r in (left, right))
+        if near and many(len(left) + len(right)):
+            from pellucid.engine.timed.columns.radix import met, reaches, rising
+
+            if rising(left_at) and rising(right_at):
+                ends = [np.empty(len(r), np.int64) for r in (left, left, right, right)]
+                a, b = (np.ascontiguousarray(r.order, np.int64) for r in (left, right))
+                total = reaches(left.key, left.time, a, right.key, right.time, self.low, self.high, *ends[:2])
+                reaches(right.key, right.time, b, left.key, left.time, -self.high, -self.low, *ends[2:])
+                found = [np.empty(total, np.int64) for _ in range(3)]
+                ties = met(left_at, right_at, left.row_time, right.row_time, a, b, *ends, *found)
+                return found[0], found[1], found[2], not ties
+        index = Index()
+        index.add(right.key, right.time, right.order.astype(np.int64))
+        mine, row = _partners(index, left, self.low, self.high)
+        return mine, row, np.maximum(left_at[mine], right_at[row]), False
+
+    def _noted(self, a: Any, b: Any, place: Any, from_left: Any, ordered: bool) -> Pairs:
+        """Pairs of rows by their numbers, put in order; they have found somebody."""
         if self.left.told:
             self.left.found[a] = True
         if self.right.told:
             self.right.found[b] = True
-        return self._ordered(a, b, place, from_left)
+        if not ordered and len(a):
+            order = self._order(a, b, place, from_left)
+            a, b, place = a[order], b[order], place[order]
+        return Pairs(self.left.rows(a), self.right.rows(b), place)
 
-    def _ordered(self, a: Any, b: Any, place: Any, from_left: Any) -> Pairs:
-        left, right = self.left.rows(a), self.right.rows(b)
-        if len(a):
-            earlier = np.where(from_left, right.time, left.time)
-            order = order_by([place, earlier])
-            same = (place[order][1:] == place[order][:-1]) & (earlier[order][1:] == earlier[order][:-1])
-            if same.any():
-                order = self._ties(left, right, place, earlier)
-            left, right, place = left.at(order), right.at(order), place[order]
-        return Pairs(left, right, place)
-
-    def _ties(self, left: Rows, right: Rows, place: Any, earlier: Any) -> Any:
-        """Of partners of one event that have equal times, by the event: the one side is the same for all of them."""
+    def _order(self, a: Any, b: Any, place: Any, from_left: Any) -> Any:
+        """By the place of the later event, then by the earlier one: its time, then the event."""
+        times = [side.pool.at(at)[0] for side, at in ((self.left, a), (self.right, b))]
+        earlier = np.where(from_left, times[1], times[0])
+        order = order_by([place, earlier])
+        places, times = place[order], earlier[order]
+        if not ((places[1:] == places[:-1]) & (times[1:] == times[:-1])).any():
+            return order
+        # Of partners of one event that have equal times, by the event: the one side is the same for all of them.
         types = [*self.left.kinds.value, *self.right.kinds.value]
-        return canonical([place, earlier], types, [*left.value, *right.value], self.texts)
+        values = [*self.left.rows(a).value, *self.right.rows(b).value]
+        return canonical([place, earlier], types, values, self.texts)
 
     def give_up(self, left_clock: int | None, right_clock: int | None) -> tuple[Rows, Rows]:
         """The rows without a partner that the clocks give up now (None: the end), of either side, in no order."""

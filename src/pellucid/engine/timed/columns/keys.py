@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.engine.timed.columns.order import many
 from pellucid.engine.timed.columns.rows import kind_of
 from pellucid.expr.types import Type
 
@@ -15,7 +16,10 @@ _HALF = 31  # bits of the number of a part
 
 
 class Numbers:
-    """The places of whole numbers in the order in which they first came.
+    """The places of whole numbers, in the order in which they first came.
+
+    Numbers from 0 on, as far as it is worth while, are places of an array; the others are in a dictionary, or, once
+    many rows came at a time, in a table by their hash, which compiled code looks at.
 
     >>> numbers = Numbers()
     >>> numbers.places(np.array([7, 10**15, 7]), True).tolist(), numbers.places(np.array([8, 7]), False).tolist()
@@ -26,26 +30,47 @@ class Numbers:
         self.count = 0
         self._direct = np.full(0, -1, dtype=np.int64)  # of those from 0 on, as far as it goes
         self._others: dict[int, int] = {}
+        self._table: _Table | None = None  # instead of the dictionary
 
     def places(self, values: Any, add: bool) -> Any:
         """The place of each, -1 where it is not known and not to be added."""
         if not len(values):
             return np.zeros(0, np.int64)
-        most = int(values.max())
-        if len(self._direct) <= most < max(_SOME, 4 * (len(values) + self.count)):
+        least, most = int(values.min()), int(values.max())
+        if self._table is None and len(self._direct) <= most < max(_SOME, 4 * (len(values) + self.count)):
             self._widen(1 << most.bit_length())
-        if most < len(self._direct) and int(values.min()) >= 0:
-            out = self._direct[values]
-            if add and out.min() < 0:
-                new = values[out < 0]
-                new = new[np.sort(np.unique(new, return_index=True)[1])]
-                self._direct[new] = np.arange(self.count, self.count + len(new))
-                self.count += len(new)
-                out = self._direct[values]
+        if least >= 0 and most < len(self._direct):
+            return self._directly(values, add)
+        if self._table is None and many(len(values)):
+            self._table = _Table()
+            known = np.flatnonzero(self._direct >= 0)
+            self._table.fill(known, self._direct[known])
+            self._table.fill(np.array([*self._others], np.int64), np.array([*self._others.values()], np.int64))
+            self._direct, self._others = self._direct[:0], {}
+        if self._table is not None:
+            out, self.count = self._table.places(values, self.count, add)
             return out
-        used, inverse = np.unique(values, return_inverse=True)
-        found = np.fromiter((self._place(v, add) for v in used.tolist()), dtype=np.int64, count=len(used))
+        used, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        found = np.empty(len(used), np.int64)
+        for at in np.argsort(first).tolist():
+            found[at] = self._place(int(used[at]), add)
         return found[inverse]
+
+    def _directly(self, values: Any, add: bool) -> Any:
+        if many(len(values)):
+            from pellucid.engine.timed.columns.radix import numbered
+
+            out = np.empty(len(values), np.int64)
+            self.count = int(numbered(values, self._direct, self.count, add, out))
+            return out
+        out = self._direct[values]
+        if add and out.min() < 0:
+            new = values[out < 0]
+            new = new[np.sort(np.unique(new, return_index=True)[1])]
+            self._direct[new] = np.arange(self.count, self.count + len(new))
+            self.count += len(new)
+            out = self._direct[values]
+        return out
 
     def _widen(self, size: int) -> None:
         wider = np.full(size, -1, dtype=np.int64)
@@ -67,6 +92,39 @@ class Numbers:
             else:
                 self._others[value] = place
         return place
+
+
+class _Table:
+    """Places of numbers by their hash: at most half of it is used, so that the next free slot is near."""
+
+    def __init__(self, bits: int = 13) -> None:
+        self._bits = bits
+        self._keys, self._places = np.zeros(1 << bits, np.int64), np.full(1 << bits, -1, np.int64)
+
+    def fill(self, values: Any, places: Any) -> None:
+        """Numbers that have places already, each once."""
+        used = self._places >= 0
+        values, places = np.append(self._keys[used], values), np.append(self._places[used], places)
+        table = _Table(max(self._bits, (4 * len(values)).bit_length()))
+        slots = np.empty(len(values), np.int64)
+        table.places(values, 0, True, slots)  # in some order: then each gets its own place
+        there = table._places >= 0
+        table._places[there] = places[table._places[there]]
+        self._bits, self._keys, self._places = table._bits, table._keys, table._places
+
+    def places(self, values: Any, count: int, add: bool, out: Any = None) -> tuple[Any, int]:
+        """The place of each, and how many numbers there are then."""
+        from pellucid.engine.timed.columns.radix import hashed
+
+        out = np.empty(len(values), np.int64) if out is None else out
+        at, count = 0, int(count)
+        while at < len(values):
+            most = len(self._keys) // 2
+            if count >= most and add:
+                self.fill(values[:0], values[:0])  # twice as wide
+                continue
+            at, count = hashed(values, at, self._keys, self._places, 64 - self._bits, count, most, add, out)
+        return out, count
 
 
 class Keys:

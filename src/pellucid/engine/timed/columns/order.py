@@ -21,10 +21,22 @@ from pellucid.expr.types import BOOL, FLOAT, STR, Type
 if TYPE_CHECKING:
     from pellucid.engine.timed.columns.texts import Texts
 
-MANY = 1 << 15  # rows: from here on, compiled loops pay
+MANY = 1 << 15  # rows: from here on, compiled loops pay, also if they are still to be read from disk
+_SOME = 1 << 11  # and from here on, once they are
 _DIGIT = 11  # bits that one pass sorts by
 _SHIFTS = 8  # for each row, as long as moving rows to their neighbours is faster than sorting
 _SIGN = np.int64(-(2**63))
+_rows = 0  # that came in smaller parts
+
+
+def many(n: int) -> bool:
+    """Whether so many rows are worth compiled loops: reading those from disk takes as long as some parts of a stream
+    do without them, so it is done when a large part comes, or many."""
+    global _rows
+    if n >= MANY or n < _SOME:
+        return n >= MANY
+    _rows += n
+    return _rows >= 8 * MANY
 
 
 def numbers(t: Type, column: Any, texts: Texts) -> Any:
@@ -52,9 +64,9 @@ def order_by(columns: Sequence[Any]) -> Any:
 def _sorted(columns: Sequence[Any]) -> tuple[Any, Any]:
     """The row numbers in order; and the numbers themselves in order, packed into words, if they go into one."""
     n = len(columns[0])
-    if n < MANY:
+    if not many(n):
         return (np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")), None
-    from pellucid.engine.timed.columns.radix import nearly, ranked, rising
+    from pellucid.engine.timed.columns.radix import rising
 
     packed = _packed(columns)
     index: Any = None
@@ -65,19 +77,43 @@ def _sorted(columns: Sequence[Any]) -> tuple[Any, Any]:
             continue
         index = np.arange(n, dtype=np.uint32 if n < 2**32 else np.int64) if index is None else index
         here = here.copy() if here is word.words else here
-        spare, other = np.empty_like(here), np.empty_like(index)
-        # Rows come by time, more or less: sorted by all but the last column they are nearly in order.
-        bits, low = word.bits, word.last if word is packed[-1] else 0
-        if low:
-            high = bits - low
-            if high and ranked(here, index, spare, other, low, high, -(-high // _DIGIT)):
-                here, index, spare, other = spare, other, here, index
-            if nearly(here, index, _SHIFTS * n):
-                continue
-        if ranked(here, index, spare, other, 0, bits, -(-bits // _DIGIT)):
-            here, index = spare, other
+        here, index = sorted_words(here, index, word.bits, word.last if word is packed[-1] else 0)
     order = np.arange(n) if index is None else index
     return order, here if len(packed) == 1 else None
+
+
+def sorted_words(words: Any, index: Any, bits: int, last: int) -> tuple[Any, Any]:
+    """Words of so many bits in order, and the row numbers beside them; nobody else may know the arrays.  ``last`` are
+    those of the last column in them: rows come by time, more or less, so that sorted by all but the last column they
+    are nearly in order."""
+    from pellucid.engine.timed.columns.radix import nearly, ranked, rising
+
+    if rising(words):
+        return words, index
+    spare, other = np.empty_like(words), np.empty_like(index)
+    if last:
+        high = bits - last
+        if high and ranked(words, index, spare, other, last, high, -(-high // _DIGIT)):
+            words, index, spare, other = spare, other, words, index
+        if nearly(words, index, _SHIFTS * len(words)):
+            return words, index
+    if ranked(words, index, spare, other, 0, bits, -(-bits // _DIGIT)):
+        words, index = spare, other
+    return words, index
+
+
+def one_word(columns: Sequence[Any], n: int) -> tuple[Any, int] | None:
+    """Several columns of numbers as one of words without sign, in the same order, and their bits; None if they do not
+    go into one.
+
+    >>> words, bits = one_word([np.array([7, 5]), np.array([0, 1])], 2)
+    >>> words.tolist(), bits
+    ([4, 1], 3)
+    """
+    if not columns:
+        return np.zeros(n, np.uint64), 0
+    packed = _packed(columns)
+    return (packed[0].words, packed[0].bits) if len(packed) == 1 else None
 
 
 @dataclass
@@ -126,10 +162,10 @@ def canonical(front: Sequence[Any], types: Sequence[Type], leaves: Sequence[Any]
         return order_by([numbers(t, c, texts) for t, c in zip(types, leaves, strict=True)])
     order, words = _sorted(front)
     new = changes([words], n) if words is not None else changes([c[order] for c in front], n)
-    return _settled(order, new, types, leaves, texts)
+    return settled(order, new, types, leaves, texts)
 
 
-def _settled(order: Any, new: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts) -> Any:
+def settled(order: Any, new: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts) -> Any:
     """Rows that are equal so far (not ``new``) by their leaves."""
     if not leaves or new.all():
         return order
@@ -144,10 +180,10 @@ def _settled(order: Any, new: Any, types: Sequence[Type], leaves: Sequence[Any],
 
 
 def by_key_and_time(
-    keys: Sequence[Any], time: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts
+    keys: Sequence[Any], time: Any, types: Sequence[Type], leaves: Sequence[Any], texts: Texts, which: Any = None
 ) -> tuple[Any, Any, Any]:
     """The row numbers by keys (numbers), time and event; where in that order a new key begins; and the times in that
-    order."""
+    order.  With ``which``, keys and times are those of these rows of the leaves alone."""
     n = len(time)
     order, words = _sorted([*keys, time])
     if words is None:
@@ -158,4 +194,20 @@ def by_key_and_time(
         bits = np.uint64((int(time.max()) - least).bit_length())
         times = (words & ((np.uint64(1) << bits) - np.uint64(1)) if bits < 64 else words).view(np.int64) + least
         new, new_key = changes([words], n), changes([words >> bits], n) if bits < 64 else changes([], n)
-    return _settled(order, new, types, leaves, texts), new_key, times
+    order = order if which is None else which[order]
+    return settled(order, new, types, leaves, texts), new_key, times
+
+
+def by_number_and_time(number: Any, time: Any) -> tuple[Any, Any, Any]:
+    """The row numbers by a number and the time, and both of them in that order.
+
+    >>> [c.tolist() for c in by_number_and_time(np.array([1, 0, 1]), np.array([9, 5, 7]))]
+    [[1, 2, 0], [0, 1, 1], [5, 7, 9]]
+    """
+    order, words = _sorted([number, time])
+    bits = (int(time.max()) - int(time.min())).bit_length()
+    if words is None or bits > 63:
+        return order, number[order], time[order]
+    low = np.uint64(bits)
+    times = (words & ((np.uint64(1) << low) - np.uint64(1))).view(np.int64) + int(time.min())
+    return order, (words >> low).view(np.int64) + int(number.min()), times

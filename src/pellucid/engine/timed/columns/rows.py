@@ -58,6 +58,21 @@ def leaves_of(t: Type) -> tuple[Type, ...]:
     return tuple(kind for _, kind in t.leaves())
 
 
+def picked(columns: Sequence[Any], which: Any) -> list[Any]:
+    """Some rows of columns; of one that is there more than once, as a time that is a field of the event, a single copy.
+
+    >>> time = np.array([5, 6, 7])
+    >>> one, other = picked([time, time], slice(0, 2))
+    >>> one.tolist(), one is other
+    ([5, 6], True)
+    """
+    made: dict[int, Any] = {}
+    for column in columns:
+        if id(column) not in made:
+            made[id(column)] = column[which]
+    return [made[id(column)] for column in columns]
+
+
 @dataclass
 class Rows:
     """Some events of one stream."""
@@ -71,7 +86,8 @@ class Rows:
 
     def at(self, which: Any) -> Rows:
         """Those that an index, a mask or a slice says."""
-        return Rows(self.time[which], [c[which] for c in self.key], [c[which] for c in self.value])
+        time, *columns = picked([self.time, *self.key, *self.value], which)
+        return Rows.made(time, columns, len(self.key))
 
     def columns(self) -> list[Any]:
         """Key and value."""

@@ -61,14 +61,22 @@ class Index:
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
+        self._new: list[tuple[Any, Any, Any]] = []  # not sorted before somebody asks: most are given up before that
 
     def __len__(self) -> int:
-        return sum(len(run.row) for run in self._runs)
+        return sum(len(run.row) for run in self._runs) + sum(len(row) for _, _, row in self._new)
 
     def add(self, key: Any, time: Any, row: Any) -> None:
         """More rows."""
-        if not len(row):
+        if len(row):
+            self._new.append((key, time, row))
+
+    def _settle(self) -> None:
+        """The rows that are new into the runs."""
+        if not self._new:
             return
+        key, time, row = (np.concatenate(c) if len(self._new) > 1 else c[0] for c in zip(*self._new, strict=True))
+        self._new = []
         order = order_by([key, time])
         parts = [(key[order], time[order], row[order])]
         size = len(row)
@@ -84,6 +92,7 @@ class Index:
 
     def between(self, key: Any, low: Any, high: Any) -> tuple[Any, Any]:
         """For each key and interval, both ends in it, the rows there: pairs (number of the interval, row)."""
+        self._settle()
         probes, rows = [], []
         for run in self._runs:
             asked, keys, lows, highs = np.arange(len(key)), key, low, high
@@ -102,6 +111,7 @@ class Index:
 
     def last(self, key: Any, time: Any) -> Any:
         """For each key and time the row of that key that is the last not after it, -1 if there is none."""
+        self._settle()
         best, since = np.full(len(key), -1), np.full(len(key), -(2**63))
         for run in self._runs:
             asked = np.flatnonzero((key >= 0) & (key <= run.keys))

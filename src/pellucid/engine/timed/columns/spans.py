@@ -31,6 +31,11 @@ class Spans:
         """Whether a time is in one window only."""
         return self.size == self.every
 
+    @property
+    def even(self) -> bool:
+        """Whether a time is in one window only, and these are of one length within 64 bits."""
+        return self.apart and type(self) is Spans and abs(self.origin) + self.every < _FAR
+
     def last(self, times: Any) -> Any:
         """The number of the last window that each time is in."""
         return self._whole((self._wide(times) - self.origin) // self.every)

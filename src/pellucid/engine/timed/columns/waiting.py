@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.engine.timed.columns.rows import picked
+
 
 class _Run:
     """Columns, the first being what is due; from ``start`` on they wait still."""
@@ -28,17 +30,18 @@ class _Run:
     def left(self) -> list[Any]:
         return [c[self.start :] for c in self.columns] if self.start else self.columns
 
-    def taken(self, limit: int) -> list[Any]:
-        """What is due up to a limit, of a run that has more; it is gone then."""
+    def taken(self, limit: int, whole: bool) -> list[Any]:
+        """What is due up to a limit, of a run that has more; it is gone then.  ``whole``: rows that are not due may be
+        among what is given, too."""
         if not self.rising:
-            now = self.columns[0] <= limit
-            if 2 * int(np.count_nonzero(now)) > len(now):  # what is left is less than half: no need to sort it now
-                out, later = [c[now] for c in self.columns], ~now
-                self.columns = [c[later] for c in self.columns]
+            later = np.flatnonzero(self.columns[0] > limit)
+            if 2 * len(later) < len(self.columns[0]):  # what is left is less than half: no need to sort it now
+                out = self.columns if whole else picked(self.columns, np.flatnonzero(self.columns[0] <= limit))
+                self.columns = picked(self.columns, later)
                 self.least = int(self.columns[0].min())
                 return out
             order = np.argsort(self.columns[0], kind="stable")
-            self.columns, self.rising = [c[order] for c in self.columns], True  # nothing was taken of it yet
+            self.columns, self.rising = picked(self.columns, order), True  # nothing was taken of it yet
         stop = int(np.searchsorted(self.columns[0], limit, side="right"))
         out = [c[self.start : stop] for c in self.columns]
         self.start = stop
@@ -84,9 +87,9 @@ class Waiting:
         # Sorted at the next take only: until then, runs are merged by putting one behind the other.
         self._runs.append(_Run([np.concatenate(pair) for pair in zip(before.left(), last.left(), strict=True)]))
 
-    def take(self, limit: int | None) -> list[Any]:
+    def take(self, limit: int | None, *, whole: bool = False) -> list[Any]:
         """The columns of all rows that are due at ``limit`` or before it (None: of all), the first being what is due;
-        they are gone then."""
+        they are gone then.  With ``whole`` others may be among them, which wait on: it saves a copy."""
         found: list[list[Any]] = []
         kept: list[_Run] = []
         for run in self._runs:
@@ -94,7 +97,7 @@ class Waiting:
                 found.append(run.left())
                 continue
             if run.least <= limit:
-                found.append(run.taken(limit))
+                found.append(run.taken(limit, whole))
             kept.append(run)
         self._runs = kept
         return self._joined(found)

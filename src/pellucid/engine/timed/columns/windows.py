@@ -16,8 +16,17 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.timed.columns.inner import Failed, Inner
-from pellucid.engine.timed.columns.order import by_key_and_time, numbers, order_by
-from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows, behind
+from pellucid.engine.timed.columns.order import (
+    by_key_and_time,
+    changes,
+    many,
+    numbers,
+    one_word,
+    order_by,
+    settled,
+    sorted_words,
+)
+from pellucid.engine.timed.columns.rows import LEAST, Kinds, Rows
 from pellucid.engine.timed.columns.spans import Spans
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
@@ -131,45 +140,80 @@ class FixedWindows:
             done = self._open is not None and through < self._open  # no window closes that was open
             if done or self._rows.least is None or self._rows.least > limit:
                 return self._answers([], np.zeros(0, np.int64), [])
-        columns = self._rows.take(limit)
+        columns = self._rows.take(limit, whole=True)
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
+        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
+        whole = one_word(keys, len(rows)) if self.spans.even and many(len(rows)) else None
         found, left = [], None
-        for part, end in self._slices(rows, clock):
-            rows = part if left is None or not len(left) else behind([left, part])
-            answers, left = self._closed(rows, None if end is None else self.spans.open_at(end) - 1)
+        for which, end, ends in self._slices(rows, clock, limit):
+            through = None if end is None else self.spans.open_at(end) - 1
+            if whole is not None and len(which):
+                found.append(self._at_once(rows, which, ends, whole, through))
+                continue
+            which = which if left is None else np.concatenate([left, which])
+            answers, left = self._closed(rows, keys, which, through)
             found.append(answers)
         if left is not None:
-            self._rows.add(left.time, left.columns())
+            rest = rows.at(left)
+            self._rows.add(rest.time, rest.columns())
         return all_of(found) if found else self._answers([], np.zeros(0, np.int64), [])
 
-    def _slices(self, rows: Rows, clock: int | None) -> Iterator[tuple[Rows, int | None]]:
-        """Rows in parts that a processor can keep at hand, as if they came so and the clock moved in between: each with
-        the clock after it."""
+    def _slices(
+        self, rows: Rows, clock: int | None, limit: int | None
+    ) -> Iterator[tuple[Any, int | None, tuple[int, int]]]:
+        """The numbers of the rows that are due in parts that a processor can keep at hand, as if they came so and the
+        clock moved in between: each with the clock after it, and the ends of its times."""
         n = len(rows)
         if not n:
             return
         least, most = int(rows.time.min()), int(rows.time.max())
+        most = most if limit is None else min(most, limit)
         parts, every = n // _SLICE, self.spans.ends(0) - self.spans.ends(-1)
         # Where a window ends, so that of windows that do not overlap none is cut (days have not all the same length).
         since = self.spans.ends(int(self.spans.first(np.array([least]))[0]) - 1)
         long = -(-(most - since) // (max(parts, 1) * every)) * every
         if parts < 4 or (most - since) // max(long, 1) < 3:
-            yield rows, clock
+            due = np.arange(n) if limit is None or int(rows.time.max()) <= limit else np.flatnonzero(rows.time <= limit)
+            yield due, clock, (least, most)
             return
-        number = (rows.time - since) // long
-        parts = int(number.max()) + 1
-        order = order_by([number])
-        at = np.searchsorted(number[order], np.arange(parts))
-        for i in range(parts):
-            last = i == parts - 1
-            yield rows.at(order[at[i] : n if last else at[i + 1]]), clock if last else since + (i + 1) * long
+        from pellucid.engine.timed.columns.radix import sliced
 
-    def _closed(self, rows: Rows, through: int | None) -> tuple[Answers, Rows | None]:
-        """The answers of the windows up to one (None: of all); and the rows that are in later ones, too."""
-        if not len(rows):
-            return self._answers([], rows.time, []), None
-        keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
-        order, new, times = by_key_and_time(keys, rows.time, self.kinds.value, rows.value, self.texts)
+        parts = (most - since) // long + 1
+        order, edges = np.empty(n, np.uint32 if n < 2**32 else np.int64), np.zeros(parts + 1, np.int64)
+        sliced(rows.time, since, long, most, order, edges)
+        for i in range(parts):
+            begin, end = since + i * long, since + (i + 1) * long
+            yield order[edges[i] : edges[i + 1]], clock if i == parts - 1 else end, (begin, end - 1)
+
+    def _at_once(
+        self, rows: Rows, which: Any, ends: tuple[int, int], key: tuple[Any, int], through: int | None
+    ) -> Answers:
+        """The answers over many rows of windows that do not overlap, all of which close: in compiled loops, with key
+        and time in one word."""
+        from pellucid.engine.timed.columns.radix import cut, packed
+
+        words, (column, width), n = np.empty(len(which), np.uint64), key, len(which)
+        bits = (ends[1] - ends[0]).bit_length()
+        if width + bits > 63:
+            keys = [numbers(t, c, self.texts) for t, c in zip(self.kinds.key, rows.key, strict=True)]
+            return self._closed(rows, keys, which, through)[0]
+        packed(which, column, rows.time, ends[0], bits, words)
+        words, order = sorted_words(words, which, width + bits, bits)
+        starts, windows = np.empty(n, np.int64), np.empty(n, np.int64)
+        count, ties = cut(words, bits, ends[0], self.spans.origin, self.spans.every, starts, windows)
+        if ties:
+            order = settled(order, changes([words], n), self.kinds.value, rows.value, self.texts)
+        starts = starts[:count]
+        self._open = through + 1 if through is not None else self._open
+        return self._run(rows, windows[:count], starts, order[starts], order)
+
+    def _closed(self, rows: Rows, keys: list[Any], which: Any, through: int | None) -> tuple[Answers, Any]:
+        """The answers of the windows up to one (None: of all) over these rows; and the numbers of those that are in
+        later ones, too (None: none is)."""
+        if not len(which):
+            return self._answers([], np.zeros(0, np.int64), []), None
+        some = [c[which] for c in keys]
+        order, new, times = by_key_and_time(some, rows.time[which], self.kinds.value, rows.value, self.texts, which)
         since = self._open
         last = self.spans.last(times)
         if self.spans.apart and (through is None or int(last.max()) <= through):
@@ -184,7 +228,7 @@ class FixedWindows:
         if through is not None:
             self._open = through + 1 if since is None else max(since, through + 1)
             again = last > through
-            left = rows.at(order[again]) if again.any() else None
+            left = order[again] if again.any() else None
             np.minimum(last, through, out=last)
         return self._stretches(rows, order, new, first, last), left
 
@@ -201,7 +245,7 @@ class FixedWindows:
         later one is in.  In both ways the windows come by key and number, so starts and ends go together.
 
         ``wanted`` chooses some of them, by their numbers, and the places of their first rows and after their last."""
-        n = len(rows)
+        n = len(order)
         begins, ends = first.copy(), last.copy()
         same = np.flatnonzero(~new[1:])  # rows whose next one has the same key
         begins[same + 1] = np.maximum(first[same + 1], last[same] + 1)
