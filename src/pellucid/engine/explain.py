@@ -89,6 +89,7 @@ REMEMBERED = {
     "as_of": "events that wait for their answer, and those of the other stream that can still be one",
     "lookup": "events that wait for their answer, and the changes that can still be one",
     "dedup": "events that wait until no earlier one can come, and when the last of each kind was",
+    "iterate": "events that wait until their time is complete, and what the steps of its body keep",
 }
 
 

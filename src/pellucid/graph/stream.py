@@ -34,7 +34,7 @@ from pellucid.expr.types import (
 from pellucid.graph.event_time import EventTime
 from pellucid.graph.model import forgotten_by, key_of
 from pellucid.graph.processors import PROCESSORS
-from pellucid.graph.timing import Timing, clock_of, time_type
+from pellucid.graph.timing import ROUND, Timing, clock_of, time_type
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -46,6 +46,9 @@ scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
 
 #: The window whose sub-pipeline is being built right now.
 inside_of: ContextVar[str] = ContextVar("pellucid_inside", default="")
+
+#: The loop whose body is being built right now.
+body_of: ContextVar[str] = ContextVar("pellucid_body", default="")
 
 
 class _Silent:
@@ -123,10 +126,17 @@ class Step:
 
     def _refuse_timed(self, title: str) -> None:
         """Where no step can wait for event time."""
+        what = "is a loop" if self.kind == "iterate" else "works by event time"
         if inside_of.get():
             raise PipelineError(
-                f"{title} works by event time, which a sub-pipeline knows nothing of: it sees the events of one window,"
+                f"{title} {what}, which a sub-pipeline knows nothing of: it sees the events of one window,"
                 f" in {inside_of.get()}; use it outside"
+            )
+        rounds = self.timing is not None and self.timing.how == ROUND
+        if body_of.get() and self.kind != "iterate" and not rounds:
+            raise PipelineError(
+                f"{title} works by event time, and the only times in the body of a loop ({body_of.get()}) are its "
+                "rounds: use each_round(sub) there, or this step outside"
             )
         if any(s._step.forgotten_by is not None for s in self.inputs):
             raise PipelineError(

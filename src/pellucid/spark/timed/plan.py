@@ -19,7 +19,7 @@ from pellucid.graph.model import Graph, Node
 from pellucid.spark.plan import SparkPlan, no_columns
 
 #: The timed steps whose answers come when the clock moves, in the order of time.
-IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup")
+IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup", "iterate")
 
 
 def choose_timed(
@@ -81,6 +81,11 @@ def _problem(graph: Graph, *, key: bool, order: bool, bad: bool) -> str | None:
     if bad:
         return f"{option('bad')} does not go with event time on Spark yet: leave bad rows out before"
     node = by_arrival(graph)
+    if node is not None and node.kind == "iterate":
+        return (
+            f"{node.describe()} takes rows one by one, in the order in which they arrive, and {_NO_ORDER}: say what an "
+            "event's time is, with at: then all events of one time go round together, in an order of their own"
+        )
     if node is not None:
         return (
             f"{node.describe()} remembers what arrives, in the order in which it arrives, and {_NO_ORDER}: put it "
@@ -103,6 +108,9 @@ def by_arrival(graph: Graph) -> Node | None:
     ('sum', None)
     """
     memory = {node.id for node in remembering(graph)}
+    for i, node in enumerate(graph.nodes):
+        if node.kind == "iterate" and graph.clocks[i] is None:
+            return node
     lined: list[Any] = []  # the timed step in whose order the events of a stream come; None: by arrival, or mixed
     for i, node in enumerate(graph.nodes):
         before = {lined[j] for j in node.inputs}
