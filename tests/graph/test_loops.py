@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid import PipelineError, Stream, TypeMismatch, UsageError, check, iterate, pipeline
-from pellucid.draw import draw
+from pellucid.draw.graph import draw
 
 
 def built(f: Any, **types: Any) -> Any:
@@ -44,7 +44,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "another stream": (
         lambda x, y: iterate(x, lambda v: v + y),
         PipelineError,
-        "uses the stream 'y' of another pipeline; inside a sub-pipeline only its own input can be used",
+        r"apply \(.*\) reads a stream from outside the loop that it is in \(iterate .*merge what it needs with the events",
     ),
     "each_round outside": (lambda x: x.each_round(lambda w: w), PipelineError, "goes in the body of a loop.*no rounds"),
     "inside a window": (

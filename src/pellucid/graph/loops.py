@@ -24,7 +24,18 @@ from pellucid.expr.types import INT, TupleType, Type
 from pellucid.graph.build import _running, assemble, instantiate, source, sub_graph
 from pellucid.graph.memory import forgetting
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import Stream, _function, _make, _need_streams, _title, body_of, inside_of, scope, widened
+from pellucid.graph.stream import (
+    LoopBody,
+    Stream,
+    _function,
+    _make,
+    _need_streams,
+    _title,
+    body_of,
+    inside_of,
+    scope,
+    widened,
+)
 from pellucid.graph.timed import LATE
 from pellucid.graph.timing import ROUND, Timing, windowed
 
@@ -111,10 +122,10 @@ def body_graph(body: Any, t: Type, title: str) -> Graph:
     name = str(getattr(body, "name", None) or getattr(body, "__name__", "body"))
     name = "body" if name == "<lambda>" else name
     pair = TupleType((INT, t))
-    came = source(IN, pair)
     told = Timing(times=INT, lateness=-1, how=ROUND)  # when a round has been, its time is over
-    tokens = scope.set(()), inside_of.set(""), body_of.set(title)  # ids inside stand on their own
+    tokens = scope.set(()), inside_of.set(""), body_of.set(LoopBody(title))  # ids inside stand on their own
     try:
+        came = source(IN, pair)
         at = _make("at", (came,), pair, fn=_function("at", None, round_of, (pair,)), timing=told)
         event = _make("map", (at,), t, fn=_function("map", None, event_of, (pair,)))
         if hasattr(body, "__wrapped__"):  # a pipeline, which looks after itself
@@ -178,7 +189,7 @@ def value_in(window: Any) -> Any:
 def make_each_round(x: Stream[Any], sub: Any, id: str | None) -> Stream[Any]:
     """The last event of a sub-pipeline over the events of each round, by key."""
     title = _title("each_round", id)
-    if not body_of.get() or inside_of.get():
+    if body_of.get() is None or inside_of.get():
         raise PipelineError(
             f"{title} goes in the body of a loop, as in iterate(x, body) with def body(x): return x.each_round(total): "
             "elsewhere there are no rounds"

@@ -19,7 +19,18 @@ from tests.examples.flights_oracle import EXAMPLES, example
 from tests.examples.loops_oracle import components, random_links
 
 COMPONENTS = example("loop_components")
-SAID = ("loop_components.py:components", "--in", "links.csv", "--out", "out.csv", "--pushes", "7", "--state", "state", "--json")
+SAID = (
+    "loop_components.py:components",
+    "--in",
+    "links.csv",
+    "--out",
+    "out.csv",
+    "--pushes",
+    "7",
+    "--state",
+    "state",
+    "--json",
+)
 
 
 @pytest.fixture
@@ -64,7 +75,9 @@ def test_without_times_epochs_change_nothing(tmp_path: Path) -> None:
 
     def body(x: Any) -> Any:
         total = x.each_round(lambda w: w.cumulate(lambda t, v: t + v, start=0))
-        return x.explode(lambda v: [v // 2, v // 3]).filter(lambda v: v > 0), total.cumulate(lambda t, v: t + v, start=0)
+        return x.explode(lambda v: [v // 2, v // 3]).filter(lambda v: v > 0), total.cumulate(
+            lambda t, v: t + v, start=0
+        )
 
     p = pipeline(lambda x: iterate(x, body), x=int)
     rows = [random.Random(5).randrange(100) for _ in range(40)]

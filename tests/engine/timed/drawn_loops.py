@@ -51,7 +51,9 @@ def sums(x: Stream[Event]) -> Any:
 
     def fold(w: Stream[Event]) -> Stream[Event]:
         return w.cumulate(
-            lambda a, e: Event(e.t, e.user, (a.n * 3 + e.n) % 7 - 3, e.x, e.colour, a.on or e.on), start=NOBODY, to=Event
+            lambda a, e: Event(e.t, e.user, (a.n * 3 + e.n) % 7 - 3, e.x, e.colour, a.on or e.on),
+            start=NOBODY,
+            to=Event,
         )
 
     return x.key_by(lambda e: (e.on, e.n % 2)).each_round(fold)

@@ -47,7 +47,11 @@ def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
                 some.append(plain(fast.move(), key))
                 found.append(
                     [
-                        (name, [e for out in some for e in out[i][1]], None if key is None else [k for out in some for k in out[i][2]])
+                        (
+                            name,
+                            [e for out in some for e in out[i][1]],
+                            None if key is None else [k for out in some for k in out[i][2]],
+                        )
                         for i, (name, _, _) in enumerate(some[0])
                     ]
                 )

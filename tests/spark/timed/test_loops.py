@@ -79,7 +79,9 @@ def test_components_as_a_query_that_is_started_again(spark: SparkSession, tmp_pa
         df = spark.readStream.schema("day bigint, a bigint, b bigint").option("maxFilesPerTrigger", 1)
         out = COMPONENTS.components.spark(df.parquet(str(tmp_path / "in")), state=str(tmp_path / "state"))
         query = out.writeStream.foreachBatch(lambda part, _: found.extend(map(tuple, part.collect())))
-        query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+        query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
 
     arrive(1, links[:12])
     arrive(2, links[12:18])

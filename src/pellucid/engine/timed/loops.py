@@ -139,7 +139,11 @@ class LoopStep(Step):
         """Without times: the events that came with one row go round together."""
         order = np.argsort(flow.stamp, kind="stable")
         stamps = flow.stamp[order]
-        parts, counts, first = [], [], np.flatnonzero(np.append(True, stamps[1:] != stamps[:-1])) if len(flow) else _NONE
+        parts, counts, first = (
+            [],
+            [],
+            np.flatnonzero(np.append(True, stamps[1:] != stamps[:-1])) if len(flow) else _NONE,
+        )
         for start, stop in zip(first.tolist(), [*first[1:].tolist(), len(stamps)], strict=True) if len(flow) else ():
             some = flow.at(order[start:stop])
             left = self._loop(_Event(some.key, some.value), None, self.push(some, 0))
@@ -228,7 +232,9 @@ class LoopStep(Step):
             rows = np.flatnonzero(same[k])
             some, number = events.at(rows), k[rows]
             order = canonical([number], kinds, some.value, self.texts) if len(rows) else rows
-            sides.append((number[order], [numbers(t, c, self.texts)[order] for t, c in zip(kinds, some.value, strict=True)]))
+            sides.append(
+                (number[order], [numbers(t, c, self.texts)[order] for t, c in zip(kinds, some.value, strict=True)])
+            )
         (number, before), (_, after) = sides
         if len(number):
             other = np.zeros(len(number), np.bool_)

@@ -60,7 +60,9 @@ def sub_failed(node: Node, clock: Type, start: int, end: int, error: StepError, 
     return type(error)(f"{node.describe()} failed {why}", step=node.id, position=push, why=why)
 
 
-def goes_on(node: Node, clock: Type | None, time: int | None, rounds: int, events: Sequence[Any], push: int) -> StepError:
+def goes_on(
+    node: Node, clock: Type | None, time: int | None, rounds: int, events: Sequence[Any], push: int
+) -> StepError:
     """A loop is not over after as many rounds as it may have, or has more events than any that ends."""
     some = ", ".join(short(event) for event in events[:3]) + (", …" if len(events) > 3 else "")
     what = "1 event still goes" if len(events) == 1 else f"{len(events):,} events still go"
