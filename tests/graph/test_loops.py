@@ -22,20 +22,40 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         r"step 'loop' \(iterate, test_loops.py:\d+\): what goes round goes into the body again, so it must be of the "
         "type that the body takes: expected int, found str",
     ),
-    "another type of a pair": (lambda x: iterate(x, lambda v: (v.map(float), v)), TypeMismatch, "expected int, found float"),
-    "no stream": (lambda x: iterate(x, lambda v: 5), PipelineError, r"must return a stream, or two, \(again, out\).*found 5"),
+    "another type of a pair": (
+        lambda x: iterate(x, lambda v: (v.map(float), v)),
+        TypeMismatch,
+        "expected int, found float",
+    ),
+    "no stream": (
+        lambda x: iterate(x, lambda v: 5),
+        PipelineError,
+        r"must return a stream, or two, \(again, out\).*found 5",
+    ),
     "three streams": (lambda x: iterate(x, lambda v: (v, v, v)), PipelineError, "must return a stream, or two"),
-    "limit 0": (lambda x: iterate(x, lambda v: v, limit=0), PipelineError, "limit is a number of rounds, at least 1, found 0"),
+    "limit 0": (
+        lambda x: iterate(x, lambda v: v, limit=0),
+        PipelineError,
+        "limit is a number of rounds, at least 1, found 0",
+    ),
     "rounds below 0": (lambda x: iterate(x, lambda v: v, rounds=-3), PipelineError, "rounds is .*at least 1, found -3"),
-    "limit of no number": (lambda x: iterate(x, lambda v: v, limit=2.5), TypeMismatch, "limit is a number of rounds, found float"),
+    "limit of no number": (
+        lambda x: iterate(x, lambda v: v, limit=2.5),
+        TypeMismatch,
+        "limit is a number of rounds, found float",
+    ),
     "both": (lambda x: iterate(x, lambda v: v, limit=2, rounds=2), PipelineError, "leave one out"),
     "late": (lambda x: iterate(x, lambda v: v, late="no"), PipelineError, "late='no': expected 'fail', or 'drop'"),
     "a window of time inside": (
         lambda x: iterate(x, lambda v: v.tumbling(3, lambda w: w)),
         PipelineError,
-        r"tumbling \(.*\) works by event time, and the only times in the body of a loop .* are its rounds: use each_round",
+        r"tumbling \(.*\) works by event time, and the only times in the body of a loop .* are its rounds: use each",
     ),
-    "at inside": (lambda x: iterate(x, lambda v: v.at(lambda n: n)), PipelineError, "the only times in the body of a loop"),
+    "at inside": (
+        lambda x: iterate(x, lambda v: v.at(lambda n: n)),
+        PipelineError,
+        "the only times in the body of a loop",
+    ),
     "forget inside": (
         lambda x: iterate(x, lambda v: v.key_by(lambda n: n).forget(after=3)),
         PipelineError,
@@ -44,7 +64,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "another stream": (
         lambda x, y: iterate(x, lambda v: v + y),
         PipelineError,
-        r"apply \(.*\) reads a stream from outside the loop that it is in \(iterate .*merge what it needs with the events",
+        r"apply \(.*\) reads a stream from outside the loop that it is in \(iterate .*merge what it needs with",
     ),
     "each_round outside": (lambda x: x.each_round(lambda w: w), PipelineError, "goes in the body of a loop.*no rounds"),
     "inside a window": (
@@ -53,9 +73,11 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         "is a loop, which a sub-pipeline knows nothing of",
     ),
     "under forget": (
-        lambda x: iterate(x.key_by(lambda v: v).forget(after=9), lambda v: v), PipelineError, "given up after a number",
+        lambda x: iterate(x.key_by(lambda v: v).forget(after=9), lambda v: v),
+        PipelineError,
+        "given up after a number",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -135,10 +135,8 @@ def _way_back(part: SvgPart, over: float) -> str:
     right = over + columns[-1][0] + again.left + again.width
     height = _HEAD + _FRAME + layout.vertices[len(sub.nodes)].pin
     port = part.item.ports[0]
-    return (
-        f'<path class="plc-feed" d="M{_n(right)} {_n(height)}H{_n(part.width - 6)}V{_n(part.height - 8)}H6V{_n(port)}"/>'
-        f'<path class="plc-tip" d="M2 {_n(port + 7)}l4-7 4 7z"/>'
-    )
+    way = f"M{_n(right)} {_n(height)}H{_n(part.width - 6)}V{_n(part.height - 8)}H6V{_n(port)}"
+    return f'<path class="plc-feed" d="{way}"/><path class="plc-tip" d="M2 {_n(port + 7)}l4-7 4 7z"/>'
 
 
 def _window_title(node: Node) -> str:

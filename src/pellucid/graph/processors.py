@@ -53,8 +53,8 @@ class Processor:
 
     #: It works by event time, or is a loop: engines cut the graph at it, and tell it when times are complete.
     timed: bool = False
-    #: What becomes of the times of events: it ``makes`` them, ``drops`` them, hands them on if there are some (``may``),
-    #: or else wants some and hands them on.
+    #: What becomes of the times of events: it ``makes`` them, ``drops`` them, hands them on where there are some
+    #: (``may``), or else wants some and hands them on.
     clock: str = ""
     #: Of a timed one: whether an event can come too late for it, so that it has a ``late`` stream.
     judges: bool = False

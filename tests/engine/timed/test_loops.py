@@ -81,7 +81,7 @@ def test_the_same_at_length(first: int) -> None:
 
 @pytest.mark.long
 def test_the_same_compiled() -> None:
-    body = lambda x: (x.filter(lambda v: v > 1).map(lambda v: v // 2), x.cumulate(lambda t, v: t + v, start=0))  # noqa: E731
+    body = lambda x: (x.filter(lambda v: v > 1).map(lambda v: v // 2), x.cumulate(lambda t, v: t + v, start=0))
     p = pipeline(lambda x: iterate(x.at(lambda v: v // 100), body), x=int)
     rng = random.Random(3)
     rows = [rng.randrange(5000) for _ in range(300)]
@@ -125,7 +125,7 @@ def test_a_loop_for_each_key() -> None:
 
 def test_late_events() -> None:
     p = pipeline(lambda x: iterate(x.at(lambda v: v), lambda v: v, id="rest"), x=int)
-    with pytest.raises(LateError, match="step 'rest' .*on the event 1: its time is 1, and the clock is at 5"):
+    with pytest.raises(LateError, match=r"step 'rest' .*on the event 1: its time is 1, and the clock is at 5"):
         p.trace([5, 1])
 
     def both(x: Any) -> Any:
@@ -143,15 +143,15 @@ def test_late_events() -> None:
 def test_what_never_ends(engine: Any) -> None:
     p = pipeline(lambda x: iterate(x, lambda v: v.map(lambda n: -n), limit=100, id="turn"), x=int)
     text = (
-        r"step 'turn' \(iterate, .*\) failed at push 1 on its events: after 100 rounds 1 event still goes round: 3; have "
-        r"the body put out only what changes, allow more with limit=, or say rounds=100 to stop there"
+        r"step 'turn' \(iterate, .*\) failed at push 1 on its events: after 100 rounds 1 event still goes round: 3; "
+        r"have the body put out only what changes, allow more with limit=, or say rounds=100 to stop there"
     )
     with pytest.raises(StepError, match=text):
         engine(p.graph).push([0, 3])
     p = pipeline(lambda x: iterate(x.at(lambda v: v // 10), lambda v: v.explode(lambda n: [n, -n]), limit=3), x=int)
+    run = engine(p.graph)
+    run.push([11])
     with pytest.raises(StepError, match=r"at time 1: after 3 rounds 8 events still go round: 11, -11, -11, …; have"):
-        run = engine(p.graph)
-        run.push([11])
         run.finish()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 
 from pellucid import UsageError, iterate, pipeline
 from pellucid.spark.plan import choose
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMPONENTS, PATHS, RANKS = example("loop_components"), example("loop_paths"), example("loop_pagerank")
+for _module in (COMPONENTS, PATHS, RANKS):
+    cloudpickle.register_pickle_by_value(_module)  # workers cannot import it, as `pellucid run` has it
 
 
 def test_which_way() -> None:
