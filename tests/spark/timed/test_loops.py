@@ -14,9 +14,11 @@ from pyspark import cloudpickle
 
 from pellucid import UsageError, iterate, pipeline
 from pellucid.spark.plan import choose
+from tests.engine.timed.drawn_loops import drawn_loop
 from tests.examples.flights_oracle import example
 from tests.examples.loops_oracle import components, random_links, random_readings, random_web
 from tests.examples.test_loops import ways_told
+from tests.spark.timed import test_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +41,18 @@ def test_which_way() -> None:
     assert choose(whole.graph, key=True, order=False).way == "keys"
     found = choose(pushes.graph, key=True, order=False)
     assert "step 'loop'" in str(found.problem) and "takes rows one by one" in str(found.problem)
+
+
+def test_micro_batches_crashes_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random loops in random partitions: what tasks do is what the literal engine does."""
+    monkeypatch.setattr(test_stream, "drawn", lambda rng: (drawn_loop(rng, timed=True), 1))
+    ways = set()
+    for seed in (1, 2, 16, 51):
+        test_stream.new_worker()
+        out, way, _ = test_stream.follow(seed, tmp_path / str(seed), monkeypatch, 20)
+        ways |= {way} if out else set()
+    test_stream.new_worker()
+    assert ways == {"keys", "inner", "one"}
 
 
 def test_a_loop_without_times_is_refused(spark: SparkSession) -> None:
