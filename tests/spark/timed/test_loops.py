@@ -46,13 +46,14 @@ def test_which_way() -> None:
 def test_micro_batches_crashes_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random loops in random partitions: what tasks do is what the literal engine does."""
     monkeypatch.setattr(test_stream, "drawn", lambda rng: (drawn_loop(rng, timed=True), 1))
-    ways = set()
-    for seed in (1, 2, 16, 51):
+    ways, rows = set(), 0
+    for seed in (3, 2, 7, 16, 51):
         test_stream.new_worker()
         out, way, _ = test_stream.follow(seed, tmp_path / str(seed), monkeypatch, 20)
-        ways |= {way} if out else set()
+        ways, rows = ways | {way}, rows + out
     test_stream.new_worker()
     assert ways == {"keys", "inner", "one"}
+    assert rows > 20
 
 
 def test_a_loop_without_times_is_refused(spark: SparkSession) -> None:
