@@ -88,7 +88,7 @@ def test_what_is_wrong_is_said(name: str) -> None:
 
 
 def test_without_a_body() -> None:
-    with pytest.raises(TypeError, match="body"):
+    with pytest.raises(PipelineError, match=r"iterate \(.*\): the body must be a pipeline .*found None"):
         built(lambda x: iterate(x))
 
 

@@ -51,7 +51,7 @@ IN, AGAIN, OUT = "in", "again", "out"
 
 def iterate(
     x: Stream[T],
-    body: Callable[[Stream[T]], Any],
+    body: Callable[[Stream[T]], Any] | None = None,
     *,
     limit: int | None = None,
     rounds: int | None = None,

@@ -32,6 +32,7 @@ def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
             other = TimedEngine(p.graph, key=key, mode=mode)
             other.load(fast.save())
             fast = other
+        fast._enough_texts = rng.choice([-1, 1 << 20])  # texts that nobody mentions are forgotten now and then
         found: list[Any] = []
         try:
             out = literal.finish_batch() if batch is None else literal.push_batch(batch)
