@@ -76,6 +76,9 @@ def parity(x: Stream[int]) -> Stream[int]:
 
 
 EXAMPLES = {
+    "iterate": Example(
+        lambda x: iterate(x, lambda v: (v.filter(lambda n: n > 2).map(lambda n: n - 2), v)), [2, 5, 3, 1, 1, 4, 2]
+    ),
     "source": Example(lambda x: x, [2, 5, 1, 4]),
     "map": Example(lambda x: x.map(lambda v: v + 1), [3, 6, 2, 5]),
     "filter": Example(lambda x: x.filter(lambda v: v > 1), [2, 5, 4]),
@@ -114,9 +117,6 @@ EXAMPLES = {
         y=(3, 0, 2),
     ),
     "dedup": Example(lambda x: x.at(same, lateness=9).dedup(by=lambda v: v % 2, within=3), [1, 2, 5]),
-    "iterate": Example(
-        lambda x: iterate(x, lambda v: (v.filter(lambda n: n > 2).map(lambda n: n - 2), v)), [2, 5, 3, 1, 1, 4, 2]
-    ),
     "late": Example(lambda x: x.at(same, lateness=9).tumbling(3, counted).late, []),
     "early": Example(lambda x: x.at(same, lateness=9).tumbling(3, lambda w: w.trim(9), early="event").early, []),
 }

@@ -84,6 +84,7 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
 
 #: What timed steps keep, until the clock says that nobody needs it any more.
 REMEMBERED = {
+    "iterate": "events that wait until their time is complete, and what the steps of its body keep",
     "tumbling": "the events of windows that are not complete",
     "sliding": "the events of windows that are not complete",
     "session": "the events of sessions that are not complete",
@@ -91,7 +92,6 @@ REMEMBERED = {
     "as_of": "events that wait for their answer, and those of the other stream that can still be one",
     "lookup": "events that wait for their answer, and the changes that can still be one",
     "dedup": "events that wait until no earlier one can come, and when the last of each kind was",
-    "iterate": "events that wait until their time is complete, and what the steps of its body keep",
 }
 
 

@@ -148,10 +148,6 @@ PROCESSORS = {
         "the events of which there was no like one shortly before", "time", ("{", "}"),
         puts="many", keeps="times", timed=True, judges=True, cut=_TIMES,
     ),
-    "iterate": Processor(
-        "what goes round through a sub-pipeline until nothing changes, or to a bound", "frame", ("[", "]"),
-        puts="many", keeps="times", timed=True, clock="may", judges=True, cut=_ROUND,
-    ),
     "late": Processor(
         "the events that came too late for a step", "time", ("[/", "\\]"),
         puts="many", timed=True, clock="drops", cut=_TIMES,
@@ -159,5 +155,9 @@ PROCESSORS = {
     "early": Processor(
         "the answers that windows have so far, before they are complete", "time", ("[\\", "/]"),
         puts="many", timed=True, clock="drops", cut=_TIMES,
+    ),
+    "iterate": Processor(
+        "what goes round through a sub-pipeline until nothing changes, or to a bound", "frame", ("[", "]"),
+        puts="many", keeps="times", timed=True, clock="may", judges=True, cut=_ROUND,
     ),
 }  # fmt: skip

@@ -407,6 +407,14 @@ class Literal:
             del kept[key]
         return []
 
+    def step_late(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
+        """The events that came too late for the step that it reads, in the order in which they came."""
+        return list(self._late_now.get(node.inputs[0], []))
+
+    def step_early(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
+        """The running answers of the windows that it reads."""
+        return list(self._early_now.get(node.inputs[0], []))
+
     def step_iterate(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """A loop, for each key one of its own.  Without times the events of one row are round 0, as they come; with
         times all of one time, in canonical order, when C > t, time after time.  Late is t < C."""
@@ -463,18 +471,11 @@ class Literal:
                 break
         return left if pair_form(node.sub) else going
 
-    def step_late(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """The events that came too late for the step that it reads, in the order in which they came."""
-        return list(self._late_now.get(node.inputs[0], []))
-
-    def step_early(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """The running answers of the windows that it reads."""
-        return list(self._early_now.get(node.inputs[0], []))
-
     STEPS: ClassVar[dict[str, Callable[..., list[Item]]]] = {
+        "iterate": step_iterate,
         "at": step_at, "tumbling": step_fixed, "sliding": step_fixed, "session": step_session, "join": step_join,
         "as_of": step_as_of, "lookup": step_as_of, "dedup": step_dedup, "late": step_late,
-        "early": step_early, "iterate": step_iterate,
+        "early": step_early,
     }  # fmt: skip
 
 

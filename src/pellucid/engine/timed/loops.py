@@ -7,9 +7,9 @@ snapshot; nothing ever goes round at a border, as a loop is over before what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,14 +22,21 @@ from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.columns.waiting import Waiting
 from pellucid.engine.timed.flows import Flow, moved, outside
 from pellucid.engine.timed.plan import MOVED, Timed
-from pellucid.engine.timed.stages import STEPS, Run, Step
+from pellucid.engine.timed.stages import Run, Step
+from pellucid.engine.timed.stages import step_of as step_by_time
 from pellucid.engine.timed.words import body_failed, goes_on
-from pellucid.errors import StepError, known
+from pellucid.errors import StepError
 from pellucid.expr.types import INT, TupleType, Type
 from pellucid.graph.loops import AGAIN, MOST_EVENTS, OUT, pair_form
 from pellucid.graph.model import Graph
 
 _NONE = np.zeros(0, np.int64)
+
+
+class LoopRun(Run, Protocol):
+    """What a loop knows of the run that it is in: who runs its body."""
+
+    def body(self, graph: Graph, key: Type | None) -> Any: ...
 
 
 @dataclass
@@ -117,7 +124,7 @@ class LoopStep(Step):
 
     op: Body
 
-    def __init__(self, run: Run, stage: Timed) -> None:
+    def __init__(self, run: LoopRun, stage: Timed) -> None:
         super().__init__(run, stage)
         assert self.node.sub is not None and self.timing is not None
         both = [t for t in (run.key, self.node.key) if t is not None]
@@ -256,10 +263,6 @@ class LoopStep(Step):
         return events_of(t, [outside(leaf, c, self.texts) for leaf, c in zip(leaves_of(t), going.value, strict=True)])
 
 
-#: All kinds that engines cut a graph at.
-ALL: dict[str, Callable[[Run, Timed], Step]] = {**STEPS, "iterate": LoopStep}
-
-
-def step_of(run: Run, stage: Timed) -> Step:
-    """The step that runs a timed stage."""
-    return known(ALL, run.graph.nodes[stage.step].kind, "the engine of event time")(run, stage)
+def step_of(run: LoopRun, stage: Timed) -> Step:
+    """The step that runs a stage at which a graph is cut: a loop, or one by event time."""
+    return LoopStep(run, stage) if run.graph.nodes[stage.step].kind == "iterate" else step_by_time(run, stage)

@@ -37,7 +37,7 @@ from pellucid.engine.timed.flows import (
 )
 from pellucid.engine.timed.plan import Segment, Timed
 from pellucid.engine.timed.words import late_error, no_such_time, no_time, sub_failed
-from pellucid.errors import StepError
+from pellucid.errors import StepError, known
 from pellucid.expr.types import OptionalType, TupleType, Type
 from pellucid.expr.types.times import DAY
 from pellucid.graph.model import Graph
@@ -59,8 +59,6 @@ class Run(Protocol):
     moving: bool  # whether the clock moves after these rows, or more of them come before it does
 
     def push_of(self, stamp: int) -> int: ...
-
-    def body(self, graph: Graph, key: Type | None) -> Any: ...
 
 
 def before(clock: int) -> int | None:
@@ -602,3 +600,8 @@ STEPS: dict[str, Callable[[Run, Timed], Step]] = {
     "lookup": AsOfStep, "dedup": DedupStep, "late": LateStep,
     "early": EarlyStep,
 }  # fmt: skip
+
+
+def step_of(run: Run, stage: Timed) -> Step:
+    """The step that runs a timed stage."""
+    return known(STEPS, run.graph.nodes[stage.step].kind, "the engine of event time")(run, stage)

@@ -19,7 +19,7 @@ from pellucid.graph.model import Graph, Node
 from pellucid.spark.plan import SparkPlan, no_columns
 
 #: The timed steps whose answers come when the clock moves, in the order of time.
-IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup", "iterate")
+IN_ORDER = ("tumbling", "sliding", "session", "as_of", "lookup", "dedup")
 
 
 def choose_timed(
@@ -114,7 +114,7 @@ def by_arrival(graph: Graph) -> Node | None:
     lined: list[Any] = []  # the timed step in whose order the events of a stream come; None: by arrival, or mixed
     for i, node in enumerate(graph.nodes):
         before = {lined[j] for j in node.inputs}
-        if node.kind in IN_ORDER:
+        if node.kind in IN_ORDER or node.kind == "iterate":  # with times: others are out already
             lined.append(i)
         elif node.processor.timed or not before:
             lined.append(None)
