@@ -65,7 +65,7 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     for block in blocks(ROOT / "README.md", "text"):  # as it is printed, but for how long it took
         assert without_times(block) in without_times(printed)
     assert "failed at push 2 on the event 0: ZeroDivisionError" in printed
-    assert checked == 8
+    assert checked == 9
 
 
 @pytest.mark.parametrize("kills", ["3", pytest.param("20", marks=pytest.mark.long)])

@@ -17,7 +17,7 @@ HEAVY = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "z3", "click")
 
 
 def test_the_public_names_are_few_and_documented() -> None:
-    assert len(pellucid.__all__) <= 25
+    assert len(pellucid.__all__) <= 26
     assert sorted(pellucid.__all__) == list(pellucid.__all__)
     for name in pellucid.__all__:
         value = getattr(pellucid, name)
@@ -25,7 +25,15 @@ def test_the_public_names_are_few_and_documented() -> None:
 
 
 def test_every_function_has_an_example() -> None:
-    functions = (pellucid.pipeline, pellucid.apply, pellucid.merge, pellucid.join, pellucid.as_of, pellucid.lookup)
+    functions = (
+        pellucid.pipeline,
+        pellucid.apply,
+        pellucid.merge,
+        pellucid.join,
+        pellucid.as_of,
+        pellucid.lookup,
+        pellucid.iterate,
+    )
     for thing in (*functions, pellucid.Pipeline, pellucid.Mod, pellucid.Windowed, pellucid.Late):
         assert ">>>" in (inspect.getdoc(thing) or ""), thing
     for name, method in inspect.getmembers(pellucid.Stream):

@@ -15,6 +15,7 @@ from pellucid.errors import (
     UsageError,
 )
 from pellucid.expr.types import Scale
+from pellucid.graph.loops import iterate
 from pellucid.graph.stream import Stream, apply, merge, silent
 from pellucid.graph.timed import as_of, join, lookup
 from pellucid.graph.timing import Late, Windowed
@@ -43,6 +44,7 @@ __all__ = [
     "apply",
     "as_of",
     "check",
+    "iterate",
     "join",
     "lookup",
     "merge",

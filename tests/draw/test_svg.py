@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from pellucid import Stream, apply, as_of, join, lookup, merge, pipeline
+from pellucid import Stream, apply, as_of, iterate, join, lookup, merge, pipeline
 from pellucid.draw.graph import draw
 from pellucid.draw.theme import FAMILY
 from pellucid.graph.processors import PROCESSORS
@@ -57,7 +57,7 @@ def test_every_kind_has_its_own_pictogram() -> None:
             x.key_by(lambda v: v).forget(after=3),
             *(w, w.late, w.early, d.sliding(9, 3, total), d.session(5, total), d.dedup(within=2)),
             d.task(lambda s, v: (s, [], [v]), 0, on_time=lambda s, t: (s, [t], [])),
-            *(join(d, e, within=3), as_of(d, e), lookup(d, e)),
+            *(join(d, e, within=3), as_of(d, e), lookup(d, e), iterate(d, total)),
         )
 
     graph = pipeline(all_kinds, x=int, y=int).graph

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import Mod, Pipeline, Stream, Windowed, apply, as_of, join, lookup, merge, pipeline
+from pellucid import Mod, Pipeline, Stream, Windowed, apply, as_of, iterate, join, lookup, merge, pipeline
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain, domain_of
@@ -76,6 +76,9 @@ def parity(x: Stream[int]) -> Stream[int]:
 
 
 EXAMPLES = {
+    "iterate": Example(
+        lambda x: iterate(x, lambda v: (v.filter(lambda n: n > 2).map(lambda n: n - 2), v)), [2, 5, 3, 1, 1, 4, 2]
+    ),
     "source": Example(lambda x: x, [2, 5, 1, 4]),
     "map": Example(lambda x: x.map(lambda v: v + 1), [3, 6, 2, 5]),
     "filter": Example(lambda x: x.filter(lambda v: v > 1), [2, 5, 4]),
@@ -295,7 +298,7 @@ REFUSED = {
     ("tasks", "apply"): "",
     ("tasks", "merge"): "",
     **{
-        (back_end, kind): "works by event time, which .* does not know yet"
+        (back_end, kind): f"{'is a loop' if kind == 'iterate' else 'works by event time'}, which .* does not know yet"
         for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "scan", "tasks")
         for kind in TIMED
     },

@@ -49,6 +49,8 @@ def _window(node: Node, sub: Graph, name: str) -> Iterator[str]:
     yield f'subgraph {name}["{_escape(title)}"]'
     yield "  direction LR"
     yield from (f"  {line}" for line in _lines(sub, f"{name}_"))
+    if node.kind == "iterate":  # the way back
+        yield f"  {name}_out0 -.-> {_entry(sub, sub.sources[0], f'{name}_')}"
     yield "end"
 
 
@@ -75,7 +77,8 @@ def _entry(graph: Graph, i: int, prefix: str) -> str:
 
 
 def _exit(graph: Graph, i: int, prefix: str) -> str:
-    return f"{prefix}n{i}" if graph.nodes[i].sub is None else f"{prefix}n{i}_out0"
+    sub = graph.nodes[i].sub  # of a loop, the last output is what leaves it
+    return f"{prefix}n{i}" if sub is None else f"{prefix}n{i}_out{len(sub.outputs) - 1}"
 
 
 def _escape(text: str) -> str:

@@ -164,6 +164,9 @@ def frame_glyph(node: Node) -> str:
     """
     if node.timing is None:
         return window_glyph(node.k or 1)
+    if node.kind == "iterate":  # events on a ring, and the arrow that brings them back
+        ring = "".join(_dot(32 + x, 16 + y, 2.6, full=True) for x, y in ((-16, 0), (0, -9), (16, 0)))
+        return f'{ring}<path d="M46 20C42 28 22 28 18 20m-1 5l1-5 5 1" opacity=".6"/>'
     # Events where they are on the axis of time, not in a row; windows side by side, overlapping, or around events.
     dots = "".join(_dot(x, 17, 2.6, full=True) for x in (6, 13, 24, 40, 46))
     axis = '<path d="M1 27h61m-4-3l4 3-4 3" opacity=".6"/>'
@@ -187,7 +190,7 @@ _MADE: dict[str, Callable[[Node], str]] = {
     "trim": lambda node: _trim(node.k or 0),
     "lag": lambda node: _lag(node.k or 1),
     "task": lambda node: _gear(),  # code with a state at its heart
-    **dict.fromkeys(("window", "tumbling", "sliding", "session"), frame_glyph),
+    **dict.fromkeys(("window", "tumbling", "sliding", "session", "iterate"), frame_glyph),
 }
 
 

@@ -24,6 +24,7 @@ _STUB = 14.0  # the pipe before and after a box
 _QUEUE = 24.0  # more of it where a queue is drawn
 _LINE = 13.0
 _FRAME = 12.0  # around a window's sub-pipeline
+_BACK = 14.0  # under a loop's body, for the way back
 _HEAD = 40.0  # its title
 _PAGE = 1180.0  # a longer pipeline goes on in the next row
 
@@ -119,11 +120,23 @@ def _window(node: Node, sub: Graph) -> SvgPart:
     text = (shorten(clean(node.id), 40),)
     title = 84.0 + CHAR * cells(_window_title(node)) + _FRAME
     width = max(columns[-1][1] + 2 * _FRAME, title)
-    height = _HEAD + layout.height + 2 * _FRAME
-    pin = _HEAD + _FRAME + layout.vertices[len(sub.nodes)].pin
+    height = _HEAD + layout.height + 2 * _FRAME + (_BACK if node.kind == "iterate" else 0.0)
+    pin = _HEAD + _FRAME + layout.vertices[len(sub.nodes) + len(sub.outputs) - 1].pin  # of a loop, what leaves it
     port = _HEAD + _FRAME + layout.vertices[sub.sources[0]].pin
     item = Item(width + 2 * _STUB, height + _LINE + 6, (port,), pin)
     return SvgPart(node, node.kind, width, height, text, item, _STUB, (sub, layout, placed, columns))
+
+
+def _way_back(part: SvgPart, over: float) -> str:
+    """In a loop: from what goes round, under the body, to where events come in."""
+    assert part.inner is not None
+    sub, layout, placed, columns = part.inner
+    again = placed[len(sub.nodes)]
+    right = over + columns[-1][0] + again.left + again.width
+    height = _HEAD + _FRAME + layout.vertices[len(sub.nodes)].pin
+    port = part.item.ports[0]
+    way = f"M{_n(right)} {_n(height)}H{_n(part.width - 6)}V{_n(part.height - 8)}H6V{_n(port)}"
+    return f'<path class="plc-feed" d="{way}"/><path class="plc-tip" d="M2 {_n(port + 7)}l4-7 4 7z"/>'
 
 
 def _window_title(node: Node) -> str:
@@ -217,6 +230,7 @@ def _box(part: SvgPart, x: float, y: float) -> str:
             f'<path class="plc-rule" d="M0 {_n(_HEAD)}H{_n(part.width)}"/>'
             f'<path class="plc-feed" d="M0 {_n(part.item.ports[0])}H{_n(starts)}'
             f'M{_n(ends)} {_n(part.item.pin)}H{_n(part.width)}"/>'
+            f"{_way_back(part, over) if node.kind == 'iterate' else ''}"
             f'<g transform="translate({_n(over)} '
             f'{_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, FoldedRows(columns, 0.0, 0.0))}</g>'
         )

@@ -74,6 +74,8 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
         apart = ", for each key" if node.key is not None or key else ""
         kept = f"{REMEMBERED[node.kind]}{apart}" if node.processor.keeps else ""
         kept = "the greatest time that it has seen" if node.kind == "at" else kept
+        if node.kind == "iterate" and graph.clocks[stage.step] is None:
+            kept = f"what the steps of its body keep{apart}"
         if node.timing is not None and node.timing.allowed:
             kept = kept.replace("are not complete", "can still be corrected")
         found[node.id] = StepFacts(node.id, what, node.where, "; ".join(reasons) or None, kept)
@@ -82,6 +84,7 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
 
 #: What timed steps keep, until the clock says that nobody needs it any more.
 REMEMBERED = {
+    "iterate": "events that wait until their time is complete, and what the steps of its body keep",
     "tumbling": "the events of windows that are not complete",
     "sliding": "the events of windows that are not complete",
     "session": "the events of sessions that are not complete",

@@ -162,6 +162,25 @@ class EventTime(Generic[T]):
 
         return make_dedup(self, by, within, late, to, id)
 
+    def each_round(self: Any, sub: Callable[[Stream[T]], Stream[U]], *, id: str | None = None) -> Stream[U]:
+        """In the body of a loop: the last event that ``sub``, a pipeline, puts out over the events of each round, by
+        key.
+
+        ``sub`` begins afresh with every round and sees its events in the one order of events, so that a sum of floats
+        is the same whatever order they came in.
+
+        >>> from pellucid import iterate, pipeline
+        >>> def total(x):
+        ...     return x.cumulate(lambda t, v: t + v, start=0)
+        >>> def paired(x):
+        ...     return x.key_by(lambda v: v // 2).each_round(total)
+        >>> pipeline(lambda x: iterate(x.at(lambda v: 0), paired, rounds=1), x=int)([2, 3, 4, 5, 9])
+        [5, 9, 9]
+        """
+        from pellucid.graph.loops import make_each_round
+
+        return make_each_round(self, sub, id)
+
     @property
     def late(self: Any) -> Stream[Late[Any, Any]]:
         """Of a window, a join, dedup or a task with ``on_time``: the events that came too late for it, as `Late`; of

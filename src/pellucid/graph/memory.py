@@ -157,7 +157,7 @@ def inner_keys(graph: Graph) -> list[list[Expr]] | None:
 
 
 def refuse_timed(graph: Graph, who: str) -> None:
-    """Refuse a pipeline by event time, in the name of a back-end that knows nothing of it.
+    """Refuse a pipeline by event time, or with a loop, in the name of a back-end that knows nothing of it.
 
     >>> from pellucid import pipeline
     >>> refuse_timed(pipeline(lambda x: x.at(lambda v: v, id="when"), x=int).graph, "a check")
@@ -167,7 +167,8 @@ def refuse_timed(graph: Graph, who: str) -> None:
     """
     node = next((node for node in graph.nodes if node.processor.timed), None)
     if node is not None:
+        what = "is a loop" if node.kind == "iterate" else "works by event time"
         raise UsageError(
-            f"{node.describe()} works by event time, which {who} does not know yet: such a pipeline runs here, as "
+            f"{node.describe()} {what}, which {who} does not know yet: such a pipeline runs here, as "
             "p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark"
         )

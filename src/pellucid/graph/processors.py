@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 _WAITS = " waits for its inputs: what waits depends on all that came before"
 _TIMES = " waits for event time, which all events before have moved"
+_ROUND = " is a loop: how often events go round depends on all that came before"
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class Processor:
     #: ``fold``; or the end of a sentence that says why it cannot be.
     cut: str = ""
 
-    timed: bool = False  # it works by event time: engines cut the graph at it, and tell it when times are complete
-    #: What becomes of the times of events: it ``makes`` them, ``drops`` them, or else hands them on.
+    #: It works by event time, or is a loop: engines cut the graph at it, and tell it when times are complete.
+    timed: bool = False
+    #: What becomes of the times of events: it ``makes`` them, ``drops`` them, hands them on where there are some
+    #: (``may``), or else wants some and hands them on.
     clock: str = ""
     #: Of a timed one: whether an event can come too late for it, so that it has a ``late`` stream.
     judges: bool = False
@@ -156,5 +159,9 @@ PROCESSORS = {
     "early": Processor(
         "the answers that windows have so far, before they are complete", "time", ("[\\", "/]"),
         puts="many", timed=True, clock="drops", cut=_TIMES,
+    ),
+    "iterate": Processor(
+        "what goes round through a sub-pipeline until nothing changes, or to a bound", "frame", ("[", "]"),
+        puts="many", keeps="times", timed=True, clock="may", judges=True, cut=_ROUND,
     ),
 }  # fmt: skip

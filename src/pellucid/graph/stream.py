@@ -34,7 +34,7 @@ from pellucid.expr.types import (
 from pellucid.graph.event_time import EventTime
 from pellucid.graph.model import forgotten_by, key_of
 from pellucid.graph.processors import PROCESSORS
-from pellucid.graph.timing import Timing, clock_of, time_type
+from pellucid.graph.timing import ROUND, Timing, clock_of, time_type
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -46,6 +46,17 @@ scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
 
 #: The window whose sub-pipeline is being built right now.
 inside_of: ContextVar[str] = ContextVar("pellucid_inside", default="")
+
+
+class LoopBody:
+    """The body of a loop while it is being built: its steps read its own streams alone."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+
+#: The loop whose body is being built right now.
+body_of: ContextVar[LoopBody | None] = ContextVar("pellucid_body", default=None)
 
 
 class _Silent:
@@ -95,10 +106,12 @@ class Step:
     forgotten_by: Step | None = field(init=False)
     clock: Type | None = field(init=False)  # the type of its events' times
     corrected_by: Step | None = field(init=False)  # the windows whose answers may come again
+    body: LoopBody | None = field(init=False)  # the loop that it is in
 
     def __post_init__(self) -> None:
         label = f"{self.kind}, {self.where}" if self.where else self.kind
         title = f"step {self.id!r} ({label})" if self.id else f"{self.kind} ({self.where})" if self.where else self.kind
+        object.__setattr__(self, "body", self._in_body(title))
         object.__setattr__(self, "key", key_of(self.kind, self.fn, [s._step.key for s in self.inputs], title))
         by = forgotten_by(self.kind, self, [s._step.forgotten_by for s in self.inputs], title)
         object.__setattr__(self, "forgotten_by", by)
@@ -107,6 +120,16 @@ class Step:
             self._refuse_timed(title)
         object.__setattr__(self, "clock", clock_of(self.kind, made, [s._step.clock for s in self.inputs], title))
         object.__setattr__(self, "corrected_by", self._corrected(title))
+
+    def _in_body(self, title: str) -> LoopBody | None:
+        """The loop that the step is in."""
+        body = body_of.get()
+        if body is not None and any(s._step.body is not body for s in self.inputs):
+            raise PipelineError(
+                f"{title} reads a stream from outside the loop that it is in ({body.title}), and the only stream of a "
+                "body is its input: merge what it needs with the events that go into the loop"
+            )
+        return body
 
     def _corrected(self, title: str) -> Step | None:
         """The windows with corrections whose answers go on from here: a step that waits for the clock would count both
@@ -124,10 +147,17 @@ class Step:
 
     def _refuse_timed(self, title: str) -> None:
         """Where no step can wait for event time."""
+        what = "is a loop" if self.kind == "iterate" else "works by event time"
         if inside_of.get():
             raise PipelineError(
-                f"{title} works by event time, which a sub-pipeline knows nothing of: it sees the events of one window,"
+                f"{title} {what}, which a sub-pipeline knows nothing of: it sees the events of one window,"
                 f" in {inside_of.get()}; use it outside"
+            )
+        rounds = self.timing is not None and self.timing.how == ROUND
+        if self.body is not None and self.kind != "iterate" and not rounds:
+            raise PipelineError(
+                f"{title} works by event time, and the only times in the body of a loop ({self.body.title}) are its "
+                "rounds: use each_round(sub) there, or this step outside"
             )
         if any(s._step.forgotten_by is not None for s in self.inputs):
             raise PipelineError(

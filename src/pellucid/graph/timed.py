@@ -162,7 +162,12 @@ def make_late(w: Stream[Any]) -> Stream[Any] | None:
     """The events that came too late for the step that makes a stream; None if nothing can be late there."""
     step = w._step
     if PROCESSORS[step.kind].judges:
-        assert step.timing is not None and step.clock is not None
+        if step.clock is None:
+            raise PipelineError(
+                f"{_title('late', None)}: the events of this stream have no times, so none comes too late: leave .late "
+                "out, or say what an event's time is, with at"
+            )
+        assert step.timing is not None
         if step.timing.late == "drop":
             raise PipelineError(
                 f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and "

@@ -29,6 +29,9 @@ from pellucid.graph.processors import PROCESSORS
 At = TypeVar("At")
 V = TypeVar("V")
 
+#: How a step is told that its times are the rounds of the loop that it is in.
+ROUND = "round"
+
 
 class Windowed(NamedTuple, Generic[At, V]):
     """The answer of a time window: it holds for the times from ``start`` to before ``end``.
@@ -86,12 +89,14 @@ class Timing:
     low: int | None = None  # join: low <= b.t - a.t <= high
     high: int | None = None
     within: int | None = None  # as_of (None: however old), dedup
-    how: str = ""  # join: inner, left, full; as_of: inner, left
+    how: str = ""  # join: inner, left, full; as_of: inner, left; in the body of a loop: round
     late: str = "fail"  # or drop; events go to `late` where a step of that kind reads this one
     allowed: int = 0  # tumbling, sliding: so long after its end a window's answer is still corrected
     early: int | str | None = (
         None  # windows: running answers: "event", or as often as the clock passes a multiple of it
     )
+    limit: int | None = None  # iterate: more rounds than so many are an error
+    rounds: int | None = None  # iterate: it stops after so many
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.said())
@@ -106,7 +111,13 @@ class Timing:
         def shown(units: int) -> str:
             return shown_length(self.times, units)
 
+        if self.how == ROUND:  # the only times in the body of a loop
+            return "each round"
         parts = []
+        if self.limit is not None:
+            parts.append(f"up to {self.limit:,} rounds")
+        if self.rounds is not None:
+            parts.append(f"{self.rounds:,} rounds")
         if self.size is not None and self.every is not None:
             parts.append(shown(self.size) + (f" every {shown(self.every)}" if self.every != self.size else ""))
             if self.tz is not None:
@@ -173,7 +184,7 @@ def clock_of(
                 f"{title} reads streams without a common time: the times of one are {first}, of another {other}; give "
                 "both times of one type in .at(…)"
             )
-    if processor.timed and first is None:
+    if processor.timed and first is None and processor.clock != "may":
         raise PipelineError(
             f"{title} needs the times of events: say first what an event's time is, as in x.at(lambda e: e.when, "
             "lateness=…)"

@@ -108,6 +108,8 @@ def check_states(graph: Graph) -> None:
     """
     own = OwnTypes.of(graph)
     for node in graph.nodes:
+        if node.kind == "iterate" and node.sub is not None:  # what its body remembers lasts, unlike that of a window
+            check_states(node.sub)
         if not node.any_object or node.fn is None:
             continue
         save_objects(node, [node.start], own)

@@ -24,6 +24,7 @@ from pellucid.base import container
 from pellucid.base.container import Buffer
 from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Output, Strings
+from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.kernel.given import batch_given, shown
 from pellucid.engine.saved.form import DamagedState, pack_texts, unpack_texts
 from pellucid.engine.saved.words import BROKEN
@@ -33,8 +34,9 @@ from pellucid.engine.timed.columns.rows import kind_of, leaves_of
 from pellucid.engine.timed.columns.texts import Texts
 from pellucid.engine.timed.flows import Flow, nothing
 from pellucid.engine.timed.literal import fed_by
+from pellucid.engine.timed.loops import step_of
 from pellucid.engine.timed.plan import MOVED, Segment, plan_of
-from pellucid.engine.timed.stages import Ordinary, Step, step_of
+from pellucid.engine.timed.stages import Ordinary, Step
 from pellucid.errors import PellucidError, StateError, UsageError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.memory import refuse_key
@@ -278,6 +280,12 @@ class TimedEngine:
     def push_of(self, stamp: int) -> int:
         """The number of the push that a row came with; of what the clock has let out, the last one."""
         return self._push if stamp >= MOVED else self._first + stamp // len(self.graph.sources)
+
+    def body(self, graph: Graph, key: Type | None) -> TimedEngine | Engine:
+        """The engine of a loop's body, which is a pipeline like any other."""
+        if graph.timed:
+            return TimedEngine(graph, key=key, mode=self.mode, nan="keep")
+        return Engine(graph, key=key, mode=self.mode, nan="keep")
 
     def _through(self, streams: list[Flow], count: int, positions: bool) -> list[Output]:
         self.late_now, self.early_now = {}, {}

@@ -32,9 +32,19 @@ from pellucid.engine.timed.calendar import windows_of
 from pellucid.engine.timed.clock import Clocks
 from pellucid.engine.timed.order import ranking
 from pellucid.engine.timed.plan import MOVED, Segment, Timed, plan_of
-from pellucid.engine.timed.words import endless, late_error, no_such_time, no_time, not_ahead, sub_failed
+from pellucid.engine.timed.words import (
+    body_failed,
+    endless,
+    goes_on,
+    late_error,
+    no_such_time,
+    no_time,
+    not_ahead,
+    sub_failed,
+)
 from pellucid.errors import DataError, StateError, StepError, known
 from pellucid.expr.types import TupleType, Type, conform
+from pellucid.graph.loops import AGAIN, IN, MOST_EVENTS, OUT, pair_form
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.timers import MOST_ALONE
 from pellucid.graph.timing import Late, Windowed, in_range, missing, value_of
@@ -91,6 +101,7 @@ class Literal:
         self._moved: list[tuple[int, Item]] = []  # what the clock has completed, and of which side of a join it is
         self._ended = False
         self._push = 0
+        self._bodies: dict[Any, _Body] = {}  # of loops, by step and keys
 
     # ------------------------------------------------------------ batches
 
@@ -466,11 +477,90 @@ class Literal:
         """The running answers of the windows that it reads."""
         return list(self._early_now.get(node.inputs[0], []))
 
+    def step_iterate(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
+        """A loop, for each key one of its own.  Without times the events of one row are round 0, as they come; with
+        times all of one time, in canonical order, when C > t, time after time.  Late is t < C."""
+        rank = ranking(self.graph.nodes[node.inputs[0]].type)
+        outer, key = ranking(self.outer), ranking(node.key)
+        if self.graph.clocks[stage.step] is None:
+            out: list[Item] = []
+            by_row: dict[int, dict[Any, list[Item]]] = {}
+            for _, item in events:
+                by_row.setdefault(item.stamp, {}).setdefault(item.keys, []).append(item)
+            for rows in by_row.values():
+                for keys in sorted(rows, key=lambda k: (outer(k[0]), key(k[1]))):
+                    first = rows[keys][0]
+                    left = self._rounds(stage, node, keys, [item.value for item in rows[keys]], None, first.push)
+                    out += [replace(first, value=value) for value in left]
+            return out
+        waiting = self.state.setdefault(stage.step, [])
+        for _, item in events:
+            if item.at < self._now(stage):
+                self._too_late(stage, item)
+            else:
+                waiting.append(item)
+        due = [item for item in waiting if self._after(stage) > item.at]
+        waiting[:] = [item for item in waiting if self._after(stage) <= item.at]
+        for time in sorted({item.at for item in due}):
+            now = [item for item in due if item.at == time]
+            for keys in sorted({item.keys for item in now}, key=lambda k: (outer(k[0]), key(k[1]))):
+                values = sorted((item.value for item in now if item.keys == keys), key=rank)
+                for place, value in enumerate(self._rounds(stage, node, keys, values, time, self._push)):
+                    self._put(keys, time, value, place)
+        return []
+
+    def _rounds(
+        self, stage: Timed, node: Node, keys: tuple[Any, Any], going: list[Any], time: int | None, push: int
+    ) -> list[Any]:
+        """What leaves a loop that begins with these events: round after round what the body puts out goes in again,
+        until it puts out nothing, or, where it says nothing about what leaves, what it took."""
+        assert node.sub is not None and node.timing is not None
+        clock, rank = self.graph.clocks[stage.step], ranking(self.graph.nodes[node.inputs[0]].type)
+        body = self._bodies.setdefault((stage.step, keys), _Body(node.sub))
+        left, rounds = [], 0
+        while going and rounds != node.timing.rounds:
+            if rounds == node.timing.limit or len(going) > MOST_EVENTS:
+                raise goes_on(node, clock, time, rounds, going, push)
+            rounds += 1
+            took = going
+            try:
+                going, out = body.round(took, push)
+            except StepError as error:
+                raise body_failed(node, clock, time, rounds, error, push) from error.__cause__
+            left += out
+            settled = node.timing.rounds is None and not pair_form(node.sub)
+            if settled and sorted(map(rank, going)) == sorted(map(rank, took)):
+                break
+        return left if pair_form(node.sub) else going
+
     STEPS: ClassVar[dict[str, Callable[..., list[Item]]]] = {
+        "iterate": step_iterate,
         "at": step_at, "tumbling": step_fixed, "sliding": step_fixed, "session": step_session, "join": step_join,
         "as_of": step_as_of, "lookup": step_as_of, "dedup": step_dedup, "timers": step_timers, "late": step_late,
         "early": step_early,
     }  # fmt: skip
+
+
+class _Body:
+    """The body of a loop: what it remembers lasts, from round to round and from time to time."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.run = Literal(graph) if graph.timed else Interpreter(graph)
+        self.rounds = 0  # of all times
+
+    def round(self, events: list[Any], push: int) -> tuple[list[Any], list[Any]]:
+        """One round: what goes round, and what leaves the loop."""
+        if isinstance(self.run, Literal):
+            found = self.run.batch([Row(IN, (self.rounds, event), None, push) for event in events])
+            self.rounds += 1
+            return [item.value for item in found[AGAIN]], [item.value for item in found.get(OUT, [])]
+        again, out = [], []
+        for event in events:
+            self.run.pushed = push
+            put = self.run.push({IN: event})
+            again += put[AGAIN]
+            out += put.get(OUT, [])
+        return again, out
 
 
 @dataclass

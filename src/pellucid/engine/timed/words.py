@@ -89,3 +89,33 @@ def sub_failed(node: Node, clock: Type, start: int, end: int, error: StepError, 
     what = str(error).replace(f" failed at push {error.position:,} ", " failed ", 1)
     why = f"in the window from {shown_time(clock, start)} to {shown_time(clock, end)}: {what}"
     return type(error)(f"{node.describe()} failed {why}", step=node.id, position=push, why=why)
+
+
+def goes_on(
+    node: Node, clock: Type | None, time: int | None, rounds: int, events: Sequence[Any], push: int
+) -> StepError:
+    """A loop is not over after as many rounds as it may have, or has more events than any that ends."""
+    some = ", ".join(short(event) for event in events[:3]) + (", …" if len(events) > 3 else "")
+    what = "1 event still goes" if len(events) == 1 else f"{len(events):,} events still go"
+    why = (
+        f"{_when(clock, time)}: after {_rounds(rounds)} {what} round: {some}; have the body put out only what changes, "
+        f"allow more with limit=, or say rounds={rounds} to stop there"
+    )
+    return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def body_failed(
+    node: Node, clock: Type | None, time: int | None, rounds: int, error: StepError, push: int
+) -> StepError:
+    """A step in the body of a loop failed: in which round (the first is 1)."""
+    what = str(error).replace(f" failed at push {error.position:,} ", " failed ", 1)
+    why = f"{_when(clock, time)} in round {rounds:,}: {what}"
+    return type(error)(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def _when(clock: Type | None, time: int | None) -> str:
+    return f"at time {shown_time(clock, time)}" if clock is not None and time is not None else "on its events"
+
+
+def _rounds(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds:,} rounds"

@@ -81,6 +81,11 @@ def _problem(graph: Graph, *, key: bool, order: bool, bad: bool) -> str | None:
     if bad:
         return f"{option('bad')} does not go with event time on Spark yet: leave bad rows out before"
     node = by_arrival(graph)
+    if node is not None and node.kind == "iterate":
+        return (
+            f"{node.describe()} takes rows one by one, in the order in which they arrive, and {_NO_ORDER}: say what an "
+            "event's time is, with at: then all events of one time go round together, in an order of their own"
+        )
     if node is not None:
         return (
             f"{node.describe()} remembers what arrives, in the order in which it arrives, and {_NO_ORDER}: put it "
@@ -103,10 +108,13 @@ def by_arrival(graph: Graph) -> Node | None:
     ('sum', None)
     """
     memory = {node.id for node in remembering(graph)}
+    for i, node in enumerate(graph.nodes):
+        if node.kind == "iterate" and graph.clocks[i] is None:
+            return node
     lined: list[Any] = []  # the timed step in whose order the events of a stream come; None: by arrival, or mixed
     for i, node in enumerate(graph.nodes):
         before = {lined[j] for j in node.inputs}
-        if node.kind in IN_ORDER:
+        if node.kind in IN_ORDER or node.kind == "iterate":  # with times: others are out already
             lined.append(i)
         elif node.processor.timed or not before:
             lined.append(None)
