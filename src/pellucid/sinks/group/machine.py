@@ -8,7 +8,7 @@ from the rows that are kept.
 
 ======================  ==============================================================================================
 ``prepare e at m``      the coordinator asks; what is on its way may arrive after the coordinator has died
-``prepared e at m``     it arrived: the member can commit, and has told so if somebody listens
+``prepared e at m``     it arrived: the member can commit, and has told so; ``late`` if that attempt is over
 ``refused e at m``      the member says no: the attempt is given up
 ``decide e``            all have said yes: the decision is written down, and lasts
 ``commit e at m``       a member makes the epoch visible; one that has it already leaves it
@@ -170,11 +170,12 @@ class Together:
         for m, attempt in sorted(at.flying):
             member = at.members[m]
             rest = at._replace(flying=at.flying - {(m, attempt)})
+            late = "" if attempt == at.trying else " late"
             if member.last >= attempt[0]:  # it has the epoch: there is nothing to prepare
-                yield f"prepared {attempt[0]} at m{m}", self._heard(rest, m, attempt)
+                yield f"prepared {attempt[0]} at m{m}{late}", self._heard(rest, m, attempt)
             elif member.prepared == NONE:
                 ready = self._with(rest, m, member._replace(prepared=attempt))
-                yield f"prepared {attempt[0]} at m{m}", self._heard(ready, m, attempt)
+                yield f"prepared {attempt[0]} at m{m}{late}", self._heard(ready, m, attempt)
                 if at.alive and at.trying == attempt and at.attempts < self.attempts:
                     no = rest._replace(unfit=at.unfit | {(m, attempt)})
                     yield f"refused {attempt[0]} at m{m}", no if at.decided else self._give_up(no)
