@@ -133,7 +133,7 @@ def test_a_decision_that_is_only_in_memory_is_caught(world: World, monkeypatch: 
     have = world.have()
     assert have["orders"] == expected((0, 1))
     assert have["totals"] == []  # one has it, one has not, and nobody knows that it was decided
-    with pytest.raises(Exception, match="the last that .* has decided is none: the log is an older copy"):
+    with pytest.raises(Exception, match=r"the last that .* has decided is none: the log is an older copy"):
         world.write(0, 2)
 
 

@@ -61,7 +61,7 @@ def test_a_prepare_that_ends_after_the_recovery_made_its_list() -> None:
 
 
 def test_an_unknown_fault_is_refused() -> None:
-    with pytest.raises(UsageError, match="no fault is called 'decide erly'; did you mean 'decide early'"):
+    with pytest.raises(UsageError, match=r"no fault is called 'decide erly'; did you mean 'decide early'"):
         together_keeps(rules=["decide erly"])
 
 

@@ -1,7 +1,7 @@
 """A group of real targets, drivers that die by ``kill -9`` at a named moment, and what every target has afterwards.
 
-Each row says which epoch it is of, and from which attempt it came: an epoch that was given up comes back with other rows,
-so what two targets have of one epoch can be compared.
+Each row says which epoch it is of, and from which attempt it came: an epoch that was given up comes back with other
+rows, so what two targets have of one epoch can be compared.
 """
 
 from __future__ import annotations

@@ -307,6 +307,7 @@ def prepare(
     for name, place in outputs.items():
         if not isinstance(place, Sink):
             _check_output(name, place, inputs, settings.out_format)
+    _refuse_twice(outputs if members else {})
     if settings.aside:
         _check_bad(settings, [*known, *outputs], outputs, inputs)
     with contextlib.ExitStack() as stack:
@@ -399,6 +400,15 @@ def _check_bad(
     for name, other in outputs.items():
         if _identity_of(other) == _identity_of(place):
             raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
+
+
+def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
+    """One target is one member of a group."""
+    there: dict[str, str] = {}
+    for name, place in members.items():
+        other = there.setdefault(_identity_of(place), name)
+        if other != name:
+            raise UsageError(f"{option('out')}: {other!r} and {name!r} are the same target: name it once")
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:
