@@ -39,6 +39,9 @@ KILLED = (
     "tests/sinks/test_crash.py",
     "tests/spark/state/test_store_crashes.py",
     "tests/engine/epochs/test_crash.py",
+    "tests/engine/epochs/test_together.py",
+    "tests/judge/test_kills_together.py",
+    "tests/sinks/group/test_crash.py",
     "tests/failures/crash/",
     "tests/cli/test_crash.py",
 )
@@ -81,6 +84,7 @@ SLOW = tuple(
         "model": "counterexample",
         "report": "counterexample_pytest",
         "sinks": "postgres",
+        "sinks/group": "machine together",
         "spark/scan": "scan",
         "spark/timed": "stream",
         "spark/state": "store_model",
@@ -127,6 +131,7 @@ ONE_IN = {
             "files_that_are_added_are_read_by_the_same_command": 2,
             "columns_that_come_along": 9,
         },
+        "engine/epochs/test_together": {"killed_at_a_moment_of_a_round": 2},
         "engine/saved/test_carry": {
             "what_is_unchanged_goes_on": 4,
             "a_window_with_another_inside_keeps_its_events": 4,
@@ -135,6 +140,10 @@ ONE_IN = {
         "examples/test_flights": {"a_frame_as_it_comes": 2, "files": 2, "killed_and_going_on": 2},
         "expr/test_rich": {"random_functions": 2},
         "failures/audit/test_pieces": {"each_falsification": 2},
+        "sinks/group/test_crash": {
+            "whoever_dies_all_have_it_or_none": 2,
+            "what_really_happens_is_a_run_of_the_machine": 3,
+        },
         "sinks/test_interface": {"a_crash_does_not_show_in_a_sink_of_ones_own": 3},
         "sinks/test_partitions": {"what_comes_back_from_spark": 2, "other_names_come_back_from_spark": 2},
         "spark/audit/test_audit": {"a_tampered_run": 4},

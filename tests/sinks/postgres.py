@@ -46,8 +46,8 @@ def find_programs() -> Path | None:
 class Postgres:
     """A running server; ``dsn`` is for a database that all share, :meth:`database` makes a fresh one."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, programs: Path, folder: Path, prepared: int = 20) -> None:
+        self.folder, self.prepared = folder, prepared
         self.port = _free_port()
         self._names = (f"test{number}" for number in itertools.count(1))
         self._account = _account()
@@ -93,6 +93,8 @@ class Postgres:
             "max_connections=50",
             "-c",
             "fsync=off",
+            "-c",
+            f"max_prepared_transactions={self.prepared}",
         ]
         with log:  # fsync=off: processes are killed here, never the machine
             self._process = subprocess.Popen(
@@ -166,11 +168,11 @@ class Postgres:
 
 
 @contextmanager
-def serve(programs: Path) -> Iterator[Postgres]:
-    """A server in a temporary folder, stopped and removed at the end."""
+def serve(programs: Path, prepared: int = 20) -> Iterator[Postgres]:
+    """A server in a temporary folder, stopped and removed at the end; ``prepared`` is its max_prepared_transactions."""
     # Not pytest's folder: that one is closed to other users.
     with tempfile.TemporaryDirectory(prefix="pellucid-postgres-", ignore_cleanup_errors=True) as folder:
-        server = Postgres(programs, Path(folder))
+        server = Postgres(programs, Path(folder), prepared)
         try:
             server.start()
             yield server
@@ -178,7 +180,7 @@ def serve(programs: Path) -> Iterator[Postgres]:
             server.stop()
 
 
-def server_or_skip() -> Iterator[Postgres]:
+def server_or_skip(prepared: int = 20) -> Iterator[Postgres]:
     """What a fixture yields: a server, or nothing where there can be none, and the test is left out."""
     import pytest
 
@@ -186,7 +188,7 @@ def server_or_skip() -> Iterator[Postgres]:
     programs = find_programs()
     if programs is None:
         pytest.skip(MISSING)
-    with serve(programs) as server:
+    with serve(programs, prepared) as server:
         yield server
 
 

@@ -75,6 +75,13 @@ POINTS: dict[str, str] = {
     "once:began": "the once sink, before the function is called",
     "once:before-end": "the once sink, the function has returned, before that is written down",
     "split:between": "the split sink, one of the outputs has the batch",
+    "together:kept": "sinks together, the rows of a batch are kept beside the log",
+    "together:prepare": "a member of sinks together, before what it has staged is prepared",
+    "together:prepared": "a member of sinks together, it is prepared, before anybody knows",
+    "together:before-decision": "sinks together, all are prepared, before the decision is written",
+    "together:decided": "sinks together, the decision is written, before a member commits",
+    "together:committed": "sinks together, some or all members have committed",
+    "together:recover": "sinks together, the log is taken, before the members are looked at",
 }
 
 _SPEC = re.compile(

@@ -23,6 +23,7 @@ from pellucid.cli.running.given import (
     formats_given,
     inputs_given,
     kept_given,
+    members_given,
     refuse_bad_place,
     targets_given,
 )
@@ -232,7 +233,7 @@ def run(
 
     With --pushes N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
     committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
-    postgresql://…#TABLE.
+    postgresql://…#TABLE. With several --out, of which one is a table, an epoch is in all of them, or in none.
 
     With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
@@ -280,8 +281,9 @@ def run(
             raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
         if cores is not None:
             raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
-        places = (files_given(graph, inputs), targets_given(graph, outputs), in_format, out_format)
-        run_with_epochs(graph, *places, rows_given(), chunk, limit, exists, epochs, as_json)
+        targets, members = members_given(graph, outputs)
+        places = (files_given(graph, inputs), targets, in_format, out_format)
+        run_with_epochs(graph, *places, rows_given(), chunk, limit, exists, epochs, as_json, members)
         return
     if engine == "spark":
         _refuse_local_options()

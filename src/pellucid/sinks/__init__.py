@@ -14,6 +14,7 @@ A sink is what ``foreachBatch`` takes::
 ``kafka``      a transaction of Kafka that carries the batch's number
 ``once``       a function of one's own, with a ledger
 ``split``      several outputs, each to a sink of its own
+``together``   several sinks that have a batch all, or none; ``read_together`` shows what all have
 =============  ====================================================================================================
 
 Every sink has ``guarantee`` (a sentence), ``write(data, query, batch_id)``, ``last(query)`` and ``read()``; and, for
@@ -28,6 +29,8 @@ from pellucid.sinks.address import sink_of
 from pellucid.sinks.delta_sink import delta
 from pellucid.sinks.files.read import read, read_spark
 from pellucid.sinks.files.sink import parquet
+from pellucid.sinks.group.read import read_together
+from pellucid.sinks.group.sink import together
 from pellucid.sinks.interface import Sink, Staged, Written
 from pellucid.sinks.kafka_sink import kafka
 from pellucid.sinks.once_sink import once
@@ -47,8 +50,10 @@ __all__ = [
     "postgres",
     "read",
     "read_spark",
+    "read_together",
     "rows_of",
     "sink_of",
     "split",
     "sqlite",
+    "together",
 ]

@@ -95,6 +95,17 @@ class DeltaSink(interface.Sink):
     def abort(self, staged: interface.Staged) -> None:
         staged.held[1].close()
 
+    def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
+        """The newest version of the table whose last batch is this one."""
+        table = self._table()
+        if table is None or table.transaction_version(query) not in (batch, after):
+            return None
+        for version in range(table.version(), -1, -1):
+            table.load_as_version(version)
+            if table.transaction_version(query) == batch:
+                return table.to_pyarrow_table()
+        return None
+
     def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
         lake = _deltalake()
         for _ in range(10):

@@ -197,6 +197,35 @@ class Sink(ABC):
         """All rows that count, as an Arrow table (for :func:`split`, one for each output)."""
         raise UsageError(f"{self.kind}: only its author knows where its rows are; read them there")
 
+    # ------------------------------------------------------------ together with others
+
+    grouped = False  # whether it is one of several that commit together: then it keeps what a cut reading needs
+
+    def hold(self, staged: Staged, attempt: str) -> bool:
+        """Make what is prepared last under this name, whoever dies; False where the target cannot (nothing is changed
+        then, and who commits several together keeps the rows itself)."""
+        return False
+
+    def held(self, query: str) -> list[tuple[int, str]]:
+        """What `hold` left and nobody has settled: batches and attempts."""
+        return []
+
+    def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
+        """Commit, or take back, what was held under this name; False if nothing is (any more)."""
+        return False
+
+    def cut(self, query: str, batch: int | None, after: int) -> Any:
+        """The rows up to this batch of the query (None: none of it), without ``after``, the one that comes next, read
+        at one moment; None where that cannot be told apart, or where the last batch is neither of the two."""
+        return self.read() if self.last(query) == batch else None
+
+    def claim(self, group: str, where: str) -> str | None:
+        """Say that this target is of a group of sinks; where the other group has its log, if it is of another."""
+        return None
+
+    def unclaim(self, group: str) -> None:  # noqa: B027 - not abstract: where nothing was claimed
+        """The group is over: another may have the target."""
+
     def close(self) -> None:  # noqa: B027 - not abstract: most sinks keep nothing open between two batches
         """Let go of connections."""
 

@@ -23,6 +23,7 @@ from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
+from pellucid.sinks import postgres_prepared as prepared
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.postgres_marks import quoted
 from pellucid.sinks.postgres_words import refusal
@@ -96,14 +97,17 @@ class PostgresSink(interface.Sink):
 
     def read(self) -> pa.Table:
         """The table's rows."""
+        with self._connection() as db:
+            return self._read(db, "")
+
+    def _read(self, db: psycopg.Connection[Any], which: str) -> pa.Table:
         import pyarrow as pa
 
-        with self._connection() as db:
-            db.execute("SET TIME ZONE 'UTC'")  # else the first and the last hours of the calendar are out of reach
-            cursor = db.execute(f"SELECT * FROM {quoted(self.table)}".encode())
-            names = [column.name for column in cursor.description or []]
-            columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
-            return pa.table([_array(column) for column in columns], names=names)
+        db.execute("SET TIME ZONE 'UTC'")  # else the first and the last hours of the calendar are out of reach
+        cursor = db.execute(f"SELECT * FROM {quoted(self.table)}{which}".encode())
+        names = [column.name for column in cursor.description or []]
+        columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+        return pa.table([_array(column) for column in columns], names=names)
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
         """The rows and the number go into a transaction, which is held until `commit`; a crash undoes it.  What the
@@ -180,6 +184,89 @@ class PostgresSink(interface.Sink):
         """Leave the transaction by an error: it is taken back."""
         with suppress(Exception):
             staged.held[1].__exit__(_Aborted, _Aborted(), None)
+
+    # ------------------------------------------------------------ together with others
+
+    def hold(self, staged: interface.Staged, attempt: str) -> bool:
+        """``PREPARE TRANSACTION``, where the server allows it (``max_prepared_transactions`` is not 0)."""
+        db, stack = staged.held
+        if not prepared.allowed(db):
+            return False
+        try:
+            target = marks.target_of(db, self.table)
+            assert target is not None
+            prepared.prepare(db, prepared.Gid.of(target.name, staged.query, staged.batch, attempt))
+        except BaseException:
+            if not stack.__exit__(*sys.exc_info()):
+                raise
+        stack.close()
+        return True
+
+    def held(self, query: str) -> list[tuple[int, str]]:
+        with self._connection() as db:
+            target = marks.target_of(db, self.table)
+            return [] if target is None else prepared.listed(db, target.name, query)
+
+    def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
+        with self._connection() as db:
+            target = marks.target_of(db, self.table)
+            if target is None:
+                return False
+            faults.point("postgres:before-commit")
+            done = prepared.settle(db, prepared.Gid.of(target.name, query, batch, attempt), commit=commit)
+            faults.point("postgres:after-commit")
+            return done
+
+    def can_hold(self) -> bool:
+        """Whether the server allows ``PREPARE TRANSACTION``."""
+        with self._connection() as db:
+            return prepared.allowed(db)
+
+    def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
+        """All rows, or those without the last batch: the transaction that wrote its number wrote them, too."""
+        with self._connection() as db, db.transaction():
+            db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            target = marks.target_of(db, self.table)
+            if target is None:
+                return None
+            last = marks.last_mark(db, target, query)
+            if last == (-1 if batch is None else batch):
+                return self._read(db, "")
+            found = db.execute(
+                "SELECT xmin::text FROM pellucid_epochs WHERE target = %s AND query = %s AND batch = %s",
+                (target.name, query, last),
+            ).fetchone()
+            if found is None or last != after:
+                return None
+            return self._read(db, f" WHERE xmin::text <> '{int(found[0])}'")
+
+    def claim(self, group: str, where: str) -> str | None:
+        with self._connection() as db:
+            with db.transaction():
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
+                db.execute(prepared.GROUPS.encode())
+            name = self._claimed(db)
+            db.execute("INSERT INTO pellucid_groups VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, group, where))
+            found = db.execute("SELECT name, place FROM pellucid_groups WHERE target = %s", (name,)).fetchone()
+            return None if found is None or found[0] == group else str(found[1])
+
+    def unclaim(self, group: str) -> None:
+        with self._connection() as db:
+            if db.execute("SELECT to_regclass('pellucid_groups') IS NOT NULL").fetchone() == (True,):
+                db.execute("DELETE FROM pellucid_groups WHERE target = %s AND name = %s", (self._claimed(db), group))
+
+    def _claimed(self, db: psycopg.Connection[Any]) -> str:
+        """The table's name with its schema, also before it is made."""
+        target = marks.target_of(db, self.table)
+        if target is not None:
+            return target.name
+        row = db.execute("SELECT current_schema()").fetchone()
+        return self.table if "." in self.table else f"{row[0] if row else 'public'}.{self.table}"
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return f"DELETE FROM pellucid_groups WHERE target LIKE '%{self.table.rpartition('.')[2]}'"
 
     def _look(self, db: psycopg.Connection[Any], target: marks.MarkedTable, query: str) -> None:
         """At the start: the numbers of this table tell of rows, so there must be some."""

@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -85,12 +85,15 @@ class SQLiteSink(interface.Sink):
 
     def read(self) -> pa.Table:
         """The table's rows, with SQLite's types."""
+        with self._connection() as db:
+            return self._read(db, "")
+
+    def _read(self, db: sqlite3.Connection, which: str) -> pa.Table:
         import pyarrow as pa
 
-        with self._connection() as db:
-            cursor = db.execute(f"SELECT * FROM {_quoted(self.table)}")
-            columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(cursor.description)
-            return pa.table({d[0]: pa.array(list(c)) for d, c in zip(cursor.description, columns, strict=True)})
+        cursor = db.execute(f"SELECT * FROM {_quoted(self.table)}{which}")
+        columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(cursor.description)
+        return pa.table({d[0]: pa.array(list(c)) for d, c in zip(cursor.description, columns, strict=True)})
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
         """The rows and the number go into a transaction, which is held until `commit`: the database has no other
@@ -107,6 +110,8 @@ class SQLiteSink(interface.Sink):
             if last is not None and batch <= last:
                 return interface.Staged(query, batch, skipped=True)
             self._fit(db, rows.schema)
+            if self.grouped:
+                self._note_top(db, query, batch)
             self._insert(db, rows)
             db.execute(
                 "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
@@ -126,6 +131,61 @@ class SQLiteSink(interface.Sink):
     def abort(self, staged: interface.Staged) -> None:
         """Closed in the middle of a transaction, the connection takes it back."""
         staged.held[1].close()
+
+    # ------------------------------------------------------------ together with others
+
+    def _note_top(self, db: sqlite3.Connection, query: str, batch: int) -> None:
+        """Which rows are of this batch: those above the highest that was there, as SQLite numbers rows."""
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS pellucid_cuts (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT "
+            "NULL, top INTEGER, PRIMARY KEY (target, query))"
+        )
+        top: int | None = None
+        with suppress(sqlite3.OperationalError):  # a table of one's own WITHOUT ROWID, or whose column numbers the rows
+            if not any(row[5] and str(row[2]).upper() == "INTEGER" for row in self._info(db, self.table)):
+                (top,) = db.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(self.table)}").fetchone()
+        db.execute("INSERT OR REPLACE INTO pellucid_cuts VALUES (?, ?, ?, ?)", (self.table, query, batch, top))
+
+    def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
+        """All rows, or those without the batch after this one."""
+        with self._connection() as db:
+            db.execute("BEGIN")
+            if not self._columns(db, self.table):
+                return None
+            last = self._last(db, query) if self._columns(db, "pellucid_epochs") else None
+            if last == batch:
+                return self._read(db, "")
+            if not self._columns(db, "pellucid_cuts"):
+                return None
+            found = db.execute(
+                "SELECT batch, top FROM pellucid_cuts WHERE target = ? COLLATE NOCASE AND query = ?",
+                (self.table, query),
+            ).fetchone()
+            if found is None or found[0] != last or last != after or found[1] is None:
+                return None
+            return self._read(db, f" WHERE rowid <= {int(found[1])}")
+
+    def claim(self, group: str, where: str) -> str | None:
+        with self._connection() as db:
+            self._begin(db)
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS pellucid_groups (target TEXT PRIMARY KEY COLLATE NOCASE, name TEXT NOT "
+                "NULL, place TEXT NOT NULL)"
+            )
+            db.execute("INSERT OR IGNORE INTO pellucid_groups VALUES (?, ?, ?)", (self.table, group, where))
+            found = db.execute("SELECT name, place FROM pellucid_groups WHERE target = ?", (self.table,)).fetchone()
+            db.execute("COMMIT")
+            return None if found[0] == group else str(found[1])
+
+    def unclaim(self, group: str) -> None:
+        with self._connection() as db:
+            if self._columns(db, "pellucid_groups"):
+                db.execute("DELETE FROM pellucid_groups WHERE target = ? AND name = ?", (self.table, group))
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return f"DELETE FROM pellucid_groups WHERE target = '{self.table}'"
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -183,8 +243,11 @@ class SQLiteSink(interface.Sink):
             )
 
     @staticmethod
-    def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
-        return {row[1]: str(row[2]).upper() for row in db.execute(f"PRAGMA table_info({_quoted(table)})")}
+    def _info(db: sqlite3.Connection, table: str) -> list[Any]:
+        return list(db.execute(f"PRAGMA table_info({_quoted(table)})"))
+
+    def _columns(self, db: sqlite3.Connection, table: str) -> dict[str, str]:
+        return {row[1]: str(row[2]).upper() for row in self._info(db, table)}
 
     def _fit(self, db: sqlite3.Connection, schema: pa.Schema) -> None:
         """Make the table if there is none; refuse one with other columns."""

@@ -86,6 +86,7 @@ def run_with_epochs(
     exists: str | None,
     options: EpochOptions,
     as_json: bool,
+    members: dict[str, str] | None = None,
 ) -> None:
     """Run, say what happened, and how to go on."""
     from pellucid.engine.epochs import run_epochs
@@ -106,7 +107,7 @@ def run_with_epochs(
                 idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
                 in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=rows.short, exists=exists,
                 keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, bad=rows.bad.address,
-                nulls=rows.nulls or None, max_bad=rows.bad.most, **options.settings(),
+                nulls=rows.nulls or None, max_bad=rows.bad.most, members=members, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.address import from_environment
+from pellucid.address import Address, from_environment
 from pellucid.cli.progress import count_text
 from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
@@ -128,6 +128,28 @@ def targets_given(graph: Graph, given: tuple[str, ...], extra: list[str] | None 
             raise UsageError(f"--out {name}={path}: an output and a file go together only once")
         out[name] = path
     return out
+
+
+def members_given(graph: Graph, given: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str] | None]:
+    """The targets of a run with epochs, and if they are several of which one is a table, whose rows each gets: then an
+    epoch is in all of them, or in none.
+
+    >>> from pellucid import pipeline
+    >>> members_given(pipeline(lambda x: x.trim(1), x=int).graph, ("a.csv", "sqlite:b.db#t"))
+    ({'out-1': 'a.csv', 'out-2': 'sqlite:b.db#t'}, {'out-1': 'out', 'out-2': 'out'})
+    """
+    names = [name for name, _ in graph.outputs]
+    pairs = [_split(text, names, "output", graph.name) for text in given]
+    if len(pairs) > 1 and len(names) == 1 and all(name is None for name, _ in pairs):
+        places = [from_environment(path) for _, path in pairs]
+        for place in places:
+            if places.count(place) > 1:
+                raise UsageError(f"--out {place}: is given twice: an output and a target go together only once")
+        found = {f"{names[0]}-{i}": place for i, place in enumerate(places, 1)}
+        return found, dict.fromkeys(found, names[0])
+    found = targets_given(graph, given)
+    several = len(found) > 1 and any(Address.of(place).kind for place in found.values())
+    return found, {name: name for name in found} if several else None
 
 
 def _split(text: str, known: list[str], what: str, graph: str) -> tuple[str | None, str]:

@@ -35,13 +35,15 @@ def run_epochs(
     say: Callable[[str], None] | None = None,
     progress: Callable[[int, float | None, int], None] | None = None,
     idle: Callable[[], None] | None = None,
+    members: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Report:
     """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
 
     ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source),
     ``outputs`` a file, the address of a table or a sink (or one
-    for each output), ``state`` a folder of the run's own; ``settings`` are those of
+    for each output; `pellucid.sinks.together` for several that have an epoch all or none), ``state`` a folder of the
+    run's own; ``members`` says that the outputs are such a group, and whose rows each gets; ``settings`` are those of
     `pellucid.engine.epochs.job.Settings` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
 
     >>> import tempfile, pathlib
@@ -56,7 +58,9 @@ def run_epochs(
     from pellucid.address import from_environment
     from pellucid.engine.epochs.coordinator import Coordinator
     from pellucid.engine.epochs.job import Settings, prepare
+    from pellucid.engine.epochs.together import members_of
     from pellucid.errors import UsageError, by_new_names, nearest
+    from pellucid.sinks.group.sink import TogetherSink
     from pellucid.sinks.interface import Sink
 
     kept = settings.get("keep")
@@ -75,6 +79,8 @@ def run_epochs(
     )
     if len(graph.sources) == 1 and None in given:
         given = {graph.nodes[graph.sources[0]].id: given[None]}
+    if isinstance(outputs, TogetherSink):
+        outputs, members = members_of(graph, outputs)
     names = [name for name, _ in graph.outputs]
     wanted = {
         name: place if isinstance(place, Sink) else from_environment(os.fspath(place))
@@ -83,7 +89,7 @@ def run_epochs(
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
     if isinstance(settings.get("bad"), (str, os.PathLike)):
         settings["bad"] = from_environment(os.fspath(settings["bad"]))
-    job = prepare(graph, given, wanted, state, Settings(**settings))
+    job = prepare(graph, given, wanted, state, Settings(**settings), members)
     coordinator = Coordinator(
         job,
         say=say or (lambda text: print(text, file=sys.stderr)),

@@ -28,6 +28,7 @@ from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generat
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.engine.epochs.tasks.channels import Link
 from pellucid.engine.epochs.tasks.process import ChannelEnds, start_task
+from pellucid.engine.epochs.together import close_group, open_group
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 
@@ -74,7 +75,11 @@ class Coordinator:
             faults.arm(COORDINATOR, self.generation, os.getpid())
             faults.point("coordinator:start")
             put_in_order(self.job)
+            if self.job.members:
+                open_group(self.job, self.say)
             self._until_done()
+            if self.job.members:
+                close_group(self.job)
         except BrokenPipeError:
             raise  # nobody reads what we say
         except OSError as error:

@@ -22,8 +22,10 @@ from pellucid.base import faults
 from pellucid.data.feed import uneven
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.letters import BAD
+from pellucid.engine.epochs.plan import sink_name
 from pellucid.engine.epochs.recording import seal
 from pellucid.engine.epochs.tasks.channels import BEAT, Link
+from pellucid.engine.epochs.together import Rounds
 from pellucid.errors import DataError, StateError
 
 _START = 60.0  # seconds in which a task has loaded its state
@@ -113,6 +115,8 @@ class Generation:
         self._finish_at: int | None = None  # the last epoch, once all sources have ended
         self._finishing = False
         self._tidied = 0.0
+        names = {sink_name(member) for member in job.members}
+        self._rounds = Rounds(job, {n: t for n, t in tasks.items() if n in names}, told.say) if job.members else None
 
     def watch(self) -> None:
         """Until all that the inputs hold is committed."""
@@ -128,6 +132,8 @@ class Generation:
                 if now - looked >= BEAT:
                     self._check(now, now - looked)
                     looked = now
+        if self._rounds is not None:
+            self._rounds.finish()
         faults.point("coordinator:finished")
         self.store.write("progress.json", {"epoch": self.recorded, "until": self.report.pushes, "finished": True})
         for name in self.tasks:
@@ -158,7 +164,13 @@ class Generation:
             self._completed(task)
         elif "committed" in message:
             task.committed = max(task.committed, message["committed"])
+            if self._rounds is not None:
+                self._rounds.committed()
             self._committed()
+        elif "prepared" in message and self._rounds is not None:
+            self._rounds.prepared(task.name, message["prepared"], message["until"])
+        elif "doubt" in message and self._rounds is not None:
+            self._rounds.doubt(task.name, message["doubt"], message["why"])
         elif "failed" in message:
             self._refused(task, message["failed"], message["why"])
         elif "border" in message:
@@ -178,6 +190,8 @@ class Generation:
         elif "behind" in message:
             raise Crash(message["why"], [], behind=(task.name, message["behind"]))
         elif "error" in message:
+            if self._rounds is not None:
+                self._rounds.give_up(task.name)
             self._fail(message)
         elif "forgotten" in message:
             self.report.forgotten |= message["forgotten"]
@@ -209,11 +223,17 @@ class Generation:
             task.link.send(start=True)
         if self._crashed_at is not None:
             self.report.recovery_seconds.append(time.monotonic() - self._crashed_at)
-        for sink in self._of("sink"):
+        if self._rounds is not None:
+            self._rounds.begin(self.complete, self._acks)
+        for sink in self._alone():
             if self.complete:
                 sink.told = self.complete
                 sink.link.send(commit=self.complete, acks=self._acks(self.complete))
         self._drive_sources()
+
+    def _alone(self) -> list[Watched]:
+        """The sinks that commit by themselves."""
+        return [task for task in self._of("sink") if self._rounds is None or task.name not in self._rounds.names]
 
     def _acks(self, epoch: int) -> list[list[Any]]:
         return [[name, marks[epoch]] for name, marks in self.marks.items() if marks.get(epoch) is not None]
@@ -226,7 +246,9 @@ class Generation:
         self.complete, self._full_since = epoch, None
         self.report.epochs = epoch
         faults.point("coordinator:complete")
-        for sink in self._of("sink"):
+        if self._rounds is not None:
+            self._rounds.offer(epoch)
+        for sink in self._alone():
             # Epochs that a sink has staged in one file become visible together: when the last of them is complete.
             ready = max((end for end in self.ends[sink.name].values() if end <= epoch and end in common), default=0)
             if ready > sink.told:

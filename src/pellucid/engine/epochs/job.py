@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pellucid.address import Address
@@ -178,6 +179,7 @@ class Job:
     is_sorted: bool = False  # the rows were not in order: what is read is a copy that is
     count: int | None = None  # of the pushes, where an order says it
     missing: dict[str, Missing] = field(default_factory=dict)  # by the input's name: its words for nothing
+    members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
 
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
@@ -251,12 +253,28 @@ class Job:
             setattr(sink, "drained", True)  # noqa: B010 - only tables know it
         return sink
 
+    @property
+    def log_folder(self) -> Path:
+        """Where the decisions are of outputs that commit together."""
+        return self.store.root / "together"
+
+    def sink_at(self, output: str) -> Sink | None:
+        """The sink of an output; None if it is a file."""
+        place = self.outputs[output]
+        if not isinstance(place, Sink) and not Address.of(place).kind:
+            return None
+        sink = place if isinstance(place, Sink) else self._sink(output, place)
+        sink.grouped = output in self.members
+        return sink
+
     def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
         path, schema, s = self.outputs[output], self.schemas[output], self.settings
         form = None if output == BAD and s.aside else s.out_format
-        if isinstance(path, Sink) or Address.of(path).kind:
-            return Target(path if isinstance(path, Sink) else self._sink(output, path), schema)
+        sink = self.sink_at(output)
+        if sink is not None:
+            return Target(sink, schema)
+        assert isinstance(path, str)
         return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
 
 
@@ -266,6 +284,7 @@ def prepare(
     outputs: Mapping[str, str | Sink],
     state: str | os.PathLike[str],
     settings: Settings,
+    members: Mapping[str, str] | None = None,
 ) -> Job:
     """Bind and check everything; nothing is written."""
     if graph.timed:
@@ -279,7 +298,7 @@ def prepare(
                 f"{option('in', path)}: a pipe cannot be read again after a crash: put its events in a file first"
             )
     known = [name for name, _ in graph.outputs]
-    for name in outputs:
+    for name in outputs if not members else ():
         if name not in known:
             raise UsageError(
                 f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}"
@@ -288,8 +307,9 @@ def prepare(
     for name, place in outputs.items():
         if not isinstance(place, Sink):
             _check_output(name, place, inputs, settings.out_format)
+    _refuse_twice(outputs if members else {})
     if settings.aside:
-        _check_bad(settings, known, outputs, inputs)
+        _check_bad(settings, [*known, *outputs], outputs, inputs)
     with contextlib.ExitStack() as stack:
         readers = {
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
@@ -313,9 +333,11 @@ def prepare(
     )
     plan = make_plan(
         graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys),
-        bad=bool(settings.aside),
+        bad=bool(settings.aside), members=members,
     )  # fmt: skip
     schemas = {name: feed.along.schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
+    if members:
+        schemas = {member: schemas[output] for member, output in members.items()}
     for name, place in outputs.items():
         if not isinstance(place, Sink) and not Address.of(place).kind:
             refuse_no_cells(place, format_of(place, settings.out_format, asked="out_format")[0], schemas[name])
@@ -337,6 +359,7 @@ def prepare(
         kept_as=dict(zip(names, feed.kept_as, strict=True)),
         order_as=feed.order_as,
         missing=dict(zip(names, feed.missing, strict=True)),
+        members=dict(members or {}),
     )
     look_at_order(job)
     return job
@@ -376,6 +399,15 @@ def _check_bad(
     for name, other in outputs.items():
         if _identity_of(other) == _identity_of(place):
             raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
+
+
+def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
+    """One target is one member of a group."""
+    there: dict[str, str] = {}
+    for name, place in members.items():
+        other = there.setdefault(_identity_of(place), name)
+        if other != name:
+            raise UsageError(f"{option('out')}: {other!r} and {name!r} are the same target: name it once")
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:
@@ -429,12 +461,32 @@ def identify(job: Job) -> bool:
         job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
         return False
-    accepted = _accepted(before, now, job.settings.changed)
+    accepted = _joined(job, _accepted(before, now, job.settings.changed), now)
     _compare(accepted, now, str(job.store.root))
     job.run = before["run"]
     if accepted != before:
         job.store.write("run.json", accepted)
     return True
+
+
+def _joined(job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What the folder says, with members that are new in a group: they get all rows, if all is read again."""
+    was, new = before.get("out", {}), now["out"]
+    if not job.members or was == new or {**new, **was} not in (was, new) or len(was) == len(new):
+        return before
+    gone, more = [n for n in was if n not in new], [n for n in new if n not in was]
+    if gone:
+        raise StateError(
+            f"{job.store.root}: the member {gone[0]!r} ({was[gone[0]]}) of this group is not given any more, and may "
+            "not have all that is decided: go on with it, or start anew in another folder"
+        )
+    if not job.settings.from_start:
+        raise StateError(
+            f"{job.store.root}: the member {more[0]!r} ({new[more[0]]}) is new in this group, and would lack what was "
+            f"committed before: read all input again with {option('from_start', True)} (what the others have is not "
+            "written twice), or go on without it"
+        )
+    return {**before, "out": new, "tasks": now["tasks"]}
 
 
 def _refuse_outputs(job: Job) -> None:

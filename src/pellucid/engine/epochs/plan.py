@@ -48,6 +48,7 @@ class TaskPlan:
     sources: tuple[str, ...] = ()  # of a source task: the sources that its input feeds
     lane: str | None = None  # of a source task: which input
     output: str = ""  # of a sink
+    place: str = ""  # of a sink: the name of the target, where several take one output
     step: str = ""  # of a sink: whose events
 
 
@@ -99,10 +100,12 @@ def make_plan(
     workers: int = 1,
     keyed: bool = False,
     bad: bool = False,
+    members: Mapping[str, str] | None = None,
 ) -> Plan:
     """The tasks and channels of a pipeline.
 
-    ``lanes`` maps each input to the sources that it feeds; with ``bad`` there is a sink for rows that are set aside.
+    ``lanes`` maps each input to the sources that it feeds; with ``bad`` there is a sink for rows that are set aside;
+    ``members`` are targets that commit together, and which output each takes.
 
     >>> from pellucid import merge, pipeline
     >>> p = pipeline(lambda x: merge(x.trim(1, id="a"), x.map(lambda v: -v, id="b"), id="both"), x=int)
@@ -139,16 +142,16 @@ def make_plan(
         for name, share in zip(names, shares, strict=True):
             _connect(plan, makers, name, reads, share)
         makers |= {step: names for step, _ in part.outputs}
-    for output, at in graph.outputs:
-        if output in wanted:
-            name = f"sink.{_plain(output)}"
-            step = graph.nodes[at].id
-            plan.tasks.append(TaskPlan(name, "sink", output=output, step=step))
-            _connect(plan, makers, name, [step], None)
+    takes = dict(members) if members else {output: output for output, _ in graph.outputs if output in wanted}
+    steps = {output: graph.nodes[at].id for output, at in graph.outputs}
+    for place, output in takes.items():
+        name = sink_name(place)
+        plan.tasks.append(TaskPlan(name, "sink", output=output, step=steps[output], place=place))
+        _connect(plan, makers, name, [steps[output]], None)
     plan.types = {n.id: n.type for n in graph.nodes}
     if bad:
         senders = [task.name for task in plan.tasks if task.kind != "sink"]
-        plan.tasks.append(TaskPlan(f"sink.{BAD}", "sink", output=BAD, step=STREAM))
+        plan.tasks.append(TaskPlan(f"sink.{BAD}", "sink", output=BAD, step=STREAM, place=BAD))
         plan.channels += [Channel(sender, f"sink.{BAD}", (STREAM,)) for sender in senders]
         plan.types[STREAM] = LETTER
     return plan
@@ -167,6 +170,11 @@ def _connect(
     for sender, streams in found.items():
         parted = share if sender.startswith("source.") else None
         plan.channels.append(Channel(sender, name, tuple(streams), parted))
+
+
+def sink_name(place: str) -> str:
+    """The task that writes to a target."""
+    return f"sink.{_plain(place)}"
 
 
 def _plain(name: str) -> str:

@@ -86,6 +86,16 @@ class Target(Sink):
         self.release(staged.held[0])
         return done
 
+    def hold(self, staged: Staged, attempt: str) -> bool:
+        """As the sink can."""
+        return self._sink is not self and self._sink.hold(staged.held[1], attempt)
+
+    def held(self, query: str) -> list[tuple[int, str]]:
+        return [] if self._sink is self else self._sink.held(query)
+
+    def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
+        return self._sink is not self and self._sink.settle(query, batch, attempt, commit=commit)
+
     def release(self, parts: Parts) -> None:
         """Remove parts whose rows the sink has."""
         for _, path in parts:

@@ -38,6 +38,8 @@ class Placed:
     base: Path
     file: DataFile
     batch: str
+    query: str = ""
+    number: int = -1
 
     def mended(self, what: str) -> StateError:
         """The refusal: what is wrong with this file, and what to do."""
@@ -97,9 +99,9 @@ def _of(target: Path, manifest: Manifest, newest: set[tuple[str, int]]) -> Itera
     for file in manifest.files:
         staged = on_its_way and not (target / file.name).exists() and (staging / file.staged).exists()
         yield (
-            Placed(staging / file.staged, staging, file, words)
+            Placed(staging / file.staged, staging, file, words, manifest.query, manifest.batch)
             if staged
-            else Placed(target / file.name, target, file, words)
+            else Placed(target / file.name, target, file, words, manifest.query, manifest.batch)
         )
 
 

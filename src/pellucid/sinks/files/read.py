@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _MUCH = 256 << 20  # bytes; below, a job of Spark takes longer than the driver alone
 
 
-def read(path: str | os.PathLike[str], *, verify: bool = True) -> pa.Table:
+def read(path: str | os.PathLike[str], *, verify: bool = True, upto: tuple[str, int | None] | None = None) -> pa.Table:
     """The rows that the manifests list, as an Arrow table, batch by batch.
 
     Every file is compared with its manifest first; ``verify=False`` leaves out the checksums, which need each file read
-    whole.
+    whole.  ``upto`` leaves out the batches of a query after one (after None: all of them).
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -35,6 +35,9 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> pa.Table:
     for attempt in range(5):
         try:
             found = checked_places(target)
+            if upto is not None:
+                query, last = upto
+                found = [one for one in found if one.query != query or (last is not None and one.number <= last)]
             schema = schema_there(target)  # after the look at what counts: from the first commit on, the schema stays
             if verify:
                 check_contents(target, found)

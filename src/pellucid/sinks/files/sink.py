@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import os
 import uuid
 from dataclasses import dataclass
@@ -158,6 +159,31 @@ class ParquetSink(interface.Sink):
         manifest = staged.held.manifest
         if manifest is None or not self.has(staged.query, staged.batch):
             folder.remove_tree(staged.held.staging)
+
+    # ------------------------------------------------------------ together with others
+
+    def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
+        """What the manifests up to this batch list."""
+        last = self.last(query)
+        if (batch is not None and (last is None or last < batch)) or self.log.is_empty():
+            return None
+        return read(self.path, upto=(query, batch))
+
+    def claim(self, group: str, where: str) -> str | None:
+        path = self.path / "_group.json"
+        folder.create(path, json.dumps({"name": group, "place": where}).encode())
+        found = json.loads(path.read_bytes())
+        return None if found["name"] == group else str(found["place"])
+
+    def unclaim(self, group: str) -> None:
+        path = self.path / "_group.json"
+        if path.exists() and json.loads(path.read_bytes())["name"] == group:
+            folder.remove(path)
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return f"rm {self.path / '_group.json'}"
 
     def _stage_spark(self, df: Any, staging: Path) -> int:
         from pyspark.sql import Observation

@@ -17,6 +17,7 @@ from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.tasks.bad_sink import BadSink
 from pellucid.engine.epochs.tasks.channels import Inbox, Link, Outbox, channel
 from pellucid.engine.epochs.tasks.keeper import Keeper
+from pellucid.engine.epochs.tasks.member_sink import MemberSink
 from pellucid.engine.epochs.tasks.messages import Shape
 from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.engine.epochs.tasks.source import Borders, SourceTask
@@ -24,6 +25,8 @@ from pellucid.engine.epochs.tasks.task import Context, TaskProcess, die_with, ru
 from pellucid.engine.epochs.tasks.timed_worker import TimedWorker
 from pellucid.engine.epochs.tasks.times import TimesTold
 from pellucid.engine.epochs.tasks.worker import Worker
+from pellucid.engine.epochs.together import keeps_open
+from pellucid.sinks.group.log import DecisionLog
 
 
 class ChannelEnds:
@@ -130,11 +133,16 @@ def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) 
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
-    schema, target = job.schemas[task.output], job.target(task.output)
+    schema, target = job.schemas[task.place], job.target(task.place)
     if task.step == STREAM:
         return BadSink(context, target, schema, RowFinder(job.open_all), job.settings.aside.most)
     t = job.plan.types[task.step]
     keeper = None
     if job.along.names(t, task.output, list(job.key)):
         keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats)
+    if task.place in job.members:
+        return MemberSink(
+            context, task.output, task.step, t, target, schema, job.key, keeper, place=task.place,
+            log=DecisionLog(job.log_folder), patience=job.settings.patience, keeps_open=keeps_open(job, task.place),
+        )  # fmt: skip
     return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper)

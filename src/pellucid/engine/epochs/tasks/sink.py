@@ -83,22 +83,26 @@ class SinkTask(TaskProcess):
         schema: Any,
         key: Mapping[str, Type],
         keeper: Keeper | RowFinder | None = None,
+        *,
+        place: str = "",
     ) -> None:
         super().__init__(context)
         self._keeper = keeper
         self._plain = schema if keeper is None else output_schema(t, output, key)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
-        self.folder = context.store.folder("staged", output)
+        place = place or output
+        self.folder = context.store.folder("staged", place)
         self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs
         self.floor = 0  # rows of pushes below it are committed
         self._end = 0  # rows of pushes below it are committed, or staged
-        self._whose = whose(context.run, output)
+        self._whose = whose(context.run, place)
         self._wanted: set[str] = set()  # staged files that the snapshot has
         self._part: Part | None = None
         self._unfinished: list[
             tuple[Part, int, int]
         ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
+        self._apart = False  # whether each epoch has a file of its own
         self._growing: StagedPart | None = None  # what they are being written to
         self._staged: list[StagedPart] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure
@@ -281,7 +285,7 @@ class SinkTask(TaskProcess):
         """Have the rows of all epochs up to one on the disk; in the background, before their snapshots are written."""
         while self._unfinished and self._unfinished[0][2] <= last:
             part, until, epoch = self._unfinished[0]
-            if self._growing is not None and part.spilled and part is not self._growing.part:
+            if self._growing is not None and (self._apart or (part.spilled and part is not self._growing.part)):
                 self._finish_part()
             if until > self._end or part.rows:
                 if self._growing is None:

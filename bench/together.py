@@ -1,0 +1,83 @@
+"""What it costs that an epoch is a transaction over three sinks: beside the slowest of them alone.
+
+``python bench/together.py [--rows 20000] [--epochs 20] [--repeats 3]``
+
+PostgreSQL (with and without prepared transactions), Parquet and SQLite get the same batches: each alone by its own
+``write``, then all by ``sinks.together``.  The runs alternate, and the best counts; beside the time there is the
+processor time of this process, which tells more where others use the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.sinks.postgres import find_programs, serve
+
+from pellucid import sinks
+
+
+def batches(rows: int, epochs: int) -> list[pa.Table]:
+    return [
+        pa.table(
+            {"user": [f"u{i % 997}" for i in range(rows)], "epoch": [e] * rows, "sum": [float(i) for i in range(rows)]}
+        )
+        for e in range(epochs)
+    ]
+
+
+def timed(sink: Any, given: list[pa.Table]) -> tuple[float, float]:
+    sink.write(given[0].slice(0, 1), "bench", 0)  # the tables are there
+    began, work = time.perf_counter(), time.process_time()
+    for batch, table in enumerate(given, 1):
+        sink.write(table, "bench", batch)
+    return (time.perf_counter() - began) / len(given), (time.process_time() - work) / len(given)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=3)
+    asked = parser.parse_args()
+    given, programs = batches(asked.rows, asked.epochs), find_programs()
+    assert programs is not None, "a PostgreSQL is needed: python -m tests.sinks.postgres --install"
+    warnings.simplefilter("ignore")
+    for prepared in (20, 0):
+        with serve(programs, prepared) as server, tempfile.TemporaryDirectory() as name:
+            found: dict[str, list[tuple[float, float]]] = {}
+            for turn in range(asked.repeats):
+                folder, dsn = Path(name) / str(turn), server.database()
+                folder.mkdir()
+
+                def three(where: str, folder: Path = folder, dsn: str = dsn) -> dict[str, Any]:
+                    return {
+                        "postgres": sinks.postgres(dsn, where),
+                        "parquet": sinks.parquet(folder / where),
+                        "sqlite": sinks.sqlite(folder / f"{where}.db", where),
+                    }
+
+                makers: dict[str, Callable[[], Any]] = {
+                    n: (lambda n=n, three=three: three("alone")[n]) for n in ("postgres", "parquet", "sqlite")
+                }
+                makers["together"] = lambda three=three, folder=folder: sinks.together(
+                    three("group"), log=folder / "log"
+                )
+                for who, make in makers.items():
+                    found.setdefault(who, []).append(timed(make(), given))
+            best = {who: min(times) for who, times in found.items()}
+            slowest = max(best[who][0] for who in best if who != "together")
+            print(f"max_prepared_transactions = {prepared}, {asked.rows:,} rows an epoch")
+            for who, (wall, work) in best.items():
+                print(f"  {who:9} {1000 * wall:8.1f} ms an epoch, {1000 * work:8.1f} ms of this process")
+            print(f"  together / slowest alone: {best['together'][0] / slowest:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""A sink that commits together with others: it prepares, says so, and commits when the coordinator has decided.
+
+Its rows are staged in the state folder until they are committed, so it can always write a decided epoch once more,
+under the same number, which the target itself leaves out if it is there.  A commit that fails after the decision is
+tried again: the epoch is *in doubt* until then, other members are not kept waiting, and later epochs queue in the state
+folder.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pellucid.base import faults
+from pellucid.engine.epochs.recording import ACK
+from pellucid.engine.epochs.recording import RecordedMessage as Noted
+from pellucid.engine.epochs.store import Snapshot
+from pellucid.engine.epochs.targets import Parts
+from pellucid.engine.epochs.tasks.sink import SinkTask
+from pellucid.errors import PellucidError, StateError
+from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.interface import Staged
+
+_AGAIN = (0.05, 0.2, 0.5, 1.0)  # seconds between two attempts at a commit
+
+
+class MemberSink(SinkTask):
+    """One member of a group of sinks."""
+
+    def __init__(self, *about: Any, log: DecisionLog, patience: float, keeps_open: bool, **named: Any) -> None:
+        super().__init__(*about, **named)
+        self._log, self._patience, self._keeps_open = log, patience, keeps_open
+        self._apart = True  # all members end a batch with the same epoch
+        self._ready: tuple[int, str, Staged | None] | None = (
+            None  # an epoch that is prepared: its attempt, what is open
+        )
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """What is decided is committed, what is not is taken back; then as every sink."""
+        record, run = self._log.read(), self.context.run
+        for batch, attempt in self.target.held(run):
+            decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
+            self.target.settle(run, batch, attempt, commit=decided)
+        super().restore(snapshot)
+
+    def _command(self, command: dict[str, Any]) -> None:
+        if "prepare" in command:
+            self.context.soon(lambda: self._prepare(command["prepare"], command["attempt"]))
+        elif "commit" in command:
+            self.context.soon(lambda: self._commit_decided(command["commit"], command["acks"]))
+        elif "abort" in command:
+            self.context.soon(self._give_up)
+        else:
+            super()._command(command)
+
+    def _parts(self, epoch: int) -> list[Any]:
+        staged = [one for one in self._staged if one.name.epoch <= epoch]
+        return [(one.name, self.folder / str(one.name)) for one in staged]
+
+    def _prepare(self, epoch: int, attempt: str) -> None:
+        """Take the rows of all epochs up to one, so that only the last step is left."""
+        self._ready, until = None, None
+        parts = self._parts(epoch)
+        if parts:
+            until = parts[-1][0].until
+            staged = self._staged_in_target(parts, until)
+            if not staged.skipped:
+                try:
+                    faults.point("together:prepare")
+                    self.target.prepare(staged)
+                    open_still: Staged | None = staged
+                    if not self._keeps_open:
+                        self.target.abort(staged)
+                        open_still = None
+                    elif self.target.hold(staged, attempt):
+                        open_still = None
+                except BaseException:
+                    self.target.abort(staged)
+                    raise
+                self._ready = (epoch, attempt, open_still)
+        faults.point("together:prepared")
+        self.context.link.send(prepared=epoch, until=until)
+
+    def _staged_in_target(self, parts: Parts, until: int) -> Staged:
+        """If somebody holds the run there, it is what an earlier attempt has prepared after we had looked for it."""
+        try:
+            return self.target.stage(parts, self.context.run, until)
+        except StateError:
+            left = self.target.held(self.context.run)
+            for batch, attempt in left:
+                self.target.settle(self.context.run, batch, attempt, commit=False)
+            if not left:
+                raise
+            return self.target.stage(parts, self.context.run, until)
+
+    def _give_up(self) -> None:
+        """Another member cannot: nothing stays prepared."""
+        if self._ready is not None:
+            epoch, attempt, staged = self._ready
+            if staged is not None:
+                self.target.abort(staged)
+            else:
+                self.target.settle(self.context.run, self._parts(epoch)[-1][0].until, attempt, commit=False)
+            self._ready = None
+        self.context.link.send(aborted=True)
+
+    def _commit_decided(self, epoch: int, acks: list[list[Any]]) -> None:
+        """The epoch is decided: make it visible, however often that has to be tried."""
+        context, parts = self.context, self._parts(epoch)
+        if parts:
+            if context.recorder is not None:
+                consumed = [Noted(f"{ACK}{task}", epoch, True, mark) for task, mark in acks]
+                context.recorder.step("COMMIT", epoch, consumed=consumed)
+            until, turn = time.monotonic() + self._patience, 0
+            while True:
+                try:
+                    faults.point("sink:before-commit")
+                    self._commit_once(parts)
+                    break
+                except (PellucidError, OSError) as error:
+                    if time.monotonic() >= until:
+                        raise StateError(
+                            f"epoch {epoch} is decided, and in doubt: {self.target.place} does not have it after "
+                            f"{self._patience:g} s: {error}. The other members have it, readers of read_together() do "
+                            "not see it, later epochs wait. Nothing is lost: when that is put right, the same command "
+                            "goes on, and it is committed first"
+                        ) from None
+                    context.link.send(doubt=epoch, why=str(error))
+                    time.sleep(_AGAIN[min(turn, len(_AGAIN) - 1)])
+                    context._job_since = time.monotonic()  # to wait for a server is no hang
+                    turn += 1
+            faults.point("sink:after-commit")
+            del self._staged[: len(parts)]
+        context.link.send(committed=epoch)
+
+    def _commit_once(self, parts: Parts) -> None:
+        until, run, target = parts[-1][0].until, self.context.run, self.target
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[2] is not None:
+            try:
+                target.commit(ready[2])
+                return
+            except BaseException:
+                target.abort(ready[2])
+                raise
+        if ready is not None:
+            self._ready = ready  # what lasts can be asked for again
+            if target.settle(run, until, ready[1], commit=True):
+                target.release(parts)
+                self._ready = None
+                return
+        if target.write(parts, run, until).skipped:
+            target.release(parts)
+        self._ready = None

@@ -1,0 +1,210 @@
+"""Outputs that are committed together: the coordinator's side of it.
+
+A round brings the sinks of the group to one epoch.  All prepare it; when the last has, the decision is written into the
+log in the state folder, and only then they are told to commit.  The next round begins when all have: an epoch that is
+in doubt keeps later ones waiting, which queue in the state folder meanwhile.  After a crash the decided epoch is
+committed first; what was only prepared is taken back by its own sink, and prepared anew, since its rows are staged in
+the state folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pellucid.address import Address
+from pellucid.base import faults
+from pellucid.errors import StateError, UsageError, nearest, option
+from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog
+from pellucid.sinks.group.member import Member, told_once
+from pellucid.sinks.interface import Sink
+from pellucid.sinks.sqlite_sink import SQLiteSink
+
+if TYPE_CHECKING:
+    from pellucid.engine.epochs.job import Job
+    from pellucid.graph.model import Graph
+
+_GIVE_UP = 5.0  # seconds for the other members to take back what they have prepared
+
+
+class Told(Protocol):
+    """What of a watched task is used here."""
+
+    name: str
+    committed: int
+    told: int
+    link: Any
+
+
+class Rounds:
+    """The rounds of a generation, from one epoch to the next."""
+
+    def __init__(self, job: Job, tasks: Mapping[str, Told], say: Callable[[str], None]) -> None:
+        self._tasks, self._say, self.names = tasks, say, frozenset(tasks)
+        self._log = DecisionLog(job.log_folder)
+        self._record = self._log.take(job.run, places(job))
+        self._epoch = 0  # of the round that is open
+        self._attempt = ""
+        self._votes: dict[str, int | None] = {}
+        self._deciding = False  # whether the round that is open is not decided
+        self._acks: Callable[[int], list[list[Any]]] = lambda epoch: []
+        self._doubted: set[tuple[str, int]] = set()
+        self._offered = self._from = 0
+
+    def begin(self, complete: int, acks: Callable[[int], list[list[Any]]]) -> None:
+        """All tasks are where they were: what is decided is committed first."""
+        self._acks, self._from = acks, complete - 1
+        if 0 < self._record.epoch <= complete:
+            self._epoch = self._record.epoch
+            self._tell_commit()
+        self.offer(complete)
+
+    def offer(self, epoch: int) -> None:
+        """So far all tasks have their snapshots: the next round may go there."""
+        self._offered = max(self._offered, epoch)
+        have = min(task.committed for task in self._tasks.values())
+        if self._epoch or self._offered <= have:
+            return
+        # Many short epochs go in one round; one by one where a test counts.
+        self._epoch = max(have, self._from) + 1 if faults.armed() else self._offered
+        self._attempt, self._votes = uuid.uuid4().hex[:16], {}
+        self._deciding = True
+        for task in self._tasks.values():
+            task.link.send(prepare=self._epoch, attempt=self._attempt)
+
+    def prepared(self, task: str, epoch: int, until: int | None) -> None:
+        """A member can commit; when all can, it is decided."""
+        if not self._deciding or epoch != self._epoch:
+            return
+        self._votes[task] = until
+        if len(self._votes) < len(self._tasks):
+            return
+        batch = max((vote for vote in self._votes.values() if vote is not None), default=NOTHING)
+        if batch != NOTHING:
+            self._record = self._log.decide(batch, self._attempt, self._epoch)
+        self._deciding = False
+        self._tell_commit()
+
+    def _tell_commit(self) -> None:
+        for task in self._tasks.values():
+            task.told = self._epoch
+            task.link.send(commit=self._epoch, acks=self._acks(self._epoch))
+
+    def committed(self) -> None:
+        """A member has it; when all have, the next round may begin."""
+        if self._epoch and not self._deciding and min(t.committed for t in self._tasks.values()) >= self._epoch:
+            self._epoch = 0
+            self.offer(self._offered)
+
+    def doubt(self, task: str, epoch: int, why: str) -> None:
+        """A commit failed after the decision: said once."""
+        if (task, epoch) not in self._doubted:
+            self._doubted.add((task, epoch))
+            self._say(
+                f"epoch {epoch} is decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; later "
+                "epochs wait"
+            )
+
+    def give_up(self, failed: str) -> None:
+        """A member cannot prepare: the others take back what they have, if nothing is decided."""
+        if not self._deciding:
+            return
+        waiting = [task for name, task in self._tasks.items() if name != failed]
+        for task in waiting:
+            task.link.send(abort=True)
+        until = time.monotonic() + _GIVE_UP
+        while waiting and time.monotonic() < until:
+            for task in list(waiting):
+                messages = task.link.receive()
+                if messages is None or any("aborted" in message for message in messages):
+                    waiting.remove(task)
+            time.sleep(0.01)
+
+    def finish(self) -> None:
+        """All that the inputs hold is in every member."""
+        self._log.note_whole(self._record.batch)
+
+
+# ---------------------------------------------------------------- before anything starts
+
+
+def members_of(graph: Graph, given: Any) -> tuple[dict[str, Sink], dict[str, str]]:
+    """The sinks of a group, and whose rows each gets: the output of its name, or all of a single output."""
+    for name, why in (("log", given.log), ("by", given.by), ("added", given.added), ("removed", given.removed)):
+        if why:
+            raise UsageError(
+                f"together: {name}= is for queries of Spark: with epochs the decisions are in the state folder, and "
+                "rows go to the member that has the output's name"
+            )
+    return {m.name: m.sink for m in given.members}, takes(graph, [m.name for m in given.members])
+
+
+def takes(graph: Graph, members: list[str]) -> dict[str, str]:
+    """Which output each member takes.
+
+    >>> from pellucid import pipeline
+    >>> takes(pipeline(lambda x: x.trim(1), x=int).graph, ["orders", "archive"])
+    {'orders': 'out', 'archive': 'out'}
+    """
+    known = [name for name, _ in graph.outputs]
+    if set(members) <= set(known):
+        return {name: name for name in members}
+    if len(known) == 1 and known[0] not in members:
+        return dict.fromkeys(members, known[0])
+    wrong = next(name for name in members if name not in known)
+    raise UsageError(
+        f"together: {graph.name} has no output {wrong!r} for the member of that name: its outputs are "
+        f"{', '.join(known)}{nearest(wrong, known)}"
+        + (" (the single output goes to all members if none has its name)" if len(known) == 1 else "")
+    )
+
+
+def places(job: Job) -> dict[str, str]:
+    """The members and their targets, for the log."""
+    return {name: _place(job.outputs[name]) for name in job.members}
+
+
+def _place(place: str | Sink) -> str:
+    if isinstance(place, Sink):
+        return place.identity
+    found = Address.of(place)
+    return found.identity if found.kind else FILE + os.path.abspath(place)
+
+
+def keeps_open(job: Job, member: str) -> bool:
+    """Whether a member's transaction can stay open until the decision: a SQLite file has one writer."""
+    files = {name: sink.path for name, sink in sinks_of(job).items() if isinstance(sink, SQLiteSink)}
+    return member not in files or list(files.values()).count(files[member]) == 1
+
+
+def sinks_of(job: Job) -> dict[str, Sink]:
+    """The members that are no files."""
+    return {name: sink for name in job.members if (sink := job.sink_at(name)) is not None}
+
+
+def open_group(job: Job, say: Callable[[str], None]) -> None:
+    """Make the log, and see that every target is of this group alone; what servers cannot do is said once."""
+    log = DecisionLog(job.log_folder)
+    record = log.take(job.run, places(job))
+    for name, sink in sinks_of(job).items():
+        other = sink.claim(record.group, str(log.folder))
+        if other is not None:
+            raise StateError(
+                f"{option('out', name)}: {sink.place} belongs to another group of outputs, whose log is {other}: an "
+                "epoch would be of two groups. Give this one a target of its own; or, if that run is over, give it "
+                f"free: {getattr(sink, 'forget', 'as its author says')}"
+            )
+    told = told_once([Member(name, sink) for name, sink in sinks_of(job).items()])
+    if told:
+        say(told)
+
+
+def close_group(job: Job) -> None:
+    """The run is over: other groups may have the targets."""
+    record = DecisionLog(job.log_folder).read()
+    if record is not None:
+        for sink in sinks_of(job).values():
+            sink.unclaim(record.group)

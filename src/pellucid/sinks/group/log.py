@@ -1,0 +1,180 @@
+"""The decisions of a group of sinks: one small file, which is there whole before any member commits.
+
+The log is a folder of the group's own and not a table of one of its databases, because a member may come back from a
+backup: a log that came back with it would know nothing of what was decided since, and what is decided in one place
+would be taken back in another.  A folder also serves groups that have no database.
+
+Only the last decision is kept: no epoch is decided before the one before it is in every member.  Who takes the log
+writes its own name into it; a driver that was believed dead and wakes up finds another name there, and decides nothing
+(a decision is taken under a lock of the folder, and only over the name that is one's own).
+
+::
+
+    FOLDER/decisions.json     the group, its members, who decides now, the last decision; lasts
+    FOLDER/whole.json         up to where every member has all: a hint, which may be old or gone
+    FOLDER/rows/ATTEMPT/…     the rows of an attempt, for members that cannot keep what they have prepared
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pellucid.base import faults
+from pellucid.base.files import make_lasting, own_folder, write_lasting
+from pellucid.errors import StateError
+from pellucid.sinks.files.folder import one_at_a_time
+
+_NAME, _WHOLE = "decisions.json", "whole.json"
+NOTHING = -1  # the batch before the first
+FILE = "file: "  # the target of a member that becomes visible as a whole, when the run ends
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the log says.  ``members`` has for each the target and the batch after which it joined."""
+
+    group: str
+    owner: str
+    query: str
+    members: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    batch: int = NOTHING  # the last that is decided
+    before: int = NOTHING  # the one before it
+    attempt: str = ""
+    epoch: int = 0  # of a run with epochs: which one it is
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"format": 1, **self.__dict__, "members": {name: list(one) for name, one in self.members.items()}}
+
+    @staticmethod
+    def parse(found: Mapping[str, Any]) -> Record:
+        """From plain data."""
+        if found["format"] != 1:
+            raise ValueError(f"format {found['format']!r}, from a later version")
+        rest = {name: value for name, value in found.items() if name not in ("format", "members")}
+        return Record(**rest, members={name: (one[0], int(one[1])) for name, one in found["members"].items()})
+
+
+class DecisionLog:
+    """The log of one group.
+
+    >>> import tempfile
+    >>> log = DecisionLog(tempfile.mkdtemp() + "/log")
+    >>> log.take("orders", {"archive": "out"}).batch
+    -1
+    >>> log.decide(0, "a1").batch, log.read().attempt
+    (0, 'a1')
+    >>> other = DecisionLog(log.folder)
+    >>> _ = other.take("orders", {"archive": "out"})
+    >>> log.decide(1, "a2")
+    Traceback (most recent call last):
+    pellucid.errors.StateError: ...: another driver of this group has begun meanwhile, and this one decides nothing any
+    more: stop one of the two
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        self._me = uuid.uuid4().hex
+        self.record: Record | None = None  # what we wrote last
+
+    # ------------------------------------------------------------ reading
+
+    def read(self) -> Record | None:
+        """What is decided; None if there is no log yet."""
+        path = self.folder / _NAME
+        try:
+            return Record.parse(_checked(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(
+                f"{path}: not a log of decisions ({error}): the file is damaged; bring it back from a copy"
+            ) from None
+
+    def whole(self) -> int:
+        """Up to which batch every member has all, as far as it was written down."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(_checked((self.folder / _WHOLE).read_bytes())["batch"])
+        return NOTHING
+
+    # ------------------------------------------------------------ writing
+
+    def take(self, query: str, members: Mapping[str, str], *, joined: Mapping[str, int] | None = None) -> Record:
+        """Be the one who decides from now on; ``members`` are the names and their targets, ``joined`` says of new ones
+        after which batch they join."""
+        own_folder(self.folder, asked="log", mark=_NAME)
+        make_lasting(self.folder)
+        with one_at_a_time(self.folder):
+            found = self.read() or Record(uuid.uuid4().hex, "", query)
+            if found.query != query:  # a new checkpoint: what came before was whole, as the caller has seen
+                found = Record(found.group, "", query)
+            known = {name: after for name, (_, after) in found.members.items()}
+            after = known | dict(joined or {})
+            made = replace(
+                found, owner=self._me, members={n: (place, after.get(n, NOTHING)) for n, place in members.items()}
+            )
+            self._write(made)
+        return made
+
+    def decide(self, batch: int, attempt: str, epoch: int = 0) -> Record:
+        """Write down that the batch is committed everywhere: from when this returns there is no way back.
+
+        If it raises, `knows` says whether it was written all the same.
+        """
+        with one_at_a_time(self.folder):
+            found = self.read()
+            if found is None or found.owner != self._me:
+                raise StateError(
+                    f"{self.folder}: another driver of this group has begun meanwhile, and this one decides nothing "
+                    "any more: stop one of the two"
+                )
+            if batch <= found.batch:
+                return found
+            faults.point("together:before-decision")
+            made = replace(found, batch=batch, before=found.batch, attempt=attempt, epoch=epoch)
+            self._write(made)
+        faults.point("together:decided")
+        return made
+
+    def knows(self, batch: int, attempt: str) -> bool:
+        """Whether this attempt is decided, for who was interrupted in `decide`."""
+        found = self.read()
+        return found is not None and (found.batch, found.attempt) == (batch, attempt)
+
+    def note_whole(self, batch: int) -> None:
+        """Every member has all up to this batch: for who wants to take one away."""
+        with suppress(OSError):
+            write_lasting(self.folder / _WHOLE, [_bytes({"batch": batch})], lasting=False)
+
+    def _write(self, record: Record) -> None:
+        write_lasting(self.folder / _NAME, [_bytes(record.document())])
+        self.record = record
+
+    # ------------------------------------------------------------ kept rows
+
+    def rows_folder(self, attempt: str) -> Path:
+        """Where the rows of an attempt are kept."""
+        return self.folder / "rows" / attempt
+
+
+def _bytes(document: dict[str, Any]) -> bytes:
+    return json.dumps({**document, "checksum": _sum(document)}).encode() + b"\n"
+
+
+def _checked(data: bytes) -> dict[str, Any]:
+    found = json.loads(data)
+    if not isinstance(found, dict) or found.pop("checksum", None) != _sum(found):
+        raise ValueError("its checksum is wrong")
+    return found
+
+
+def _sum(document: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(document, sort_keys=True).encode()):08x}"

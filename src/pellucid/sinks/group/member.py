@@ -1,0 +1,185 @@
+"""A member of a group: one sink, what it has prepared, and how it is brought to where the log says it is.
+
+A sink that can make what it has prepared last (`Sink.hold`: PostgreSQL's ``PREPARE TRANSACTION``) is settled by name
+after a crash.  Of every other the transaction is held open until the decision, and the rows are kept beside the log: a
+decided batch that it has not is written once more from there, under the same number, which the sink itself leaves out
+if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are tried,
+taken back, and written after the decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from pellucid.base import faults
+from pellucid.errors import StateError, UsageError, nearest
+from pellucid.sinks.group.log import NOTHING, Record
+from pellucid.sinks.interface import Sink, Staged, checked_query
+from pellucid.sinks.kafka_sink import KafkaSink
+from pellucid.sinks.once_sink import OnceSink
+from pellucid.sinks.postgres_sink import PostgresSink
+from pellucid.sinks.split_sink import SplitSink
+from pellucid.sinks.sqlite_sink import SQLiteSink
+
+Rows = Callable[[], Any]  # gives the rows anew, as often as it is called
+
+_REFUSED: dict[type[Sink], str] = {
+    KafkaSink: "a topic cannot be read up to an epoch, and Kafka gives a transaction up by itself after a time: write "
+    "to it from a query of its own",
+    OnceSink: "nobody can take back what a function has done",
+    SplitSink: "it commits one output after the other: name its sinks here, and say by='output'",
+}
+
+
+class Member:
+    """One sink of a group; everything that is done with it is done by one thread, as some connections want it."""
+
+    def __init__(self, name: str, sink: Sink, *, keeps_open: bool = True) -> None:
+        self.name, self.sink, self.keeps_open = name, sink, keeps_open
+        self.staged: Staged | None = None
+        self.lasts = False  # what is prepared outlives us
+        self._attempt = ""
+        self._thread: ThreadPoolExecutor | None = None
+        sink.grouped = True
+
+    def __str__(self) -> str:
+        return f"member {self.name!r} ({self.sink.place})"
+
+    def soon(self, what: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Do something in this member's own thread."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"together-{self.name}")
+        return self._thread.submit(what, *arguments)
+
+    def rest(self) -> None:
+        """The batch is over: the thread, too."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+
+    # ------------------------------------------------------------ one batch
+
+    def last(self, query: str) -> int:
+        """The last batch that it has; `NOTHING` if none."""
+        found = self.sink.last(query)
+        return NOTHING if found is None else found
+
+    def stage(self, rows: Rows, query: str, batch: int, attempt: str) -> int:
+        """Take the rows, and make sure that they can be committed; how many there are."""
+        self.staged, self.lasts, self._attempt = None, False, attempt
+        try:
+            staged = self.sink.stage(rows(), query, batch)
+        except StateError:
+            # Somebody holds the query: what an earlier attempt has prepared only now, after we had looked for it?
+            if not self.clear(query):
+                raise
+            staged = self.sink.stage(rows(), query, batch)
+        if staged.skipped:
+            raise StateError(
+                f"{self}: it has batch {batch} of query {query!r} already, which nobody has decided: does another "
+                "driver or another group write to it?"
+            )
+        self.staged = staged
+        if not self.keeps_open:  # tried, and out of the way: another member waits for the same file
+            self.sink.prepare(staged)
+            self.sink.abort(staged)
+            self.staged = None
+        return staged.rows
+
+    def prepare(self) -> None:
+        """After this only the last step is left; where it can be, that lasts."""
+        faults.point("together:prepare")
+        if self.staged is not None:
+            self.sink.prepare(self.staged)
+            if self.sink.hold(self.staged, self._attempt):
+                self.staged, self.lasts = None, True
+        faults.point("together:prepared")
+
+    def abort(self, query: str, batch: int) -> None:
+        """Give up what is not decided."""
+        if self.staged is not None:
+            self.sink.abort(self.staged)
+            self.staged = None
+        if self.lasts:
+            with contextlib.suppress(Exception):  # else the next who begins finds it
+                self.sink.settle(query, batch, self._attempt, commit=False)
+            self.lasts = False
+
+    def commit(self, record: Record, rows: Rows | None) -> bool:
+        """Bring a decided batch into the target; False if it is there already.  It can be called again and again."""
+        if self.staged is not None:
+            staged, self.staged = self.staged, None
+            try:
+                done = self.sink.commit(staged)
+                return done is None or not done.skipped
+            except BaseException:
+                self.sink.abort(staged)
+                raise
+        if self.sink.settle(record.query, record.batch, record.attempt, commit=True):
+            self.lasts = False
+            return True
+        if self.last(record.query) >= record.batch:
+            return False
+        if rows is None:
+            raise StateError(
+                f"{self}: batch {record.batch} of query {record.query!r} is decided, and neither prepared there nor "
+                "are its rows kept: was the target restored from an older copy? Bring back a copy that has it"
+            )
+        return not self.sink.write(rows(), record.query, record.batch).skipped
+
+    def clear(self, query: str, decided: Record | None = None) -> int:
+        """Take back what attempts have left prepared that are not decided; how many."""
+        count = 0
+        for batch, attempt in self.sink.held(query):
+            if decided is None or (batch, attempt) != (decided.batch, decided.attempt):
+                count += self.sink.settle(query, batch, attempt, commit=False)
+        return count
+
+
+def checked_members(given: dict[str, Any]) -> list[Member]:
+    """The members, if they can be ones: names, sinks that can prepare, no target twice."""
+    if not given:
+        raise UsageError("together: name at least one member, as in together(orders=sinks.sqlite('shop.db', 'orders'))")
+    places: dict[str, str] = {}
+    for name, sink in given.items():
+        checked_query(name)
+        if not isinstance(sink, Sink):
+            raise UsageError(f"together: {name}={sink!r} is no sink{_like(sink)}")
+        why = next((why for kind, why in _REFUSED.items() if isinstance(sink, kind)), None)
+        if why is not None or hasattr(sink, "members"):
+            raise UsageError(
+                f"together: {name} is {sink.kind}, which cannot be one of a group: "
+                f"{why or 'a group in a group: name its members here'}"
+            )
+        other = places.setdefault(sink.identity, name)
+        if other != name:
+            raise UsageError(f"together: {other!r} and {name!r} are the same target ({sink.place}): name it once")
+    files = [str(sink.path) for sink in given.values() if isinstance(sink, SQLiteSink)]
+    return [
+        Member(n, sink, keeps_open=not isinstance(sink, SQLiteSink) or files.count(str(sink.path)) == 1)
+        for n, sink in given.items()
+    ]
+
+
+def _like(given: object) -> str:
+    known = ["sqlite", "postgres", "parquet", "delta"]
+    return f": an address is one by sinks.sink_of({given!r})" if isinstance(given, str) else nearest(str(given), known)
+
+
+def told_once(members: list[Member]) -> str:
+    """One line about servers that cannot keep what is prepared; empty if there is none."""
+    without = [m.name for m in members if isinstance(m.sink, PostgresSink) and not m.sink.can_hold()]
+    if not without:
+        return ""
+    return (
+        f"{', '.join(without)}: the server keeps no prepared transactions (max_prepared_transactions is 0): the rows "
+        "of an epoch are kept here until every member has it, and are written from there again after a crash"
+    )
+
+
+def places_of(members: list[Member]) -> dict[str, str]:
+    """The members and their targets, for the log."""
+    return {m.name: m.sink.identity for m in members}

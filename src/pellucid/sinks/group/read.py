@@ -1,0 +1,119 @@
+"""``read_together``: the rows of all members of a group, up to the last epoch that all have.
+
+While an epoch is being committed, or while one member cannot be reached, some have it and others do not.  A reader that
+looks at each target by itself sees that; here each is read up to the last epoch that is everywhere: SQLite by the
+numbers of rows, PostgreSQL by the transaction that wrote them, Parquet by its manifests, Delta by its versions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
+from pellucid.sinks.interface import Sink
+
+if TYPE_CHECKING:
+    from pellucid.sinks.group.sink import TogetherSink
+
+_TRIES, _PAUSE = 50, 0.1
+
+
+def read_together(
+    group: TogetherSink | Mapping[str, Sink] | None = None,
+    /,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    **members: Sink,
+) -> dict[str, Any]:
+    """The rows of every member, as Arrow tables by the member's name, cut at the last epoch that all have.
+
+    ``group`` is what `together` made; or give the members, and the folder of the log (of a run with epochs
+    ``STATE/together``).
+
+    >>> import pyarrow as pa, tempfile
+    >>> from pellucid import sinks
+    >>> folder = tempfile.mkdtemp()
+    >>> members = {"orders": sinks.sqlite(folder + "/shop.db", "orders"), "archive": sinks.parquet(folder + "/archive")}
+    >>> _ = sinks.together(members, log=folder + "/log").write(pa.table({"sum": [3, 5]}), "shop", 0)
+    >>> tables = sinks.read_together(members, log=folder + "/log")
+    >>> tables["orders"]["sum"].to_pylist(), tables["archive"]["sum"].to_pylist()
+    ([3, 5], [3, 5])
+    """
+    sinks: dict[str, Sink]
+    place: str | os.PathLike[str] | None
+    if group is not None and not isinstance(group, Mapping):
+        sinks, place = {m.name: m.sink for m in group.members}, group.folder
+    else:
+        sinks, place = {**(group or {}), **members}, None
+    place = place if log is None else log
+    if place is None:
+        raise UsageError(
+            "read_together: where are the group's decisions? Give log=FOLDER (of a run with epochs: STATE/together)"
+        )
+    decisions = DecisionLog(place)
+    for _ in range(_TRIES):
+        record = decisions.read()
+        if record is None:
+            raise DataError(f"{decisions.folder}: no log of decisions is there: nothing was written by this group")
+        _refuse_others(sinks, record)
+        found = _at_once(sinks, record)
+        after = decisions.read()
+        if found is not None and after is not None and after.batch == record.batch:
+            return found
+        time.sleep(_PAUSE)  # the group goes on meanwhile
+    raise StateError(
+        f"{decisions.folder}: the members were not found at one epoch in {_TRIES} attempts: the group is faster than "
+        "its rows can be read, or a target does not tell the rows of its last epoch apart; read while no epoch ends"
+    )
+
+
+def _refuse_others(sinks: Mapping[str, Sink], record: Record) -> None:
+    needed = {name for name, (place, _) in record.members.items() if not place.startswith(FILE)}
+    if not needed <= set(sinks) <= set(record.members):
+        raise UsageError(
+            f"read_together: the members are {', '.join(record.members)}, and given are {', '.join(sinks) or 'none'}: "
+            "name all of them"
+        )
+    for name, sink in sinks.items():
+        if sink.identity != record.members[name][0]:
+            raise UsageError(
+                f"read_together: member {name!r} is {record.members[name][0]}, and {sink.identity} is given: name the "
+                "same target"
+            )
+
+
+def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None:
+    """Every member at the last epoch that all have; None if they moved on meanwhile."""
+    import pyarrow as pa
+
+    lasts = {name: _last(sink, record.query) for name, sink in sinks.items()}
+    behind = [name for name, last in lasts.items() if max(last, record.members[name][1]) < record.batch]
+    for name in behind:
+        if max(lasts[name], record.members[name][1]) < record.before:
+            raise StateError(
+                f"read_together: member {name!r} ({sinks[name].place}): its last epoch is older than the group's "
+                "last whole one: was it restored from an older copy? Bring back a copy that has all"
+            )
+    whole = record.before if behind else record.batch
+    if whole == NOTHING:
+        raise DataError(f"read_together: no epoch of query {record.query!r} is in every member yet")
+    found = {}
+    for name, sink in sinks.items():
+        upto = whole if whole > record.members[name][1] else None  # of one that joined later nothing is before
+        if upto is None and lasts[name] == NOTHING:
+            found[name] = pa.table({})
+            continue
+        table = sink.cut(record.query, upto, record.batch)
+        if table is None:
+            return None
+        found[name] = table
+    return found
+
+
+def _last(sink: Sink, query: str) -> int:
+    last = sink.last(query)
+    return NOTHING if last is None else last

@@ -1,0 +1,428 @@
+"""``together``: several sinks that have an epoch all, or none.
+
+A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member takes and
+prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a failure of
+all, and nothing is left of the batch; after it there is no way back: who fails then is tried again, the others are not
+kept waiting, and after ``patience`` seconds the query ends with the batch *in doubt*, which is brought to its end
+before anything else when it begins again.  Later batches wait: none is decided before the one before it is everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pellucid.base import faults
+from pellucid.base.files import Draft, beside, make_lasting
+from pellucid.errors import DataError, PellucidError, StateError, UsageError, nearest
+from pellucid.sinks import interface
+from pellucid.sinks.group.log import NOTHING, DecisionLog, Record
+from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, told_once
+from pellucid.sinks.rows import rows_of
+
+_AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
+
+
+class TogetherSink(interface.Sink):
+    """Sinks that have each batch all, or none; every member gets all rows, or with ``by`` those that this column names
+    it for (a member of None leaves them out on purpose).
+
+    ``log`` is a folder of the group's own, on a disk that outlives the driver.  ``patience`` is for how many seconds a
+    commit that fails is tried again.  ``added`` and ``removed`` name members that are new in a group that has batches
+    already, and ones that leave it.
+
+    >>> import pyarrow as pa, tempfile
+    >>> from pellucid import sinks
+    >>> folder = tempfile.mkdtemp()
+    >>> members = {"orders": sinks.sqlite(folder + "/shop.db", "orders"), "archive": sinks.parquet(folder + "/archive")}
+    >>> group = together(members, log=folder + "/log")
+    >>> print(group.write(pa.table({"user": ["ada", "bob"], "sum": [3, 5]}), "shop", 0))
+    shop: batch 0: 2 rows written
+    >>> print(group.write(pa.table({"user": ["ada", "bob"], "sum": [3, 5]}), "shop", 0))
+    shop: batch 0: left out, its rows are there already
+    >>> {name: table.num_rows for name, table in group.read().items()}
+    {'orders': 2, 'archive': 2}
+    """
+
+    kind: ClassVar[str] = "together"
+    guarantee: ClassVar[str] = (
+        "each batch is in all members, or in none, whole and once: it counts from one durable decision on, which comes "
+        "after all have prepared it; read_together() shows no batch that only some have"
+    )
+
+    def __init__(
+        self,
+        members: Mapping[str, interface.Sink | None] | None = None,
+        /,
+        *,
+        log: str | os.PathLike[str] | None = None,
+        by: str | None = None,
+        patience: float = 60.0,
+        added: str | Sequence[str] = (),
+        removed: str | Sequence[str] = (),
+        first_batch: int | None = None,
+        query: str | None = None,
+        **named: interface.Sink | None,
+    ) -> None:
+        super().__init__(query, first_batch)
+        given = {**(members or {}), **named}
+        self.members = checked_members({name: sink for name, sink in given.items() if sink is not None or by is None})
+        self.outputs, self.by, self.patience = list(given), by, patience
+        self.added = (added,) if isinstance(added, str) else tuple(added)
+        self.removed = (removed,) if isinstance(removed, str) else tuple(removed)
+        for name in self.added:
+            if name not in given:
+                raise UsageError(f"together: added={name!r} is no member{nearest(name, list(given))}")
+        for name in self.removed:
+            if name in given:
+                raise UsageError(f"together: removed={name!r} is a member: leave it out, or do not say removed")
+        self.folder = None if log is None else Path(os.path.abspath(log))
+        self.log = None if self.folder is None else DecisionLog(self.folder)
+        self._record: Record | None = None
+
+    @property
+    def place(self) -> str:
+        return f"the group of {', '.join(member.name for member in self.members)}"
+
+    @property
+    def identity(self) -> str:
+        return "together: " + ", ".join(f"{m.name}={m.sink.identity}" for m in self.members)
+
+    def last(self, query: str) -> int | None:
+        """The last batch that all have."""
+        numbers = [member.last(query) for member in self.members]
+        record = None if self.log is None else self.log.read()
+        joined = {name: after for name, (_, after) in (record.members if record else {}).items()}
+        number = min(max(n, joined.get(m.name, NOTHING)) for n, m in zip(numbers, self.members, strict=True))
+        return None if number == NOTHING else number
+
+    def check_turn(self, query: str, batch: int) -> None:
+        """The log is asked, when the first batch comes."""
+
+    def read(self) -> dict[str, Any]:
+        """The rows of every member, up to the last batch that all have."""
+        from pellucid.sinks.group.read import read_together
+
+        return read_together(self)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.rest()
+            member.sink.close()
+
+    # ------------------------------------------------------------ beginning, and recovery
+
+    def begin(self, query: str, batch: int | None = None) -> Record:
+        """Take the log, and bring every member to where it says they are; ``batch`` is what comes next."""
+        if self.log is None:
+            raise UsageError(
+                "together: where are its decisions kept? Give log=FOLDER, a folder of the group's own on a disk that "
+                "outlives the driver"
+            )
+        found = self.log.read()
+        if found is not None and found.query != query:
+            self._refuse_open(found, query)
+            found = None
+        joined = self._members_as_before(found)
+        self._claim(found)
+        record = self.log.take(query, places_of(self.members), joined=joined)
+        self._claim(record)
+        told = told_once(self.members)
+        if told:
+            warnings.warn(told, UserWarning, stacklevel=2)
+        faults.point("together:recover")
+        for member in self.members:
+            self._recover(member, record, batch)
+        self._forget_rows(record)
+        self._record = record
+        self.log.note_whole(record.batch)
+        return record
+
+    def _members_as_before(self, found: Record | None) -> dict[str, int]:
+        """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
+        if found is None or found.batch == NOTHING:
+            return {}
+        now = places_of(self.members)
+        for name, (place, _) in found.members.items():
+            if name not in now and name not in self.removed:
+                raise StateError(
+                    f"together: member {name!r} ({place}) is not given any more: give it, or, if no batch after "
+                    f"{found.batch} is to go there, say removed={name!r}"
+                )
+            assert self.log is not None
+            if name not in now and self.log.whole() < found.batch:
+                raise StateError(
+                    f"together: member {name!r} ({place}) cannot leave the group now: batch {found.batch} is decided, "
+                    "and nobody knows whether it is there: begin once more with it, and take it away when that is done"
+                )
+            if name in now and now[name] != place:
+                raise StateError(f"together: member {name!r} was {place}, and is {now[name]} now: name the same target")
+        new = [name for name in now if name not in found.members]
+        for name in new:
+            if name not in self.added:
+                raise StateError(
+                    f"together: member {name!r} ({now[name]}) is new in a group whose last batch is {found.batch}: "
+                    f"what came before would never be there. Say added={name!r} if that is meant; or copy the rows "
+                    "first, or write all again with a new log, a new checkpoint and empty targets"
+                )
+        return dict.fromkeys(new, found.batch)
+
+    def _claim(self, record: Record | None) -> None:
+        """Every target is of one group."""
+        if record is None:
+            return
+        assert self.folder is not None
+        for member in self.members:
+            other = member.sink.claim(record.group, str(self.folder))
+            if other is not None:
+                raise StateError(
+                    f"together: {member} belongs to another group, whose log is {other}: an epoch would be of two "
+                    "groups. Give this one a target of its own; or, if that group is over, give it free: "
+                    f"{getattr(member.sink, 'forget', 'as its author says')}"
+                )
+
+    def _refuse_open(self, found: Record, query: str) -> None:
+        """Another query begins with this log: what the one before has decided must be everywhere."""
+        for member in self.members:
+            after = found.members.get(member.name, ("", found.batch))[1]
+            if max(member.last(found.query), after) < found.batch:
+                raise StateError(
+                    f"together: {self.folder}: batch {found.batch} of query {found.query!r} is decided, and {member} "
+                    f"has it not: start that query once more before {query!r} begins"
+                )
+
+    def _recover(self, member: Member, record: Record, batch: int | None) -> None:
+        """What is decided is committed, what is not is taken back; a member that is older than that is refused."""
+        member.clear(record.query, record)
+        last, after = member.last(record.query), record.members[member.name][1]
+        if last > record.batch and self.first_batch is None:
+            raise StateError(
+                f"together: {member} has batch {last} of query {record.query!r}, and the last that {self.folder} has "
+                f"decided is {_shown(record.batch)}: the log is an older copy, or another one: bring back the right one"
+            )
+        if max(last, after) >= record.batch:
+            return
+        kept = self._kept(record, member)
+        ready = (record.batch, record.attempt) in member.sink.held(record.query)
+        if max(last, after) < record.before or (kept is None and not ready and batch != record.batch):
+            raise StateError(
+                f"together: {member}: the last batch of query {record.query!r} that is there is {_shown(last)}, and "
+                f"the group's is {record.batch}: was it restored from an older copy? Batches that are missing there "
+                "would stay away: bring back a copy that has them"
+            )
+        if kept is not None or ready:
+            member.commit(record, kept)
+
+    # ------------------------------------------------------------ one batch
+
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The rows are kept, and every member has taken them."""
+        record = self._record
+        if record is None or record.query != query:
+            record = self.begin(query, batch)
+            self._check_first(record, batch)
+        if batch <= record.batch:
+            if batch == record.batch:
+                self._again(data, record)
+            return interface.Staged(query, batch, skipped=True)
+        attempt = uuid.uuid4().hex[:16]
+        staged = interface.Staged(query, batch, held=attempt)
+        try:
+            rows, counts = self._keep(data, attempt)
+            staged.rows = sum(counts.values()) if self.by is not None else max(counts.values())
+            faults.point("together:kept")
+            self._all(lambda m: m.stage(rows[m.name], query, batch, attempt))
+        except BaseException:
+            self.abort(staged)
+            raise
+        return staged
+
+    def prepare(self, staged: interface.Staged) -> None:
+        """Every member can commit; if one cannot, none will."""
+        self._all(lambda m: m.prepare())
+
+    def commit(self, staged: interface.Staged) -> None:
+        """Decide, then have every member commit."""
+        assert self.log is not None
+        try:
+            self._record = self.log.decide(staged.batch, staged.held)
+        except Exception:
+            # it may have been written, or not: only the log knows, and what it knows counts
+            if not self.log.knows(staged.batch, staged.held):
+                raise
+            self._record = self.log.read()
+        assert self._record is not None
+        self.finish(self._record)
+
+    def finish(self, record: Record) -> None:
+        """Commit a decided batch everywhere: who fails is tried again, and keeps nobody else waiting."""
+        assert self.log is not None
+        waiting, until, turn = list(self.members), time.monotonic() + self.patience, 0
+        while True:
+            kept = {m.name: self._kept(record, m) for m in waiting}
+            done = [(m, m.soon(m.commit, record, kept[m.name])) for m in waiting]
+            failed = [(m, error) for m, future in done if (error := future.exception()) is not None]
+            waiting = [m for m, _ in failed]
+            faults.point("together:committed")
+            if not waiting:
+                break
+            for _, error in failed:
+                if not isinstance(error, (PellucidError, OSError)):
+                    raise error
+            if time.monotonic() >= until:
+                self._record = None  # who goes on begins with the recovery
+                self._rest()
+                raise StateError(
+                    f"together: batch {record.batch} of query {record.query!r} is decided, and in doubt: "
+                    f"{'; '.join(f'{m} does not have it yet: {error}' for m, error in failed)}. The other members have "
+                    "it, readers of read_together() do not see it, later batches wait. Nothing is lost: when that is "
+                    "put right, start the query again, and it is committed first"
+                )
+            time.sleep(min(_AGAIN[min(turn, len(_AGAIN) - 1)], max(0.0, until - time.monotonic())))
+            turn += 1
+        self._rest()
+        self.log.note_whole(record.batch)
+        self._forget_rows(record)
+
+    def abort(self, staged: interface.Staged) -> None:
+        """Give up an attempt that is not decided; one that is stays."""
+        assert self.log is not None
+        record = self._record
+        if record is None or (record.batch, record.attempt) == (staged.batch, staged.held):
+            return
+        try:
+            if self.log.knows(staged.batch, staged.held):
+                return
+        except StateError:
+            return  # nobody knows: who begins again with a log that can be read does the right thing
+        for member in self.members:
+            with_thread = member.soon(member.abort, staged.query, staged.batch)
+            with_thread.exception()
+        self._rest()
+        shutil.rmtree(self.log.rows_folder(staged.held), ignore_errors=True)
+
+    def _all(self, what: Any) -> list[Any]:
+        """The same with every member, side by side; the first failure is that of all, when all have ended."""
+        futures = [member.soon(what, member) for member in self.members]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [future.result() for future in futures]
+
+    def _rest(self) -> None:
+        for member in self.members:
+            member.rest()
+
+    def _check_first(self, record: Record, batch: int) -> None:
+        if record.batch == NOTHING and batch not in (0, self.first_batch):
+            raise StateError(
+                f"together: {self.folder}: no batch of query {record.query!r} was decided, yet batch {batch} comes: is "
+                "this another log? Give the one that the query had; or, if those before may stay away, say "
+                f"first_batch={batch}"
+            )
+        if record.batch != NOTHING and batch > record.batch + 1 and batch != self.first_batch:
+            raise StateError(
+                f"together: {self.folder}: the last batch of query {record.query!r} that is decided is {record.batch}, "
+                f"yet batch {batch} comes, so those between are missing: is the log an older copy? Bring the right one "
+                f"back; or, if they may stay away, say first_batch={batch}"
+            )
+
+    def _again(self, data: Any, record: Record) -> None:
+        """The batch that was decided last comes once more: who has it not gets it."""
+        behind = [m for m in self.members if max(m.last(record.query), record.members[m.name][1]) < record.batch]
+        if not behind:
+            return
+        rows, _ = self._keep(data, record.attempt)
+        for member in behind:
+            member.commit(record, rows[member.name])
+
+    # ------------------------------------------------------------ rows
+
+    def _keep(self, data: Any, attempt: str) -> tuple[dict[str, Rows], dict[str, int]]:
+        """Write the rows down once, for good, and give each member its own."""
+        import pyarrow as pa
+
+        assert self.log is not None
+        place = self.log.rows_folder(attempt)
+        make_lasting(place)
+        rows = rows_of(data)
+        names = [m.name for m in self.members] if self.by is not None else [""]
+        schemas = {name: _own_schema(rows.schema, name, self.by, self.outputs) for name in names}
+        if self.by is not None and self.by not in rows.schema.names:
+            raise DataError(f"together: there is no column {self.by!r}; there are {', '.join(rows.schema.names)}")
+        drafts = {name: Draft(beside(place / f"{name or 'all'}.arrow")) for name in names}
+        counts = dict.fromkeys(names, 0)
+        try:
+            writers = {name: pa.ipc.new_stream(drafts[name].file, schemas[name]) for name in names}
+            for batch in rows:
+                for name, own in _routed(batch, self.by, self.outputs, names):
+                    counts[name] += own.num_rows
+                    writers[name].write_batch(own.select(schemas[name].names))
+            for name in names:
+                writers[name].close()
+                drafts[name].place(place / f"{name or 'all'}.arrow")
+        finally:
+            for draft in drafts.values():
+                draft.discard()
+        return {m.name: _reader(place / f"{m.name if self.by else 'all'}.arrow") for m in self.members}, counts
+
+    def _kept(self, record: Record, member: Member) -> Rows | None:
+        assert self.log is not None
+        path = self.log.rows_folder(record.attempt) / f"{member.name if self.by else 'all'}.arrow"
+        return _reader(path) if record.attempt and path.exists() else None
+
+    def _forget_rows(self, record: Record) -> None:
+        """Every member has the batch: no rows are needed any more, of no attempt."""
+        assert self.log is not None
+        shutil.rmtree(self.log.folder / "rows", ignore_errors=True)
+
+
+def _reader(path: Path) -> Rows:
+    def read() -> Any:
+        import pyarrow as pa
+
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_stream(file).read_all()
+
+    return read
+
+
+def _own_schema(schema: Any, name: str, by: str | None, outputs: list[str]) -> Any:
+    import pyarrow as pa
+
+    if by is None:
+        return schema
+    return pa.schema(
+        [field for field in schema if field.name != by and (field.name == name or field.name not in outputs)]
+    )
+
+
+def _routed(batch: Any, by: str | None, outputs: list[str], names: list[str]) -> Iterator[tuple[str, Any]]:
+    if by is None:
+        yield "", batch
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = batch.column(batch.schema.get_field_index(by))
+    for found in column.unique().to_pylist():
+        if found not in outputs:
+            raise DataError(
+                f"together: column {by!r} names the output {found!r}, which is no member; there are "
+                f"{', '.join(outputs)} (give it None to leave its rows out)"
+            )
+        if found in names:
+            yield found, batch.filter(pc.equal(column, pa.scalar(found, column.type)))
+
+
+def _shown(batch: int) -> str:
+    return "none" if batch == NOTHING else str(batch)
+
+
+together = TogetherSink

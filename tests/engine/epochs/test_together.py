@@ -1,0 +1,323 @@
+"""Several targets of one run: an epoch is in all of them, or in none, whoever is killed, down, new or older."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid import Stream, pipeline, sinks
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.sinks.group.log import DecisionLog
+from tests.engine.epochs.conftest import ROOT, Runs
+from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
+from tests.sinks.own import Lines
+from tests.sinks.postgres import Postgres, server_or_skip
+
+
+def silent(text: str) -> None:
+    """Nobody reads what a run says."""
+
+
+def start(folder: Path, dsn: str | None, faults: str = "") -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)]))
+    command = [sys.executable, "-m", "tests.engine.epochs.together_job", str(folder), dsn or ""]
+    environment = {**os.environ, "PYTHONPATH": path, "PELLUCID_FAULTS": faults}
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
+
+
+# ---------------------------------------------------------------- kills
+
+SOME = (
+    "together:prepared[sink.archive]=tree@2",  # two may be prepared, one is not
+    "together:before-decision=kill@2",  # all are prepared
+    "together:decided=kill@2",  # nobody has committed
+    "postgres:after-commit=tree@2",  # one has
+    "sqlite:before-commit=tree@3",
+    "parquet:after-commit=kill@2",  # a task, and not the run
+)
+ALL = (
+    *(f"together:{p}[sink.{m}]={a}@2" for p in ("prepare", "prepared") for m in ("orders", "archive", "totals") for a in
+      ("kill", "tree")),
+    *(f"sink:{p}-commit[sink.{m}]={a}@2" for p in ("before", "after") for m in ("orders", "archive", "totals") for a in
+      ("kill", "tree")),
+    *(f"{s}:{p}-commit={a}@2" for s in ("postgres", "parquet", "sqlite") for p in ("before", "after") for a in
+      ("kill", "tree")),
+    "together:before-decision=kill@1", "together:decided=kill@1", "together:decided=kill@4", "parquet:between-moves=tree@2",  # noqa: E501
+    "together:decided=kill@2;recover:loaded=tree@1/1;together:prepared=tree@1/2;together:decided=kill@1/3",
+)  # fmt: skip
+
+
+def killed(folder: Path, postgres: Postgres, faults: str) -> None:
+    dsn = postgres.database()
+    for _ in range(6):
+        done = start(folder, dsn, faults)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        if DecisionLog(folder / "state" / "together").read() is not None:
+            try:
+                seen = whole(folder, dsn)  # whoever died: no epoch that only some have
+            except DataError as error:
+                assert "no epoch of query" in str(error)  # noqa: PT017
+                seen = []
+            assert seen == expected()[: len(seen)]
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0
+    assert have(folder, dsn) == dict.fromkeys(("orders", "archive", "totals"), expected())
+    assert whole(folder, dsn) == expected()
+    assert "recover" in done.stderr or "going" in done.stderr, "nobody was killed"
+
+
+@pytest.mark.parametrize("faults", SOME)
+def test_killed_at_a_moment_of_a_round(tmp_path: Path, postgres: Postgres, faults: str) -> None:
+    killed(tmp_path, postgres, faults)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("faults", ALL)
+def test_killed_at_every_moment_of_a_round(tmp_path: Path, postgres: Postgres, faults: str) -> None:
+    killed(tmp_path, postgres, faults)
+
+
+# ---------------------------------------------------------------- members that fail
+
+
+class Moody(Lines):
+    """A sink that fails a few times after the decision, or refuses a row before it."""
+
+    def __init__(self, folder: Path, *, fails: int = 0, refuses: int | None = None) -> None:
+        super().__init__(folder)
+        self.fails, self.refuses = fails, refuses
+
+    def stage(self, data: Any, query: str, batch: int) -> Any:
+        staged = super().stage(data, query, batch)
+        if not staged.skipped and self.refuses is not None and f'"out": {self.refuses}}}' in staged.held.read_text():
+            self.abort(staged)
+            raise DataError(f"{self.refuses} is refused")
+        return staged
+
+    def commit(self, staged: Any) -> None:
+        count = self.folder / "failed"
+        failed = int(count.read_text()) if count.exists() else 0
+        if failed < self.fails:
+            count.write_text(str(failed + 1))
+            raise DataError("the server is gone")
+        super().commit(staged)
+
+
+def go(folder: Path, outputs: Any, say: Any = silent, **more: Any) -> Any:
+    if not (folder / "x.jsonl").exists():
+        (folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(ROWS)))
+    settings = {"state": folder / "state", "pushes": 100, "say": say, **more}
+    return total.run_epochs(folder / "x.jsonl", outputs, **settings)
+
+
+def outs(own: Lines) -> list[int]:
+    return [row["out"] for row in own.rows()]
+
+
+def test_a_sink_that_is_down_at_the_commit_is_tried_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    own, table = Moody(tmp_path / "own", fails=3), sinks.sqlite(tmp_path / "t.db", "t")
+    go(tmp_path, sinks.together(own=own, table=table), said.append)
+    assert outs(own) == expected()
+    assert table.read()["out"].to_pylist() == expected()
+    assert any(
+        "is decided, and in doubt at own (the server is gone): it is tried again; later epochs wait" in s for s in said
+    )
+
+
+def test_one_that_stays_down_ends_the_run_with_the_epoch_in_doubt(tmp_path: Path) -> None:
+    own, table = Moody(tmp_path / "own", fails=10**6), sinks.sqlite(tmp_path / "t.db", "t")
+    with pytest.raises(
+        StateError,
+        match=r"epoch .* is decided, and in doubt: .*own does not have it after 0.3 s: the server is gone. The other members have it, .* Nothing is lost",  # noqa: E501
+    ):
+        go(tmp_path, sinks.together(own=own, table=table), patience=0.3)
+    record = DecisionLog(tmp_path / "state" / "together").read()
+    assert record is not None
+    assert table.read().num_rows == record.batch  # the other has it
+    assert outs(own) == []
+    own.fails = 0
+    go(tmp_path, sinks.together(own=own, table=table))
+    assert outs(own) == expected()
+    assert table.read()["out"].to_pylist() == expected()
+
+
+def test_one_that_refuses_is_all_that_refuse(tmp_path: Path, postgres: Postgres) -> None:
+    """Nothing of the epoch is anywhere, and nothing stays prepared on a server."""
+    import psycopg
+
+    dsn = postgres.database()
+    own, table = Moody(tmp_path / "own", refuses=expected()[550]), sinks.postgres(dsn, "t")
+    with pytest.raises(DataError, match=r"is refused"):
+        go(tmp_path, sinks.together(own=own, table=table))
+    rows = len(outs(own))
+    assert rows <= 500
+    assert rows % 100 == 0
+    assert (0 if rows == 0 else table.read().num_rows) == rows
+    with psycopg.connect(dsn) as db:
+        assert db.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+    own.refuses = None
+    go(tmp_path, sinks.together(own=own, table=table))
+    assert outs(own) == sorted(table.read()["out"].to_pylist()) == expected()
+
+
+def test_a_server_that_is_down_when_the_run_begins_again(tmp_path: Path) -> None:
+    for server in server_or_skip():
+        dsn = server.dsn
+        assert start(tmp_path, dsn, "together:decided=kill@2").returncode == -signal.SIGKILL
+        server.stop()
+        done = start(tmp_path, dsn)
+        assert done.returncode == 2
+        assert "PostgreSQL cannot be reached for table 'orders'" in done.stderr
+        assert "Traceback" not in done.stderr
+        server.start()
+        assert start(tmp_path, dsn).returncode == 0
+        assert have(tmp_path, dsn) == dict.fromkeys(("orders", "archive", "totals"), expected())
+
+
+def test_a_server_without_prepared_transactions(tmp_path: Path) -> None:
+    for server in server_or_skip(prepared=0):
+        done = start(tmp_path, server.dsn, "postgres:before-commit=tree@2")
+        assert done.returncode == -signal.SIGKILL
+        assert done.stderr.count("orders: the server keeps no prepared transactions") == 1
+        assert start(tmp_path, server.dsn).returncode == 0
+        assert have(tmp_path, server.dsn) == dict.fromkeys(("orders", "archive", "totals"), expected())
+
+
+# ---------------------------------------------------------------- other members
+
+
+def test_a_member_that_is_new_gets_all_rows_or_is_refused(tmp_path: Path) -> None:
+    assert start(tmp_path, None, "together:decided=kill@3").returncode == -signal.SIGKILL
+    more = members(tmp_path, None) | {"late": sinks.sqlite(tmp_path / "late.db", "late")}
+    with pytest.raises(
+        StateError,
+        match=r"the member 'late' .* is new in this group, and would lack what was committed before: read all input again with from_start=True",  # noqa: E501
+    ):
+        go(tmp_path, sinks.together(more))
+    go(tmp_path, sinks.together(more), from_start=True)
+    for sink in more.values():
+        assert sink.read()["out"].to_pylist() == expected()
+    go(tmp_path, sinks.together(more))  # and the same call goes on
+
+
+def test_a_member_that_is_gone_is_refused(tmp_path: Path) -> None:
+    assert start(tmp_path, None, "together:decided=kill@3").returncode == -signal.SIGKILL
+    fewer = {name: sink for name, sink in members(tmp_path, None).items() if name != "totals"}
+    with pytest.raises(
+        StateError, match=r"the member 'totals' .* of this group is not given any more, and may not have all"
+    ):
+        go(tmp_path, sinks.together(fewer))
+
+
+def test_a_member_back_from_a_backup(tmp_path: Path) -> None:
+    assert start(tmp_path, None, "together:decided=kill@2").returncode == -signal.SIGKILL
+    shutil.copy(tmp_path / "totals.db", tmp_path / "backup")
+    run(tmp_path, None, say=silent)
+    shutil.copy(tmp_path / "backup", tmp_path / "totals.db")
+    with pytest.raises(StateError, match=r"totals.*(has them not|are not there any more).*from_start=True"):
+        run(tmp_path, None, say=silent)
+    run(tmp_path, None, say=silent, from_start=True)
+    assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
+
+
+def test_two_groups_that_share_a_sink(tmp_path: Path) -> None:
+    assert start(tmp_path, None, "together:decided=kill@2").returncode == -signal.SIGKILL
+    shared = {"archive": sinks.parquet(tmp_path / "archive"), "own": sinks.sqlite(tmp_path / "own.db", "own")}
+    with pytest.raises(StateError, match=r"archive belongs to another group of outputs, whose log is .*state/together"):
+        go(tmp_path, sinks.together(shared), state=tmp_path / "other")
+    run(tmp_path, None, say=silent)
+    go(tmp_path, sinks.together(shared), state=tmp_path / "other2")  # the first run is over
+    assert sinks.read(tmp_path / "archive").num_rows == 2 * ROWS
+
+
+# ---------------------------------------------------------------- whose rows
+
+
+@pipeline
+def two(x: Stream[int]) -> dict[str, Stream[int]]:
+    return {
+        "sums": x.cumulate(lambda t, v: t + v, start=0, id="sum"),
+        "evens": x.filter(lambda v: v % 2 == 0, id="even"),
+    }
+
+
+def test_each_output_goes_to_the_member_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("".join(f"{i}\n" for i in range(ROWS)))
+    file = tmp_path / "both.db"
+    group = sinks.together(sums=sinks.sqlite(file, "sums"), evens=sinks.sqlite(file, "evens"))
+    two.run_epochs(tmp_path / "x.jsonl", group, state=tmp_path / "state", pushes=100, say=silent)
+    with sqlite3.connect(file) as db:
+        assert db.execute("SELECT count(*), max(sums) FROM sums").fetchone() == (ROWS, sum(range(ROWS)))
+        assert db.execute("SELECT count(*), max(evens) FROM evens").fetchone() == (ROWS // 2, ROWS - 2)
+    tables = sinks.read_together(
+        log=tmp_path / "state" / "together", sums=sinks.sqlite(file, "sums"), evens=sinks.sqlite(file, "evens")
+    )
+    assert tables["evens"].num_rows == ROWS // 2
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        (
+            ("sums", "odds"),
+            "together: two has no output 'odds' for the member of that name: its outputs are sums, evens",
+        ),
+        (("orders", "archive"), "together: two has no output 'orders' for the member of that name"),
+    ],
+)
+def test_a_name_that_is_no_output_is_refused(tmp_path: Path, members: tuple[str, ...], words: str) -> None:
+    (tmp_path / "x.jsonl").write_text("1\n")
+    group = sinks.together({name: sinks.parquet(tmp_path / name) for name in members})
+    with pytest.raises(UsageError, match=words):
+        two.run_epochs(tmp_path / "x.jsonl", group, state=tmp_path / "state", pushes=1)
+
+
+def test_options_that_are_for_spark_are_refused(tmp_path: Path) -> None:
+    group = sinks.together(a=sinks.parquet(tmp_path / "a"), log=tmp_path / "log")
+    with pytest.raises(
+        UsageError, match=r"together: log= is for queries of Spark: with epochs the decisions are in the state"
+    ):
+        total.run_epochs(tmp_path / "x.jsonl", group, state=tmp_path / "state", pushes=1)
+
+
+# ---------------------------------------------------------------- the command line
+
+TOTAL = ("p.py:total", "--in", "x.jsonl", "--pushes", "100", "--state", "state")
+
+
+def values(lines: bytes) -> list[int]:
+    return [json.loads(line)["out"] for line in lines.splitlines()]
+
+
+def test_several_outputs_on_the_command_line(runs: Runs, postgres: Postgres) -> None:
+    dsn = postgres.database()
+    out = ["--out", "sqlite:t.db#t", "--out", f"{dsn}#t", "--out", "out.jsonl"]
+    done = runs(*TOTAL, *out, faults="postgres:after-commit=tree@2")
+    assert done.returncode == -signal.SIGKILL
+    report = runs.report(runs(*TOTAL, *out, "--json"))
+    assert report["events_out"] == {"out-1": ROWS, "out-2": ROWS, "out-3": ROWS}
+    rows = values(runs.plain("p.py:total", "--in", "x.jsonl"))
+    assert values(runs.read("out.jsonl")) == rows
+    tables = {"out-1": sinks.sqlite(runs.folder / "t.db", "t"), "out-2": sinks.postgres(dsn, "t")}
+    found = sinks.read_together(tables, log=runs.folder / "state" / "together")
+    assert sorted(found["out-1"]["out"].to_pylist()) == sorted(found["out-2"]["out"].to_pylist()) == sorted(rows)
+
+
+def test_the_same_target_twice_is_refused(runs: Runs) -> None:
+    done = runs(*TOTAL, "--out", "sqlite:t.db#t", "--out", "sqlite:./t.db#t")
+    assert done.returncode == 2
+    assert "'out-1' and 'out-2' are the same target" in done.stderr
+    done = runs(*TOTAL, "--out", "a.csv", "--out", "a.csv")
+    assert done.returncode == 2
+    assert "--out a.csv: is given twice" in done.stderr
