@@ -20,13 +20,14 @@ from typing import Any, NoReturn
 from pellucid.check.timed.compare import _both, _Pair
 from pellucid.check.timed.found import TimedRun, named
 from pellucid.check.timed.inputs import Finish, Inputs, Move, Rows, time_leaves
-from pellucid.check.timed.machine import At, TimedMachine, fork, frozen_engine
+from pellucid.check.timed.machine import At, TimedMachine, frozen_engine
 from pellucid.check.timed.question import Spot
 from pellucid.engine.timed.clock import BEGINNING, END
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.timing import shown_length
 from pellucid.model import Budget, CutShort, Search, Verdict, now
 
 Leaves = tuple[bool, ...]  # of a stream: which leaves of an event are times that move with it
@@ -198,7 +199,7 @@ def equivalent_for_ever(
     ((source, events),) = inputs.events.items()
     found: list[tuple[Spot, Move]] = []
 
-    def steps(spot: Spot) -> Iterator[tuple[Move, Spot]]:
+    def steps(spot: Spot) -> Iterator[tuple[tuple[Move, int], Spot]]:
         past = spot.past
         if past.greatest is None:
             times = list(range(0, period, step))
@@ -209,7 +210,7 @@ def equivalent_for_ever(
                 yield from _take(spot, Rows(((source, moved[0].event(event, time)),)), time)
         yield from _take(spot, Finish(), None)
 
-    def _take(spot: Spot, move: Move, time: int | None) -> Iterator[tuple[Move, Spot]]:
+    def _take(spot: Spot, move: Move, time: int | None) -> Iterator[tuple[tuple[Move, int], Spot]]:
         past = spot.past
         ats = [At((), engine) for engine in past.sides]
         one, seen = machines[0].take(ats[0], move, 0)
@@ -229,11 +230,14 @@ def equivalent_for_ever(
         there = _Anywhere((one.engine, two.engine), greatest + by, came)
         yield (move, by), Spot(At(frozen_engine(one.engine), one.engine), there)
 
-    start = _Anywhere(tuple(fork(m.start().engine) for m in machines), None, {})  # type: ignore[arg-type]
+    start = _Anywhere((machines[0].start().engine, machines[1].start().engine), None, {})
     first = Spot(At(frozen_engine(start.sides[0]), start.sides[0]), start)
     search: Search[Spot, Any] = Search([first], steps, budget)
     many = f"at most {rate} at one time" if rate > 1 else "each time once"
-    apart = f"{min(distances)} to {max(distances)} after the greatest time so far"
+    clock = next(t for t in a.graph.clocks if t is not None)
+    least, most = (shown_length(clock, d) for d in (min(distances), max(distances)))
+    apart = f"{least} to {most} after the greatest time so far"
+    apart += f", the first at a multiple of {shown_length(clock, step)}" if step > 1 else ""
     said = f"{a.name} and {b.name} put out the same in every batch, for all runs of any length: events {apart}, {many}"
     cut = ""
     try:
@@ -251,7 +255,9 @@ def equivalent_for_ever(
         return Verdict("refuted", said, "explicit", now() - began, example, (), details)
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    note = f"no function looks at the time of an event, so states that are {period} apart are alike"
+    note = (
+        f"no function looks at the time of an event, so states that are {shown_length(clock, period)} apart are alike"
+    )
     return Verdict("proved", said, "explicit", now() - began, None, (note,), details)
 
 
