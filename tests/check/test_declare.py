@@ -117,13 +117,14 @@ MISTAKES = [
     (
         lambda: check.property(lambda size: True),
         "property <lambda> wants an argument 'size', which nobody gives it: a property takes none, or some of "
-        "ints, queue, assume, engine, timeout, max_states, max_depth, progress",
+        "ints, queue, assume, times, pushes, batch, arrival, engine, timeout, max_states, max_depth, progress",
     ),
     (lambda: check.properties(late, "AG EF out"), "check.properties wants a list of formulas: write ['AG EF out']"),
     (lambda: check.properties(3, ["AG EF out"]), "check.properties wants a pipeline first, found 3"),
     (
         lambda: check.properties(late, ["AG EF out"], size=3),
-        "check.properties takes ints, queue, assume, engine, timeout, max_states, max_depth, progress, found 'size'",
+        "check.properties takes ints, queue, assume, times, pushes, batch, arrival, engine, timeout, max_states, "
+        "max_depth, progress, found 'size'",
     ),
     (lambda: check.properties(late, ["G (x -> )"]), "expected a condition, found ')'\n  G (x -> )\n          ^"),
     (

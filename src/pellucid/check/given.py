@@ -16,7 +16,7 @@ from pellucid.graph.model import Graph
 
 OPTIONS = ("engine", "timeout", "max_states", "max_depth", "progress")
 #: What questions about a pipeline by event time are asked with, and which ones know such pipelines.
-TIMED = ("events", "times", "pushes", "batch", "arrival")
+TIMED = ("events", "times", "pushes", "batch", "arrival", "rate")
 BY_TIME = ("check.holds", "check.equivalent", "check.buffers")
 
 

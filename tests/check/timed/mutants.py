@@ -261,7 +261,7 @@ def engine(name: str) -> Any:
     assert len(here) == 1, f"{name}: what it changes is not there once: {mutant.text}"
     assert texts[here[0]].count(mutant.text) == 1, name
     texts[here[0]] = texts[here[0]].replace(mutant.text, mutant.wrong)
-    made = {}
+    made: dict[Any, Any] = {}
     for module in (clock, literal):
         own = types.ModuleType(f"pellucid.mutant_{module.__name__.rpartition('.')[2]}_{len(sys.modules)}")
         sys.modules[own.__name__] = own

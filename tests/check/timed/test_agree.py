@@ -89,7 +89,8 @@ def test_two_pipelines_as_all_their_runs_say(pair: str, how: str) -> None:
     wanted = shortest(a, b, how)
     assert found.status == ("proved" if wanted is None else "refuted"), found
     if wanted is not None:
-        assert len(found.counterexample.steps) == wanted and found.counterexample.replay()
+        example = found.counterexample
+        assert example is not None and len(example.steps) == wanted and example.replay()
 
 
 def test_within_lateness_another_lateness_is_the_same_in_the_end() -> None:
@@ -108,7 +109,7 @@ FORMULAS = ["G (out -> out.value.value < 2)", "G (out -> out.value.start >= 0)",
 def test_a_formula_as_all_runs_say(text: str, late: str) -> None:
     """The atoms are judged by hand, the formula by its definition on finite traces."""
     p, f = windows(late=late), parse(text)
-    judged = {
+    judged: dict[str, Any] = {
         "x": lambda x, out: x is not None, "out": lambda x, out: bool(out), "failed": lambda x, out: out == "failed",
         "x.value > 1": lambda x, out: x is not None and x > 1,
         "out.value.value < 2": lambda x, out: out != "failed" and bool(out) and all(w.value < 2 for w in out),
@@ -159,7 +160,7 @@ def test_promise_two_as_all_runs_say(shape: str) -> None:
     found = check.times(p, about="in time", times=TIMES, pushes=3)
     assert found.status == ("refuted" if lengths else "proved"), found
     if lengths:
-        assert len(found.counterexample.steps) == min(lengths)
+        assert found.counterexample is not None and len(found.counterexample.steps) == min(lengths)
 
 
 def sides(x: Stream[int], y: Stream[int]) -> tuple[Any, Any]:

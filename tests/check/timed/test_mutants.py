@@ -6,13 +6,13 @@ import pytest
 
 from pellucid.check.timed.inputs import Inputs
 from pellucid.check.timed.promises import ALL
-from pellucid.check.timed.question import decide_times
+from pellucid.check.timed.question import TimesVerdict, decide_times
 from pellucid.engine.timed.literal import Literal
 from pellucid.model import Budget
 from tests.check.timed.mutants import MUTANTS, engine
 
 
-def asked(name: str, kind: type[Literal]) -> object:
+def asked(name: str, kind: type[Literal]) -> TimesVerdict:
     mutant = MUTANTS[name]
     more = dict(mutant.more)
     batch = more.pop("batch", 1)
@@ -29,7 +29,7 @@ def test_a_wrong_rule_is_refuted_by_a_shortest_run(name: str) -> None:
     assert broken == MUTANTS[name].breaks, found
     example = found.counterexample
     assert example is not None and example.replay()
-    shortest = min(len(v.counterexample.steps) for v in found.parts.values() if v.refuted)
+    shortest = min(len(v.counterexample.steps) for v in found.parts.values() if v.counterexample is not None)
     assert shortest == MUTANTS[name].length, found
 
 

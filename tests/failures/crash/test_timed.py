@@ -65,7 +65,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     p = load_pipeline(f"{folder}/shop.py:counts")
     places = {"out": folder / "out.jsonl", "late": folder / "late.jsonl"}
     run_epochs(p, folder / "in.jsonl", places, state=folder / "state", pushes=50, record=True)
-    rows = read_trace(folder / "state").to_pylist()
+    rows: list[dict[str, Any]] = read_trace(folder / "state").to_pylist()
     for row in rows:
         for side in ("consumed", "produced"):
             row[side] = [(m["stream"], m["n"], m["border"], m["digest"]) for m in row[side]]

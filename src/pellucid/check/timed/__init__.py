@@ -8,7 +8,8 @@ canonical form.
 * ``machine``: the literal engine as a machine, with what is watched of each step
 * ``meaning``: what each timed step means on rows that are all there, written from the rules alone
 * ``promises``, ``question``: ``check.times``
-* ``compare``: ``check.equivalent`` of two pipelines by event time;  ``formulas``: ``check.holds``
+* ``compare``: ``check.equivalent`` of two pipelines by event time; ``endless``: the same in runs of any length
+* ``formulas``: ``check.holds``
 * ``held``: ``check.buffers``, what joins and the other timed steps hold
 * ``found``: counterexamples
 """

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from pellucid.check.timed.found import TimedRun, named
-from pellucid.check.timed.inputs import Finish, Inputs, Move, Silent
+from pellucid.check.timed.inputs import Finish, Inputs, Move, Silent, units_of
 from pellucid.check.timed.machine import At, Seen, TimedMachine, frozen
 from pellucid.check.timed.question import Spot, budget_of
 from pellucid.errors import UsageError
+from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
-from pellucid.model import CutShort, Search, Verdict, now
+from pellucid.model import Budget, CutShort, Search, Verdict, now
 from pellucid.model.sheet import event_text
 
 ARRIVALS = ("any", "in time")
@@ -32,7 +34,8 @@ def equivalent_in_time(
     events: Any = None,
     times: Any = None,
     ints: Any = None,
-    pushes: int = 3,
+    pushes: int | None = 3,
+    rate: int = 1,
     batch: int = 1,
     timeout: float | None = 60.0,
     max_states: int | None = 200_000,
@@ -51,6 +54,10 @@ def equivalent_in_time(
     graphs = (a.graph, b.graph)
     sources, outputs = _fit(graphs)
     began = now()
+    if pushes is None:
+        return _for_ever(a, b, how, arrival, events, times, ints, rate, batch, budget_of(timeout, max_states, progress))
+    if rate != 1:
+        raise UsageError("rate= is of runs of any length: give pushes=None as well")
     inputs = Inputs.of(a.graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch, also=b.graph)
     theirs = {sources[s]: found for s, found in inputs.events.items()}
     other = Inputs.of(b.graph, events=theirs, pushes=pushes, batch=batch)
@@ -94,6 +101,32 @@ def equivalent_in_time(
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
     return Verdict("proved", said, "explicit", now() - began, None, inputs.notes(), details)
+
+
+def _for_ever(
+    a: Any, b: Any, how: str, arrival: str, events: Any, times: Any, ints: Any, rate: Any, batch: int, budget: Budget
+) -> Verdict:
+    """Runs of any length."""
+    from pellucid.check.timed.endless import equivalent_for_ever
+
+    if how != "step" or arrival != "any" or events is not None or batch != 1:
+        raise UsageError(
+            "pushes=None, runs of any length, goes with how='step', one row in a batch, and events that are made up: "
+            "leave how=, arrival=, events= and batch= out, or say pushes="
+        )
+    if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
+        raise UsageError(f"rate= takes how many events may come at one time, found {rate!r}")
+    if times is None:
+        raise UsageError(
+            "pushes=None: say times=, how far an event may be from the greatest time so far, as in times=range(-2, 4)"
+        )
+    clock = next(t for t in a.graph.clocks if t is not None)
+    distances = units_of([a.graph], clock, times)
+    if max(distances) < 1:
+        raise UsageError("pushes=None: none of times= is after the greatest time so far, so no time would pass")
+    inputs = Inputs.of(a.graph, ints=ints, times=[0 if clock == INT else timedelta(0)])
+    sources, outputs = _fit((a.graph, b.graph))
+    return equivalent_for_ever(a, b, inputs, distances, rate, sources, outputs, budget)
 
 
 class _Pair:

@@ -26,11 +26,12 @@ from typing import Any
 from pellucid.check.given import short
 from pellucid.check.timed.found import TimedRun
 from pellucid.check.timed.inputs import Inputs, Rows
+from pellucid.check.timed.machine import PLAIN
 from pellucid.engine.timed.clock import _before
 from pellucid.errors import UsageError
 from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph, Node
-from pellucid.graph.timing import length, shown_length
+from pellucid.graph.timing import Timing, length, shown_length
 from pellucid.model import Verdict
 
 
@@ -109,9 +110,9 @@ def held(graph: Graph, skew: int | None) -> Iterator[Holds]:
         return found
 
     for node in graph.nodes:
-        t = node.timing
-        if t is None or not node.processor.timed or node.kind == "at":
+        if not node.processor.timed or node.kind in PLAIN:
             continue
+        t = node.timing or Timing()
         sides = [before[i] for i in node.inputs]
         apart = ", ".join(sorted({_source(graph, at) for side in sides for at in side}))
         why = f"one source may be any time ahead of another ({apart}): say skew=, how far it can be"
@@ -136,7 +137,7 @@ def held(graph: Graph, skew: int | None) -> Iterator[Holds]:
             words = ", and a time for each key and kind of event"
             yield Holds(node.id, "", behind(sides[0], sides[0]), why, words)
         else:
-            yield Holds(node.id, "", None, f"what a {node.kind} holds is its own function's affair: nothing is known")
+            yield Holds(node.id, "", None, f"what {node.describe()} holds is not stated: nothing bounds it here")
 
 
 def _grows(graph: Graph, node: Node, h: Holds) -> TimedRun | None:

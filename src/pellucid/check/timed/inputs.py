@@ -106,7 +106,7 @@ class Inputs:
         if events is not None:
             if ints is not None or times is not None:
                 raise UsageError("events= lists the events: ints= and times= do not go with it")
-            listed, told = _listed(graph, sources, events), ()
+            listed, told = _listed(graph, sources, events), tuple[str, ...]()
         else:
             listed, told = _made(graph, ints, times, also, most)
         waits = [at for at in feeders(graph) if (t := graph[at].timing) is not None and t.idle is not None]
@@ -185,7 +185,7 @@ def _made(
     for at in graph.sources:
         source = graph.nodes[at]
         clock, places, there = leaves[source.id]
-        units = _units([graph] if also is None else [graph, also], clock, times)
+        units = units_of([graph] if also is None else [graph, also], clock, times)
         paths = [path for path, _ in source.type.leaves()]
         values: list[tuple[Any, ...]] = []
         for i, (path, kind) in enumerate(source.type.leaves()):
@@ -286,7 +286,7 @@ def time_leaves(graph: Graph) -> dict[str, tuple[Type, frozenset[int], frozenset
     return {source: (clock, frozenset(leaves), frozenset(there)) for source, (clock, leaves, there) in found.items()}
 
 
-def _units(graphs: Sequence[Graph], clock: Type, times: Any) -> list[int]:
+def units_of(graphs: Sequence[Graph], clock: Type, times: Any) -> list[int]:
     """The times, in units."""
     if times is None:
         return [u for u in usual_times(*graphs) if in_range(clock, u)]

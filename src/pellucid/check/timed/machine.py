@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
-import functools
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,7 +109,6 @@ class Watching:
         super()._answer(node, keys, start, end, events)  # type: ignore[misc]
 
 
-@functools.cache
 def watched(engine: type[Literal]) -> type[Literal]:
     """An engine that is watched."""
     return type(f"Watched{engine.__name__}", (Watching, engine), {})
@@ -216,9 +214,9 @@ def fork(value: Any) -> Any:
     if isinstance(value, (*_SHARED, tuple)) or callable(value):
         return value
     if kind.__module__.startswith("pellucid."):
-        if dataclasses.is_dataclass(value) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        if dataclasses.is_dataclass(value) and kind.__dataclass_params__.frozen:
             return value
-        made = kind.__new__(kind)
+        made = object.__new__(kind)
         for name, part in vars(value).items():
             made.__dict__[name] = fork(part) if name != "seen" else part
         return made

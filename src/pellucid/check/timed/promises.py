@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.timed.inputs import Finish, Move, Rows, Silent
-from pellucid.check.timed.machine import At, Judged, Seen, frozen
+from pellucid.check.timed.machine import PLAIN, At, Judged, Seen, frozen
 from pellucid.check.timed.meaning import MEANING, windows_of
 from pellucid.engine.timed.clock import BEGINNING, END, _before, feeders
 from pellucid.engine.timed.literal import Item, Literal, Row
@@ -75,7 +75,7 @@ class Promises:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps = {n.id: n for n in graph.nodes if n.processor.timed and n.kind not in ("at", "late", "early")}
+        self.steps = {n.id: n for n in graph.nodes if n.processor.timed and n.kind not in PLAIN}
         self.unstated = [n for n in self.steps.values() if n.kind not in MEANING]
         self.outputs = _lasting(graph)
         before = _before(graph)
@@ -118,8 +118,7 @@ class Promises:
     # ------------------------------------------------------------ one step, in one batch
 
     def _judge(self, now: Past, node: Node, judged: Judged) -> Iterator[tuple[str, str]]:
-        timing = node.timing
-        assert timing is not None
+        allowed = node.timing.allowed if node.timing is not None else 0
         late = Counter((number, _row(item)) for number, item, _, _ in judged.late)
         missed = {_row(item): (start, end) for _, item, start, end in judged.late}
         given = now.given.setdefault(node.id, [])
@@ -136,7 +135,7 @@ class Promises:
         for keys, start, end, events in judged.answers:
             answers[keys, start, end] = events
         for item in judged.put:
-            if item.time is not None and item.at < judged.clock and not timing.allowed:
+            if item.time is not None and item.at < judged.clock and not allowed:
                 clock = self._clock(node)
                 yield (
                     "complete",
@@ -145,11 +144,11 @@ class Promises:
                 )
             if isinstance(item.value, Windowed) and node.sub is not None:
                 same = [p for p in put if p[0] == item.keys and _edges(p[2]) == _edges(item.value)]
-                if same and not timing.allowed:
+                if same and not allowed:
                     yield "once", f"{node.id} puts the window from {item.value.start} to {item.value.end} out again"
                 for before in same:
                     put.remove(before)  # of one that is corrected the last counts
-                if same and not timing.allowed:
+                if same and not allowed:
                     put += same
             put.append((item.keys, item.at, item.value))
 

@@ -53,14 +53,14 @@ def times(
     >>> def counts(x):
     ...     return x.at(lambda v: v, lateness=2).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0))
     >>> print(check.times(pipeline(counts, x=int), pushes=3, times=[0, 9, 10, 12]))
-    proved   times of pipeline, for all runs of at most 3 events, of 4 that there are  (...)
+    proved   times of counts, for all runs of at most 3 events, of 4 that there are  (...)
       clock: proved, no clock ever goes back
       complete: proved, nothing is put out for a time that was complete before
       once: proved, the answer of a window is put out once
       prompt: proved, a window is put out as soon as the clock says that it is complete
       accounted: proved, every event is in each of its windows' answers or came too late for it, never both
       batch: proved, promise 1: the answers are those of a batch of the rows that were accepted
-      in time: proved, promise 2: within their lateness no rows are late, and the answers are those of a batch of all...
+      in time: proved, promise 2: within their lateness no rows are late, and the answers are those of a batch of ...
       events of x: 0, 9, 10, 12
 
     Promise 2 is not that of every pipeline: a step outside windows may depend on the order of arrival.
