@@ -10,6 +10,7 @@ windows             the last time of the first of its windows (end - 1)
 sessions            *t* + gap
 `join`              a pair has the later of the two times; a row that found nobody *t* + high (of the right: *t* - low)
 `as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
+`timers`            *t*; what it is told of later times comes later
 all others          *t*
 `late`, `early`     nothing: what they put out has no times
 ==================  ===================================================================================================
@@ -97,7 +98,8 @@ def _nothing(node: Node) -> list[Any]:
 #: The timed kinds.  Ordinary steps put out events with the time of the event that they took.
 SUMMARIES: Mapping[str, Ways] = {
     "tumbling": _window, "sliding": _window, "session": _session, "join": _join, "as_of": _as_it_is,
-    "lookup": _as_it_is, "dedup": _as_it_is, "late": _nothing, "early": _nothing,
+    "lookup": _as_it_is, "dedup": _as_it_is, "timers": _as_it_is, "iterate": _as_it_is, "late": _nothing,
+    "early": _nothing,
 }  # fmt: skip
 
 
