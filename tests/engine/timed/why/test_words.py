@@ -107,7 +107,10 @@ def test_before_anything_came() -> None:
     assert "  prices: no event yet, active" in lines
     assert "      source prices could still send an event of any time (prices → priced → by2 → join)" in lines
     engine.finish()
-    assert shop.progress(engine).complete
+    found = shop.progress(engine)
+    assert found.complete and "  hours (tumbling 1 h): clock at the end of all times" in str(found)
+    assert found.document()["steps"][1]["inputs"][0]["clock"] == {"shown": "end", "units": None}
+    assert found.picture().startswith("<svg")
 
 
 def test_in_general() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from pellucid.engine.timed.clock import IDLE
+from pellucid.engine.timed.clock import END, IDLE
 from pellucid.engine.timed.why.answer import At, Hold, Progress, SourceNow, StepNow, Waits
 from pellucid.expr.types import INSTANT, Type
 from pellucid.graph.timing import shown_length, shown_time
@@ -106,7 +106,9 @@ def _step(found: Progress, step: StepNow) -> Iterable[str]:
 
 
 def _clock(times: Type, clock: int | None) -> str:
-    return "has not begun" if clock is None else f"at {shown_time(times, clock)}"
+    if clock is None:
+        return "has not begun"
+    return "at the end of all times" if clock >= END else f"at {shown_time(times, clock)}"
 
 
 def _span(times: Type, start: int, end: int) -> str:
@@ -287,4 +289,6 @@ def _hold_document(step: StepNow, hold: Hold) -> dict[str, Any]:
 
 
 def _time(times: Type, units: int | None) -> dict[str, Any] | None:
-    return None if units is None else {"shown": shown_time(times, units), "units": units}
+    if units is None:
+        return None
+    return {"shown": "end", "units": None} if units >= END else {"shown": shown_time(times, units), "units": units}
