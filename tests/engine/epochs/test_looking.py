@@ -18,6 +18,7 @@ from pellucid import Pipeline, Stream, as_of, pipeline
 from pellucid.engine.epochs import run_epochs
 from pellucid.engine.epochs.looking import look, type_named
 from pellucid.engine.epochs.store import Store
+from pellucid.engine.epochs.tasks.times import TimesTold, Told
 from pellucid.engine.timed.literal import Literal, Row
 from pellucid.engine.timed.why.answer import Progress
 from pellucid.errors import StateError
@@ -240,6 +241,18 @@ def test_a_damaged_snapshot_gives_the_epoch_before(folder: Path) -> None:
     path = Store(folder / "state").path("worker", 6)
     path.write_bytes(path.read_bytes()[:-20])
     assert sums.progress(folder / "state").about["epoch"] < 6
+
+
+def test_rows_that_were_not_counted(tmp_path: Path) -> None:
+    """A run that was begun by a version that did not write down how many rows it read goes on without saying it."""
+    (tmp_path / "borders").write_bytes(Told(1, 10, [], [], False).line())
+    told = TimesTold(Store(tmp_path), sums.graph)
+    told.restore(1, 10)
+    told.saw({"x": 3})
+    assert told.met()["x"]["rows"] is None and told.met()["x"]["here"]
+    again = TimesTold(Store(tmp_path), sums.graph)
+    again.restore(1, 10, {"x": {"rows": 10, "heard": 5.0, "here": True}})
+    assert again.met()["x"] == {"rows": 10, "heard": 5.0, "here": False}
 
 
 def test_types_of_keys_by_name() -> None:

@@ -78,7 +78,9 @@ def _push(engine: Any, events: list[list[Any]], keys: dict[str, Any]) -> None:
 
     graph = engine.graph
     count = sum(map(len, events))
-    columns, masks, at = [], [], 0
+    columns: list[Any] = []
+    masks: list[Any] = []
+    at = 0
     for i, some in zip(graph.sources, events, strict=True):
         filler = some[0] if some else Sold(0, "a")
         spread = [filler] * at + some + [filler] * (count - at - len(some))

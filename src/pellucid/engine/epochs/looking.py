@@ -63,7 +63,7 @@ def look(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
     worker = next((s for s in found if s.task == "worker"), None)
     engine = engine_at(graph, worker.payload, place) if worker is not None else TimedEngine(graph, mode="python")
     met: dict[str, Any] = next((s.about["sources"] for s in found if "sources" in s.about), {})
-    rows = {source: int(known["rows"]) for source, known in met.items()}
+    rows = {source: int(known["rows"]) for source, known in met.items() if known["rows"] is not None}
     heard = {source: float(known["heard"]) for source, known in met.items() if known["heard"] is not None}
     silent = [source for source, known in met.items() if not known["here"]]
     return progress_of(graph, [engine], rows=rows, heard=heard, silent=silent, about=about)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, Stream, as_of, join, lookup, merge, pipeline
+from pellucid.data.columns import Batch as Columns
 from pellucid.engine.timed.clock import Clocks
 from pellucid.engine.timed.literal import Literal, Row
 from pellucid.engine.timed.why import flow
@@ -138,13 +139,11 @@ class World:
                 engine.idle(source)
             engine.clocks.end(self.p.graph.position[f"{s}-at"] for s in batch.ends)
             columns = {name: [t for s, t in batch.rows if s == name] for name in self.names}
-            for name, times in columns.items():  # one source after the other, the clock moves once
-                from pellucid.data.columns import Batch as Columns
-
-                some = [[times] if n == name else [[]] for n in self.names]
-                masks = [[True] * len(times) if n == name else [False] * len(times) for n in self.names]
-                filled = [[c[0] if c[0] else [0] * len(times)] for c in some]
-                engine.take(Columns(len(times), filled, masks))
+            for n, times in enumerate(columns.values()):  # one source after the other; the clock moves once
+                blank = [0] * len(times)
+                masks: list[Any] = [[i == n] * len(times) for i in range(len(self.names))]
+                given: list[Any] = [[times if i == n else blank] for i in range(len(self.names))]
+                engine.take(Columns(len(times), given, masks))
             engine.move()
         return engine
 
@@ -164,7 +163,7 @@ def world(seed: int) -> World:
         ]
         return shape(rng, *timed)
 
-    body = {1: lambda x: build(x), 2: lambda x, y: build(x, y), 3: lambda x, y, z: build(x, y, z)}[several]
+    body: Any = {1: lambda x: build(x), 2: lambda x, y: build(x, y), 3: lambda x, y, z: build(x, y, z)}[several]
     p = pipeline(body, **dict.fromkeys(names, int))
     batches, ended, now = [], set(), 0
     for _ in range(rng.randint(1, 5)):
@@ -274,9 +273,11 @@ def _wrong_by_rule(w: World, step: StepNow, waits: Waits, pending: list[int]) ->
             continue
         t, timing = max(times), first.timing
         assert timing is not None
-        out = (
-            t + timing.gap if timing.gap is not None else next(e for e in range(t + 1, FAR) if e % timing.size == 0) - 1
-        )
+        if timing.gap is not None:
+            out = t + timing.gap
+        else:
+            size = timing.size or 1
+            out = next(e for e in range(t + 1, FAR) if e % size == 0) - 1
         if hold.reaches != (min([out, *pending]) <= waits.due[0]):
             yield f"second {waits.first}: {hold} at {t} comes at {out}, or at {pending}; told: {hold.reaches}"
 
@@ -302,12 +303,12 @@ def test_who_holds_what_back(first: int) -> None:
 
 def forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session's answer would come with the time of its event."""
-    monkeypatch.setitem(flow.SUMMARIES, "session", lambda node: [0])  # type: ignore[arg-type]
+    monkeypatch.setitem(flow.SUMMARIES, "session", lambda node: [0])
 
 
 def forgets_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """So would a window's."""
-    monkeypatch.setitem(flow.SUMMARIES, "tumbling", lambda node: [0])  # type: ignore[arg-type]
+    monkeypatch.setitem(flow.SUMMARIES, "tumbling", lambda node: [0])
 
 
 def takes_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pellucid import Pipeline, Stream, as_of, check, join, lookup, merge, pipeli
 from pellucid.engine.timed.why.answer import progress_of
 from pellucid.engine.timed.why.flow import SUMMARIES, flow_of, last_of_window
 from pellucid.engine.timed.why.waits import _KEPT
+from pellucid.engine.timed.why.words import RULES
 from pellucid.errors import UsageError
 from pellucid.graph.processors import PROCESSORS
 from pellucid.graph.timing import Timing
@@ -107,7 +108,10 @@ def test_before_anything_came() -> None:
     assert "  prices: no event yet, active" in lines
     assert "      source prices could still send an event of any time (prices → priced → by2 → join)" in lines
     engine.finish()
-    assert shop.progress(engine).complete
+    found = shop.progress(engine)
+    assert found.complete and "  hours (tumbling 1 h): clock at the end of all times" in str(found)
+    assert found.document()["steps"][1]["inputs"][0]["clock"] == {"shown": "end", "units": None}
+    assert found.picture().startswith("<svg")
 
 
 def test_in_general() -> None:
@@ -205,7 +209,7 @@ def test_every_kind_that_waits() -> None:
 def test_every_timed_kind_has_a_summary() -> None:
     timed = {kind for kind, p in PROCESSORS.items() if p.timed}
     assert timed - {"at"} == set(SUMMARIES)
-    assert {kind for kind in timed if PROCESSORS[kind].keeps == "times"} == set(_KEPT)
+    assert {kind for kind in timed if PROCESSORS[kind].keeps == "times"} == set(_KEPT) == set(RULES)
 
 
 def test_the_ends_of_windows() -> None:

@@ -67,14 +67,17 @@ class TimesTold:
         self._here: set[str] = set()  # the sources that have had a row in this epoch
         self._rows = dict.fromkeys(self._since, 0)  # of each source, and when the last was read, for who looks
         self._heard: dict[str, float] = {}
+        self._counts = True  # not where a run goes on that was begun by a version that did not count them
         self._known: dict[int, Told] = {}
         self._size = 0  # of the lines that are whole
         self._file: Any = None
 
     def restore(self, epoch: int, until: int, met: Mapping[str, Any] | None = None) -> None:
         """Read what was written down; nothing is changed yet.  ``met`` is what `met` said of the sources then."""
+        self._counts = met is not None or not epoch
         for source, known in (met or {}).items():
-            self._rows[source] = int(known["rows"])
+            self._rows[source] = int(known["rows"] or 0)
+            self._counts &= known["rows"] is not None
             if known["heard"] is not None:
                 self._heard[source] = float(known["heard"])
         data = self._path.read_bytes() if self._path.exists() else b""
@@ -131,7 +134,11 @@ class TimesTold:
         """Of each source at a border, for who looks at the run from outside: how many rows were read, when the last
         was by the clock on the wall, and whether one was in this epoch."""
         return {
-            source: {"rows": rows, "heard": self._heard.get(source), "here": source in self._here}
+            source: {
+                "rows": rows if self._counts else None,
+                "heard": self._heard.get(source),
+                "here": source in self._here,
+            }
             for source, rows in self._rows.items()
         }
 

@@ -118,7 +118,7 @@ class Progress:
     sources: tuple[SourceNow, ...] = ()
     steps: tuple[StepNow, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # of the run: where, how far, whether it runs
-    running: bool = False  # there is a run; otherwise it is what holds in general
+    of_run: bool = False  # there is a run; otherwise it is what holds in general
 
     @property
     def complete(self) -> bool:
@@ -151,7 +151,7 @@ class Progress:
     def picture(self) -> str:
         """Event time from left to right, as SVG: sources as lanes, watermarks, clocks, and what waits.  Of no run, the
         pipeline itself."""
-        if not self.running or not self.steps:
+        if not self.of_run or not self.steps:
             from pellucid.draw.graph import draw
 
             return draw(self.graph, "svg")

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from pellucid.engine.timed.clock import IDLE
+from pellucid.engine.timed.clock import END, IDLE
 from pellucid.engine.timed.why.answer import At, Hold, Progress, SourceNow, StepNow, Waits
+from pellucid.errors import known
 from pellucid.expr.types import INSTANT, Type
 from pellucid.graph.timing import shown_length, shown_time
 
@@ -17,7 +18,7 @@ FORMAT = 1  # of the document
 def text(found: Progress) -> str:
     """All of it, for a person."""
     lines = [head(found)]
-    if not found.running:
+    if not found.of_run:
         return "\n".join([*lines, *(line for step in found.steps for line in _in_general(found, step))])
     lines += ["sources", *(f"  {line}" for source in found.sources for line in _source(source))]
     if found.steps:
@@ -29,7 +30,7 @@ def text(found: Progress) -> str:
 
 def head(found: Progress) -> str:
     """The first line."""
-    if not found.running:
+    if not found.of_run:
         return (
             f"{found.pipeline}: what waits for which clock"
             if found.steps
@@ -106,14 +107,16 @@ def _step(found: Progress, step: StepNow) -> Iterable[str]:
 
 
 def _clock(times: Type, clock: int | None) -> str:
-    return "has not begun" if clock is None else f"at {shown_time(times, clock)}"
+    if clock is None:
+        return "has not begun"
+    return "at the end of all times" if clock >= END else f"at {shown_time(times, clock)}"
 
 
 def _span(times: Type, start: int, end: int) -> str:
     return shown_time(times, start) if start == end else f"{shown_time(times, start)} to {shown_time(times, end)}"
 
 
-_WORDS = {
+WORDS = {
     "window": ("window is open", "windows are open"),
     "session": ("session is open", "sessions are open"),
     "correction": ("window is out, and may still be corrected", "windows are out, and may still be corrected"),
@@ -127,7 +130,7 @@ _WORDS = {
 
 
 def _waits(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
-    one, many = _WORDS[waits.what]
+    one, many = WORDS[waits.what]
     where = _span(step.times, *waits.first)
     if waits.last != waits.first:
         where = f"the first {where}, the last {_span(step.times, *waits.last)}"
@@ -193,7 +196,7 @@ def _listed(names: Iterable[str]) -> str:
 
 # ---------------------------------------------------------------- without a run
 
-_RULES = {
+RULES = {
     "tumbling": "a window comes when the clock is at its end",
     "sliding": "a window comes when the clock is at its end",
     "session": "a session comes when the clock is after its last event and the gap",
@@ -205,7 +208,7 @@ _RULES = {
 
 
 def _in_general(found: Progress, step: StepNow) -> Iterable[str]:
-    yield f"{_title(step)}: {_RULES[step.kind]}"
+    yield f"{_title(step)}: {known(RULES, step.kind, 'what waits for which clock')}"
     ats = {at.step: (at, source.name) for source in found.sources for at in source.ats}
     fed: dict[str, list[str]] = {}
     for source in found.sources:
@@ -229,8 +232,8 @@ def document(found: Progress) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "pipeline": found.pipeline,
-        "run": {key: value for key, value in found.about.items() if key != "words"} if found.running else None,
-        "complete": found.complete if found.running else None,
+        "run": {key: value for key, value in found.about.items() if key != "words"} if found.of_run else None,
+        "complete": found.complete if found.of_run else None,
         "sources": [
             {
                 "name": source.name, "rows": source.rows,
@@ -287,4 +290,6 @@ def _hold_document(step: StepNow, hold: Hold) -> dict[str, Any]:
 
 
 def _time(times: Type, units: int | None) -> dict[str, Any] | None:
-    return None if units is None else {"shown": shown_time(times, units), "units": units}
+    if units is None:
+        return None
+    return {"shown": "end", "units": None} if units >= END else {"shown": shown_time(times, units), "units": units}
