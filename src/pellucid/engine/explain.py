@@ -69,7 +69,8 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
             continue
         node = graph.nodes[stage.step]
         told = node.timing.words() if node.timing is not None else ""
-        what = " ".join(str(part) for part in (node.kind, node.fn, told) if part)
+        on_time = f"and on time {node.on_time}" if node.on_time is not None else ""
+        what = " ".join(str(part) for part in (node.kind, node.fn, on_time, told) if part)
         reasons = [reason for step, _, reason in plain_reasons(graph) if step is node]
         apart = ", for each key" if node.key is not None or key else ""
         kept = f"{REMEMBERED[node.kind]}{apart}" if node.processor.keeps else ""

@@ -28,7 +28,7 @@ from pellucid.engine.timed.clock import feeders
 from pellucid.engine.timed.literal import Literal, Row
 from pellucid.errors import DataError, LateError, PellucidError, StateError, UsageError
 from pellucid.graph.model import Graph
-from tests.engine.timed.drawn import drawn, event, times
+from tests.engine.timed.drawn import drawn, event, times, with_timers
 from tests.seeds import seeds
 
 
@@ -101,10 +101,10 @@ def expected_table(graph: Graph, name: str, events: list[Any]) -> pa.Table:
 # ---------------------------------------------------------------- random pipelines
 
 
-def agree(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def agree(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, count: int, made: Any = drawn) -> None:
     """One pipeline and its rows in files, with epochs, and a kill somewhere; against the literal engine."""
     rng = random.Random(seed)
-    p, several = drawn(rng)
+    p, several = made(rng)
     rows = {
         name: [event(rng, t) for t in times(rng, rng.randint(1, count) if several == 2 else count)]
         for name in "xy"[:several]
@@ -149,6 +149,12 @@ def test_epochs_are_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fir
         folder = tmp_path / str(seed)
         folder.mkdir()
         agree(folder, seed, monkeypatch, 20)
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(3))
+def test_what_a_task_waits_for_is_in_the_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    agree(tmp_path, seed, monkeypatch, 30, with_timers)
 
 
 @pytest.mark.seeded

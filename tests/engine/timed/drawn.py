@@ -129,12 +129,12 @@ def windows(
     return x.sliding(size, rng.randint(1, size), sub, origin=rng.choice([None, 2]), **more)
 
 
-def one(rng: random.Random) -> Callable[[Stream[Any]], Any]:
-    """A pipeline of one source."""
+def one(rng: random.Random, only: str | None = None) -> Callable[[Stream[Any]], Any]:
+    """A pipeline of one source; only of a kind, if one is said."""
     key, first, name = rng.choice(list(KEYS)), rng.choice(list(BEFORE)), rng.choice(list(SUBS))
     late, lateness = rng.choice(["fail", "drop", "take", "take"]), rng.choice([0, 0, 2, 8])
     kind = rng.choice(["windows", "windows", "windows", "dedup", "twice", "timers", "timers"])
-    task = rng.choice(list(TASKS))
+    kind, task = only or kind, rng.choice(list(TASKS))
     by, within = rng.choice([lambda e: e.n, lambda e: (e.user, e.on), None]), rng.choice([0, 2, 7])
     if by is None:
         by = lambda e: (e.t // 4, e.n)  # not floats
@@ -206,6 +206,11 @@ def drawn(rng: random.Random) -> tuple[Pipeline, int]:
     if rng.random() < 0.5:
         return pipeline(one(rng), x=Event), 1
     return pipeline(two(rng), x=Event, y=Event), 2
+
+
+def with_timers(rng: random.Random) -> tuple[Pipeline, int]:
+    """A pipeline with a task that is told of times."""
+    return pipeline(one(rng, "timers"), x=Event), 1
 
 
 def times(rng: random.Random, count: int) -> list[int]:

@@ -25,7 +25,7 @@ from pellucid.spark.job import SparkJob, packed
 from pellucid.spark.state.store import Store
 from pellucid.spark.timed.clock import tell
 from pellucid.spark.timed.plan import by_arrival
-from tests.engine.timed.drawn import drawn, event, times
+from tests.engine.timed.drawn import drawn, event, times, with_timers
 from tests.seeds import seeds
 from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 
@@ -151,11 +151,13 @@ class _Zero(dict[Type, Any]):
 _ZERO = _Zero()
 
 
-def follow(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> tuple[int, str, int]:
+def follow(
+    seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int, made: Any = drawn
+) -> tuple[int, str, int]:
     """One query and one literal run; how many rows came out, by which way, and how many came late."""
     rng = random.Random(seed)
     while True:
-        p, several = drawn(rng)
+        p, several = made(rng)
         if by_arrival(p.graph) is None:
             break
     inner = inner_keys(p.graph) is not None
@@ -211,6 +213,11 @@ def judged(some: range, folder: Path, monkeypatch: pytest.MonkeyPatch, count: in
 def test_micro_batches_crashes_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, ways, late = judged(seeds(12), tmp_path, monkeypatch, 40)
     assert rows > 100 and ways == {"keys", "inner", "one"} and late
+
+
+@pytest.mark.seeded
+def test_a_task_that_is_told_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(follow(seed, tmp_path / str(seed), monkeypatch, 40, with_timers)[0] for seed in seeds(6)) > 60
 
 
 @pytest.mark.long
