@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from pellucid import PipelineError, Stream, TypeMismatch, UsageError, check, iterate, pipeline
+from pellucid.cli.main import cli
 from pellucid.draw.graph import draw
 
 
@@ -130,6 +134,22 @@ def test_pictures() -> None:
     assert "iterate up to 20 rounds of body" in draw(p.graph, "svg")
     single = built(lambda x: iterate(x, lambda v: v // 2, rounds=3))
     assert draw(single.graph, "text") == "x ─▶ iterate 3 rounds [map // 2] ─▶ out"
+
+
+def test_what_does_not_go_with_loops(tmp_path: Path) -> None:
+    p = built(lambda x: iterate(x, lambda v: v // 2))
+    with pytest.raises(UsageError, match="pipeline has a loop, where an answer is of many rows: keep= has no one row"):
+        p(pa.table({"x": [1], "y": [2]}), keep=["y"])
+    (tmp_path / "p.py").write_text(
+        "from pellucid import iterate, pipeline\np = pipeline(lambda x: iterate(x, lambda v: v // 2), x=int)\n"
+    )
+    (tmp_path / "x.csv").write_text("x\n9\n")
+    said = [f"{tmp_path}/p.py:p", "--in", f"{tmp_path}/x.csv", "--out", f"{tmp_path}/out.csv"]
+    done = CliRunner().invoke(cli, ["run", *said, "--order", "x"])
+    assert done.exit_code == 2
+    assert "--order does not go with pipeline, which has a loop: it takes rows as they come: sort the file" in done.output
+    assert CliRunner().invoke(cli, ["run", *said]).exit_code == 0
+    assert (tmp_path / "out.csv").read_text().split() == ["out", "0"]
 
 
 def test_who_does_not_know_loops_says_so() -> None:

@@ -17,7 +17,7 @@ from pellucid.data.tables.letters import KEPT, letters, refuse_kept, shown_lette
 from pellucid.data.tables.ready import Ready, RunOptions, by_source, chosen, make_ready
 from pellucid.errors import DataError, StepError, UsageError, option
 from pellucid.expr.types import Type
-from pellucid.graph.memory import refuse_answer_names
+from pellucid.graph.memory import refuse_answer_names, why_cut
 from pellucid.graph.model import Graph
 
 
@@ -106,7 +106,7 @@ def _by_time(graph: Graph, options: RunOptions, *, pushes: bool = False) -> RunO
         )
     if options.keep:
         raise UsageError(
-            f"{graph.name} works by event time, where an answer is of many rows: keep= has no one row to take columns "
+            f"{graph.name} {why_cut(graph)}, where an answer is of many rows: keep= has no one row to take columns "
             "from; put the fields that you want into the events"
         )
     refuse_answer_names(graph, options.key)

@@ -156,6 +156,18 @@ def inner_keys(graph: Graph) -> list[list[Expr]] | None:
     return keys
 
 
+def why_cut(graph: Graph) -> str:
+    """What makes a pipeline one that engines cut at its steps, for messages.
+
+    >>> from pellucid import iterate, pipeline
+    >>> why_cut(pipeline(lambda x: iterate(x, lambda v: v // 2), x=int).graph)
+    'has a loop'
+    >>> why_cut(pipeline(lambda x: x.at(lambda v: v), x=int).graph)
+    'works by event time'
+    """
+    return "works by event time" if any(node.kind == "at" for node in graph.nodes) else "has a loop"
+
+
 def refuse_timed(graph: Graph, who: str) -> None:
     """Refuse a pipeline by event time, or with a loop, in the name of a back-end that knows nothing of it.
 

@@ -12,6 +12,7 @@ from pellucid.cli.progress import count_text
 from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.errors import UsageError, nearest, option
+from pellucid.graph.memory import why_cut
 
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
@@ -46,15 +47,18 @@ class Rows:
 def by_time(graph: Graph, rows: Rows, measure: str | None) -> Rows:
     """What is said of the rows of a pipeline by event time: there inputs meet by time, and need not be of one
     length."""
+    in_order = "rows count by their times, whatever order they come in"
+    if not any(node.kind == "at" for node in graph.nodes):
+        in_order = "it takes rows as they come: sort the file first"
     for name, given, why in (
         ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
-        ("order", rows.order, "rows count by their times, whatever order they come in"),
+        ("order", rows.order, in_order),
         ("late", rows.late != "fail", "what is late is said at the step, with late='drop', or by taking its .late"),
         ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
         ("measure", measure, "what it would write down is of steps that no clock holds back"),
     ):
         if given:
-            raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which {why_cut(graph)}: {why}")
     return replace(rows, short="silent")
 
 

@@ -44,7 +44,7 @@ from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
-from pellucid.graph.memory import refuse_key
+from pellucid.graph.memory import refuse_key, why_cut
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
@@ -377,7 +377,7 @@ def _by_time(graph: Graph, settings: Settings) -> Settings:
         ("changed", settings.changed, "a state by event time is of one pipeline: start anew in another folder"),
     ):
         if given:
-            raise UsageError(f"{option(name)} does not go with {graph.name}, which works by event time: {why}")
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which {why_cut(graph)}: {why}")
     return replace(settings, short="silent")
 
 

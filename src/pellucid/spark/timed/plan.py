@@ -73,6 +73,12 @@ def _problem(graph: Graph, *, key: bool, order: bool, bad: bool) -> str | None:
         except UsageError as error:
             return str(error)
         return f"{forgets.describe()} begins keys anew after events of others, by arrival, and {_NO_ORDER}"
+    node = by_arrival(graph)
+    if node is not None and node.kind == "iterate":
+        return (
+            f"{node.describe()} takes rows one by one, in the order in which they arrive, and {_NO_ORDER}: say what an "
+            "event's time is, with at: then all events of one time go round together, in an order of their own"
+        )
     if order:
         return (
             f"{graph.name} works by event time: the order of rows is no part of its answers; leave {option('order')} "
@@ -80,12 +86,6 @@ def _problem(graph: Graph, *, key: bool, order: bool, bad: bool) -> str | None:
         )
     if bad:
         return f"{option('bad')} does not go with event time on Spark yet: leave bad rows out before"
-    node = by_arrival(graph)
-    if node is not None and node.kind == "iterate":
-        return (
-            f"{node.describe()} takes rows one by one, in the order in which they arrive, and {_NO_ORDER}: say what an "
-            "event's time is, with at: then all events of one time go round together, in an order of their own"
-        )
     if node is not None:
         return (
             f"{node.describe()} remembers what arrives, in the order in which it arrives, and {_NO_ORDER}: put it "
