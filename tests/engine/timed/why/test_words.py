@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from pellucid import Pipeline, Stream, as_of, check, join, lookup, merge, pipeline
+from pellucid import Pipeline, Stream, as_of, check, iterate, join, lookup, merge, pipeline
 from pellucid.engine.timed.why.answer import progress_of
 from pellucid.engine.timed.why.flow import SUMMARIES, flow_of, last_of_window
 from pellucid.engine.timed.why.waits import _KEPT
@@ -204,6 +204,16 @@ def test_every_kind_that_waits() -> None:
         ("left row", False, 1, (3, 3), (7, 7)),
     ]
     assert kinds(full, [3, 4], [1, 9]) == [("right row without a partner", True, 1, (9, 9), (10, 10))]
+    told = pipeline(
+        lambda x: key(x, "a").task(
+            lambda s, v: (s + v, [], [v + 5]), 0, on_time=lambda s, t: (s, [t], []), id="w"
+        ),
+        x=int,
+    )  # fmt: skip
+    assert kinds(told, [3, 9]) == [("row", True, 1, (9, 9), (9, 9))]  # of 3 and 8 it has been told
+    assert kinds(told, [3, 7]) == [("row", True, 1, (7, 7), (7, 7)), ("time", True, 1, (8, 8), (8, 8))]
+    round_ = pipeline(lambda x: iterate(key(x, "a"), lambda v: v.map(lambda n: n // 2), id="w"), x=int)
+    assert kinds(round_, [3, 9]) == [("row", True, 1, (9, 9), (9, 9))]
 
 
 def test_every_timed_kind_has_a_summary() -> None:

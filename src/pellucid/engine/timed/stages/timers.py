@@ -163,21 +163,27 @@ class Timers(Step):
 
     def _due(self, last: int) -> Rows:
         """The keys that have asked for a time up to ``last``, with that time; the columns of events are any."""
+        times, keys, _ = self.asked(last)
+        nobody = [np.zeros(len(times), c.dtype) for c in self.kinds().none().value]
+        return Rows(np.full(len(times), last, np.int64), keys, nobody)
+
+    def asked(self, last: int = MOST) -> tuple[Any, list[Any], Any]:
+        """Of each key that has asked for a time up to ``last``: the first such time, the key's columns, and how many
+        times it waits for in all."""
         state = self.engine.state
         r = state.layout.region_of[None]
         count = int(state.meta[state.region_at(r)])
         words = np.asarray(self._words(r, count), dtype=np.int64).reshape(2, count)
-        times = np.asarray(state.cells[0][1], dtype=np.int64)
         some = np.flatnonzero(words[1] > 0)
-        rows = some[times[words[0][some]] <= last] if len(some) else some
+        times = np.asarray(state.cells[0][1], dtype=np.int64)[words[0][some]]
+        rows, times = some[times <= last], times[times <= last]
         keys: list[Any] = []
         if self.key is not None and len(rows):
             columns = self.engine.exchange.key_columns(self.key, r, rows if state.compiled else rows.tolist())
             keys = [inside(t, c, self.texts, True) for t, c in zip(self.keys, columns, strict=True)]
         elif self.key is not None:
             keys = self.kinds().none().key
-        nobody = [np.zeros(len(rows), c.dtype) for c in self.kinds().none().value]
-        return Rows(np.full(len(rows), last, np.int64), keys, nobody)
+        return times, keys, words[1][rows]
 
     def _words(self, r: int, count: int) -> list[Any]:
         """Of each key the first cell of the times that wait, and how many do."""

@@ -18,6 +18,7 @@ from pellucid.engine.timed.columns.rows import LEAST, leaves_of
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.engine.timed.flows import event_at
 from pellucid.engine.timed.stages import Step
+from pellucid.engine.timed.stages.timers import Timers
 from pellucid.errors import known
 
 MANY = 100_000  # different windows of a step that are looked at one by one
@@ -34,7 +35,7 @@ class Kept:
     """
 
     step: int
-    what: str  # window, session, row, left row, right row, change, correction
+    what: str  # window, session, row, left row, right row, change, correction, time
     port: int
     comes: bool
     rows: int
@@ -203,6 +204,14 @@ def _doubled(engine: TimedEngine, stage: Step) -> list[Kept]:
     return [_rows(engine, stage, "row", 0, True, rows[0], rows[1 : 1 + len(stage.keys)])]
 
 
+def _told(engine: TimedEngine, stage: Step) -> list[Kept]:
+    """Rows of a task that is told of times, and the first time that each key has asked for."""
+    assert isinstance(stage, Timers)
+    times, key, many = stage.asked()
+    first = _rows(engine, stage, "time", 0, True, times, key)
+    return [*_doubled(engine, stage), replace(first, rows=int(many.sum()))]
+
+
 def _rows(
     engine: TimedEngine, stage: Step, what: str, port: int, comes: bool, time: Any, key: list[Any], reach: int = 0
 ) -> Kept:
@@ -269,5 +278,5 @@ def _named(
 
 _KEPT: Mapping[str, Callable[[TimedEngine, Step], list[Kept]]] = {
     "tumbling": _windows, "sliding": _windows, "session": _sessions, "join": _joined, "as_of": _asked,
-    "lookup": _asked, "dedup": _doubled,
+    "lookup": _asked, "dedup": _doubled, "timers": _told, "iterate": _doubled,
 }  # fmt: skip

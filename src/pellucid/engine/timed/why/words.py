@@ -121,6 +121,7 @@ WORDS = {
     "session": ("session is open", "sessions are open"),
     "correction": ("window is out, and may still be corrected", "windows are out, and may still be corrected"),
     "row": ("row waits for its answer", "rows wait for their answers"),
+    "time": ("time that was asked for is not complete", "times that were asked for are not complete"),
     "change": ("row of the table is not complete", "rows of the table are not complete"),
     "left row": ("left row is held for a partner", "left rows are held for partners"),
     "right row": ("right row is held for a partner", "right rows are held for partners"),
@@ -204,6 +205,8 @@ RULES = {
     "as_of": "a row is answered when the clock of the other side is after its time",
     "lookup": "a row is answered when the clock of the table is after its time",
     "dedup": "a row comes when the clock is after its time",
+    "timers": "an event is taken, and a time that was asked for is told, when the clock is after it",
+    "iterate": "the events of a time go round when the clock is after it",
 }
 
 
