@@ -36,8 +36,8 @@ def stays(meaning: Meaning, where: int, atom: Atom) -> bool:
     """Whether a message can neither go on nor be taken."""
 
     def alone(*atoms: Atom) -> State:
-        soups = [()] * len(meaning.names)
-        soups[where] = atoms  # type: ignore[call-overload]
+        soups: list[tuple[Atom, ...]] = [()] * len(meaning.names)
+        soups[where] = atoms
         return State(tuple(soups), ((),) * len(soups), 0)
 
     if any(True for _ in meaning.moves(alone(atom), where, atom)):
