@@ -23,7 +23,8 @@ RATES = {"slow": 40, "steady": 100, "faster": 130, "too_fast": 300}  # rows per 
 
 
 def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) -> list[str]:
-    """A query with a slow step on Spark's source of rows at a rate: its progress, a JSON text for each batch."""
+    """A query with a slow step on Spark's source of rows at a rate: its progress, a JSON text for each batch; for so
+    many seconds, and on a machine that is busy with other things for longer, until some batches are done."""
     from pyspark.sql import functions
     from pyspark.sql.types import LongType
 
@@ -39,7 +40,11 @@ def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) ->
             .option("checkpointLocation", folder).trigger(processingTime=f"{EVERY} seconds").start()
         )  # fmt: skip
         try:
-            time.sleep(seconds)
+            until = time.monotonic() + seconds
+            while time.monotonic() < until or (
+                sum(p.numInputRows > 0 for p in query.recentProgress) < 3 and time.monotonic() < until + 10 * seconds
+            ):
+                time.sleep(0.5)
             return [progress.json for progress in query.recentProgress]
         finally:
             query.stop()

@@ -149,10 +149,7 @@ class _Work:
     def somebody(self, n: int) -> bool:
         """Whether something is true of somebody that the search can make use of."""
         few = list(self.oracles.values()) or [self.explore(n)]
-        try:
-            self.lemmas = lemmas(self.compiled, few, self.budget.part(0.3))
-        except CutShort:
-            self.lemmas = []
+        self.lemmas = lemmas(self.compiled, few, self.budget.part(0.3))
         besides: dict[int, list[Formula]] = {}
         for lemma in self.lemmas:
             for t in lemma.transitions:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice, product
 from typing import NamedTuple
 
 from pellucid.capacity.arrays.certificate import check_certificate
@@ -21,7 +21,7 @@ from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.search.compiled import Compiled, conjuncts
 from pellucid.capacity.arrays.search.oracle import Oracle
 from pellucid.capacity.arrays.search.told import impossible, renamed
-from pellucid.model.budget import Budget
+from pellucid.model.budget import Budget, CutShort
 
 _WHO = "y1"
 _MOST, _TRIED = 3, 60  # lemmas that are used, and candidates that are looked at
@@ -80,8 +80,8 @@ def _about(formula: y.Formula, names: set[str]) -> bool:
     return bool(found) and found <= names
 
 
-def _values(compiled: Compiled, most: int) -> Iterator[tuple[y.Compare, ...]]:
-    """What variables may be: one of them, then two of them."""
+def _values(compiled: Compiled, size: int) -> Iterator[tuple[y.Compare, ...]]:
+    """What so many variables may be."""
     system = compiled.system
     changed = {u.name for t in system.transitions for u in t.updates}
     each = [
@@ -89,40 +89,29 @@ def _values(compiled: Compiled, most: int) -> Iterator[tuple[y.Compare, ...]]:
         for name, of in system.variables
         if name in changed and system.values(of)
     ]
-    for size in range(1, most + 1):
-        for chosen in combinations(each, size):
-            yield from _product(chosen)
+    for chosen in combinations(each, size):
+        yield from product(*chosen)
 
 
-def _product(chosen: Sequence[Sequence[y.Compare]]) -> Iterator[tuple[y.Compare, ...]]:
-    if not chosen:
-        yield ()
-        return
-    for first in chosen[0]:
-        for rest in _product(chosen[1:]):
-            yield (first, *rest)
-
-
-def candidates(compiled: Compiled, oracles: Sequence[Oracle]) -> list[Lemma]:
-    """What a few processes never reached: the most general ones first."""
-    system = compiled.system
+def candidates(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> Iterator[Lemma]:
+    """What a few processes never reached, as long as there is time: about one variable, then about two."""
     said: dict[y.Formula, list[int]] = {}
-    for t in range(len(system.transitions)):
+    for t in range(len(compiled.system.transitions)):
         for formula in of_everybody(compiled, t):
             said.setdefault(formula, []).append(t)
-    out: list[Lemma] = []
-    for formula, transitions in said.items():
-        everybody = y.Quantified("forall", False, (_WHO,), formula)
-        known: list[frozenset[y.Compare]] = []
-        for values in _values(compiled, 2):
-            if any(less <= set(values) for less in known):
-                continue
-            useful = tuple(t for t in transitions if _possible(compiled, t, values))
-            states = y.States((), y.And((*values, everybody)))
-            if useful and not any(oracle.reached(states) for oracle in oracles):
-                known.append(frozenset(values))
-                out.append(Lemma(states, y.And(values) if len(values) > 1 else values[0], useful))
-    return sorted(out, key=lambda lemma: len(getattr(lemma.states.formula, "parts", ())))[:_TRIED]
+    known: dict[y.Formula, list[frozenset[y.Compare]]] = {formula: [] for formula in said}
+    for size in (1, 2):
+        for formula, transitions in said.items():
+            for values in _values(compiled, size):
+                if budget.over:
+                    return
+                if any(less <= set(values) for less in known[formula]):
+                    continue
+                useful = tuple(t for t in transitions if _possible(compiled, t, values))
+                states = y.States((), y.And((*values, y.Quantified("forall", False, (_WHO,), formula))))
+                if useful and not any(oracle.reached(states) for oracle in oracles):
+                    known[formula].append(frozenset(values))
+                    yield Lemma(states, y.And(values) if size > 1 else values[0], useful)
 
 
 def _possible(compiled: Compiled, t: int, values: Sequence[y.Compare]) -> bool:
@@ -139,10 +128,14 @@ def lemmas(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> lis
     """Those that are never reached, by the checker of certificates: each with those before it."""
     safe = replace(compiled.system, unsafe=())
     known, out = impossible(compiled), list[Lemma]()
-    for lemma in candidates(compiled, oracles):
-        if len(out) == _MOST or budget.over:
-            break
-        if check_certificate(safe, [*known, lemma.states], budget) is None:
+    for lemma in islice(candidates(compiled, oracles, budget), _TRIED):
+        try:
+            fault = check_certificate(safe, [*known, lemma.states], budget)
+        except CutShort:  # not known: then it is not used
+            continue
+        if fault is None:
             out.append(lemma)
             known.append(lemma.states)
+            if len(out) == _MOST:
+                break
     return out
