@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import time_events
+from pyspark import cloudpickle
 from time_events import Event, drawn, timed, total
 
 from pellucid import Pipeline, join, pipeline
@@ -100,6 +102,7 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=2)
     options.add_argument("--json", type=Path)
     said = options.parse_args()
+    cloudpickle.register_pickle_by_value(time_events)  # Spark's workers do not find it
     spark = session(conf={"spark.sql.session.timeZone": "UTC"})
     spark.sparkContext.setLogLevel("ERROR")
     folder = Path(tempfile.mkdtemp())
