@@ -78,6 +78,7 @@ def on(cluster: Cluster, name: str, folder: Path, sinks: list[str], **more: obje
     return made
 
 
+@pytest.mark.long  # three Javas; in every run the driver is killed
 def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
     world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=3, rows=80, spare=9)
     world.campaign([Kill("executor", "offsets", 0.5)], each=3)
