@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from pellucid import PipelineError, Stream, TypeMismatch, UsageError, check, iterate, pipeline
+from pellucid import Pipeline, PipelineError, Stream, TypeMismatch, UsageError, check, iterate, pipeline
 from pellucid.cli.main import cli
 from pellucid.draw.graph import draw
 
@@ -147,13 +147,24 @@ def test_what_does_not_go_with_loops(tmp_path: Path) -> None:
     said = [f"{tmp_path}/p.py:p", "--in", f"{tmp_path}/x.csv", "--out", f"{tmp_path}/out.csv"]
     done = CliRunner().invoke(cli, ["run", *said, "--order", "x"])
     assert done.exit_code == 2
-    assert "--order does not go with pipeline, which has a loop: it takes rows as they come: sort the file" in done.output
+    assert (
+        "--order does not go with pipeline, which has a loop: it takes rows as they come: sort the file" in done.output
+    )
     assert CliRunner().invoke(cli, ["run", *said]).exit_code == 0
     assert (tmp_path / "out.csv").read_text().split() == ["out", "0"]
 
 
+def both(p: Pipeline) -> object:
+    return check.equivalent(p, p)
+
+
 def test_who_does_not_know_loops_says_so() -> None:
     p = built(lambda x: iterate(x, lambda v: v // 2, id="loop"))
-    for ask in (check.live, check.buffers, check.failures):
-        with pytest.raises(UsageError, match=r"step 'loop' .* is a loop, which .* does not know yet"):
-            ask(p)
+    timed = built(lambda x: iterate(x.at(lambda v: v), lambda v: v // 2, id="loop"))
+    asks = (check.live, check.buffers, check.failures, check.times, lambda q: check.holds(q, "G out"), both)
+    for ask in asks:
+        for asked in (p, timed):
+            with pytest.raises(
+                UsageError, match=r"step 'loop' .* is a loop, which .* does not know yet|event time, which"
+            ):
+                ask(asked)

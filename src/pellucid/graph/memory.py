@@ -177,7 +177,15 @@ def refuse_timed(graph: Graph, who: str) -> None:
     pellucid.errors.UsageError: step 'when' (at v, ...) works by event time, which a check does not know yet: such a
     pipeline runs here, as p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark
     """
-    node = next((node for node in graph.nodes if node.processor.timed), None)
+    _refuse(next((node for node in graph.nodes if node.processor.timed), None), who)
+
+
+def refuse_loops(graph: Graph, who: str) -> None:
+    """Refuse a pipeline with a loop in the name of who knows event time, but no loops."""
+    _refuse(next((node for node in graph.nodes if node.kind == "iterate"), None), who)
+
+
+def _refuse(node: Node | None, who: str) -> None:
     if node is not None:
         what = "is a loop" if node.kind == "iterate" else "works by event time"
         raise UsageError(

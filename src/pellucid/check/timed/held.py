@@ -30,6 +30,7 @@ from pellucid.check.timed.machine import PLAIN
 from pellucid.engine.timed.clock import _before
 from pellucid.errors import UsageError
 from pellucid.expr.types import INT, Type
+from pellucid.graph.memory import refuse_loops
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.timing import Timing, length, shown_length
 from pellucid.model import Verdict
@@ -69,6 +70,7 @@ def held_in_time(p: Any, *, skew: Any = None, rate: Any = None) -> Verdict:
     near.left: one source may be any time ahead of another (x, y): say skew=, how far it can be
     """
     began, graph = time.perf_counter(), p.graph
+    refuse_loops(graph, "check.buffers")
     clock = next(t for t in graph.clocks if t is not None)
     found = list(held(graph, _skew(clock, skew)))
     per = _rate(clock, rate)

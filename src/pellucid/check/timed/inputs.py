@@ -25,6 +25,7 @@ from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, var
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.graph.memory import refuse_loops
 from pellucid.graph.model import Graph
 from pellucid.graph.timing import in_range, shown_time
 from pellucid.model.sheet import event_text
@@ -99,6 +100,9 @@ class Inputs:
         most: int = MOST_EVENTS,
     ) -> Inputs:
         """What the words of a check say, each of which is looked at.  The times are those of ``also``, too."""
+        for asked in (graph, also):
+            if asked is not None:
+                refuse_loops(asked, "a check by event time")
         for name, given in (("pushes", pushes), ("batch", batch)):
             if isinstance(given, bool) or not isinstance(given, int) or given < 1:
                 raise UsageError(f"{name}= takes a whole number of at least 1, found {short(given)}")
