@@ -22,13 +22,13 @@ def total(x: Stream[Page]) -> Stream[Page]:
     return x.cumulate(lambda t, p: Page(p.name, t.links or p.links, t.rank + p.rank), Page("", [], 0.0), to=Page)
 
 
-def ranked(pages: int) -> pipeline:
+def ranked(pages: int, rounds: int = 20) -> pipeline:
     def share(x: Stream[Page]) -> Stream[Page]:
         sums = x.explode(shares, to=Page).key_by(lambda p: p.name).each_round(total)
         return sums.map(lambda p: Page(p.name, p.links, (1 - DAMPING) / pages + DAMPING * p.rank), to=Page)
 
     def rank(x: Stream[Page]) -> Stream[Page]:
-        return iterate(x.at(lambda p: 0), share, rounds=20, id="rank")  # all pages at one time
+        return iterate(x.at(lambda p: 0), share, rounds=rounds, id="rank")  # all pages at one time
 
     return pipeline(rank, x=Page)
 

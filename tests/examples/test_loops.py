@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import networkx
 import pytest
+from networkx.algorithms.link_analysis.pagerank_alg import _pagerank_python
 
 from tests.examples.flights_oracle import example
 from tests.examples.loops_oracle import components, pagerank, random_links, random_readings, random_web, shortest
@@ -63,3 +65,32 @@ def test_ranks_of_pages(seed: int) -> None:
     found: list[Any] = p(pages)
     assert {page.name: page.rank for page in found} == pytest.approx(pagerank(web, 20), rel=1e-12)
     assert p(rng.sample(pages, len(pages))) == found  # to the last bit
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(2, 30))
+def test_as_networkx_says(seed: int) -> None:
+    """A well-kept library of graphs, which knows nothing of streams."""
+    rng = random.Random(seed)
+    links = random_links(rng, 40, 50)
+    told = {c.node: c.name for c in COMPONENTS.components([COMPONENTS.Link(*row) for row in links])}
+    graph = networkx.Graph((a, b) for _, a, b in links)
+    assert told == {node: min(part) for part in networkx.connected_components(graph) for node in part}
+
+    rows = random_readings(rng, 9, 60)
+    found = PATHS.shortest([PATHS.Reading(*row) for row in rows])
+    roads = networkx.DiGraph()
+    for batch in sorted({row[0] for row in rows}):
+        roads.add_weighted_edges_from(row[1:] for row in rows if row[0] == batch)
+        far = networkx.single_source_dijkstra_path_length(roads, "home")
+        mine = {w.place: w.minutes for w in found if w.batch == batch}
+        assert {k: v for k, v in mine.items() if k != "home"} == {k: v for k, v in far.items() if k != "home"}
+
+    web = random_web(rng, 30)
+    pages = [RANKS.Page(name, list(dict.fromkeys(links)), 1 / len(web)) for name, links in web.items()]
+    ranks = {page.name: page.rank for page in RANKS.ranked(len(web), 200)(pages)}
+    # The public function wants SciPy; this is the same in plain Python.
+    settled = _pagerank_python(
+        networkx.DiGraph((p.name, to) for p in pages for to in p.links), 0.85, tol=1e-13, max_iter=500
+    )
+    assert ranks == pytest.approx(settled, rel=1e-9)
