@@ -46,6 +46,7 @@ class Holds:
     span: int | None
     why: str = ""
     beside: str = ""
+    stated: bool = True  # whether it is known what the step holds
 
     @property
     def name(self) -> str:
@@ -88,11 +89,11 @@ def held_in_time(p: Any, *, skew: Any = None, rate: Any = None) -> Verdict:
             many = f", at most {events:,} of each key"
         told = f"events that are at most {shown_length(clock, h.span)} apart{many}" if h.span >= 0 else "nothing"
         notes.append(f"{h.name} holds {told}{h.beside}")
-    unbounded = [h for h in found if h.span is None]
+    unbounded = [h for h in found if h.span is None and h.stated]
     if unbounded:
         example = _grows(graph, graph[unbounded[0].step], unbounded[0])
     details = {"bounds": bounds, "grows": [h.name for h in unbounded]}
-    status: Any = "refuted" if unbounded else "proved"
+    status: Any = "refuted" if unbounded else "proved" if all(h.stated for h in found) else "unknown"
     return Verdict(status, question, "rules", time.perf_counter() - began, example, tuple(notes), details)
 
 
@@ -139,7 +140,8 @@ def held(graph: Graph, skew: int | None) -> Iterator[Holds]:
             words = ", and a time for each key and kind of event"
             yield Holds(node.id, "", behind(sides[0], sides[0]), why, words)
         else:
-            yield Holds(node.id, "", None, f"what {node.describe()} holds is not stated: nothing bounds it here")
+            words = f"what {node.describe()} holds is not stated, so nothing is known of it"
+            yield Holds(node.id, "", None, words, stated=False)
 
 
 def _grows(graph: Graph, node: Node, h: Holds) -> TimedRun | None:
