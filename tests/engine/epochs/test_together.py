@@ -16,6 +16,7 @@ import pytest
 
 from pellucid import Stream, pipeline, sinks
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.failures.audit import audit
 from pellucid.sinks.group.log import DecisionLog
 from tests.engine.epochs.conftest import ROOT, Runs
 from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
@@ -312,6 +313,14 @@ def test_several_outputs_on_the_command_line(runs: Runs, postgres: Postgres) -> 
     tables = {"out-1": sinks.sqlite(runs.folder / "t.db", "t"), "out-2": sinks.postgres(dsn, "t")}
     found = sinks.read_together(tables, log=runs.folder / "state" / "together")
     assert sorted(found["out-1"]["out"].to_pylist()) == sorted(found["out-2"]["out"].to_pylist()) == sorted(rows)
+
+
+def test_a_recorded_run_that_was_killed_after_a_decision_passes_the_audit(runs: Runs) -> None:
+    out = ["--out", "sqlite:t.db#t", "--out", "out.jsonl", "--record"]
+    assert runs(*TOTAL, *out, faults="together:decided=kill@2").returncode == -signal.SIGKILL
+    assert runs(*TOTAL, *out).returncode == 0
+    report = audit(runs.folder / "state")
+    assert report, str(report)
 
 
 def test_the_same_target_twice_is_refused(runs: Runs) -> None:

@@ -24,6 +24,7 @@ from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.plan import sink_name
 from pellucid.engine.epochs.recording import seal
+from pellucid.engine.epochs.store import Damaged
 from pellucid.engine.epochs.tasks.channels import BEAT, Link
 from pellucid.engine.epochs.together import Rounds
 from pellucid.errors import DataError, StateError
@@ -236,6 +237,11 @@ class Generation:
         return [task for task in self._of("sink") if self._rounds is None or task.name not in self._rounds.names]
 
     def _acks(self, epoch: int) -> list[list[Any]]:
+        for name, marks in self.marks.items() if self._rounds is not None and self.job.settings.record else ():
+            if epoch not in marks:  # decided by a generation before: what it had heard is in the snapshots
+                with contextlib.suppress(Damaged):
+                    found = self.store.peek(name, epoch, run=self.job.run)
+                    marks[epoch] = found.get("about", {}).get("digest")
         return [[name, marks[epoch]] for name, marks in self.marks.items() if marks.get(epoch) is not None]
 
     def _completed(self, task: Watched) -> None:

@@ -12,7 +12,7 @@ writes its own name into it; a driver that was believed dead and wakes up finds 
 
     FOLDER/decisions.json     the group, its members, who decides now, the last decision; lasts
     FOLDER/whole.json         up to where every member has all: a hint, which may be old or gone
-    FOLDER/rows/ATTEMPT/…     the rows of an attempt, for members that cannot keep what they have prepared
+    FOLDER/rows/ATTEMPT-…     the rows of an attempt, for members that cannot keep what they have prepared
 """
 
 from __future__ import annotations
@@ -160,9 +160,14 @@ class DecisionLog:
 
     # ------------------------------------------------------------ kept rows
 
-    def rows_folder(self, attempt: str) -> Path:
-        """Where the rows of an attempt are kept."""
-        return self.folder / "rows" / attempt
+    def rows_file(self, attempt: str, name: str) -> Path:
+        """Where the rows of an attempt are kept: those of a member, or of all."""
+        return self.folder / "rows" / f"{attempt}-{name or 'all'}.arrow"
+
+    def forget_rows(self, attempt: str = "") -> None:
+        """Nobody needs the rows of an attempt any more; or those of any."""
+        for path in (self.folder / "rows").glob(f"{attempt}*"):
+            path.unlink(missing_ok=True)
 
 
 def _bytes(document: dict[str, Any]) -> bytes:

@@ -10,7 +10,6 @@ before anything else when it begins again.  Later batches wait: none is decided 
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import uuid
 import warnings
@@ -139,7 +138,7 @@ class TogetherSink(interface.Sink):
         faults.point("together:recover")
         for member in self.members:
             self._recover(member, record, batch)
-        self._forget_rows(record)
+        self.log.forget_rows()
         self._record = record
         self.log.note_whole(record.batch)
         return record
@@ -288,7 +287,7 @@ class TogetherSink(interface.Sink):
             turn += 1
         self._rest()
         self.log.note_whole(record.batch)
-        self._forget_rows(record)
+        self.log.forget_rows()
 
     def abort(self, staged: interface.Staged) -> None:
         """Give up an attempt that is not decided; one that is stays."""
@@ -305,7 +304,7 @@ class TogetherSink(interface.Sink):
             with_thread = member.soon(member.abort, staged.query, staged.batch)
             with_thread.exception()
         self._rest()
-        shutil.rmtree(self.log.rows_folder(staged.held), ignore_errors=True)
+        self.log.forget_rows(staged.held)
 
     def _all(self, what: Any) -> list[Any]:
         """The same with every member, side by side; the first failure is that of all, when all have ended."""
@@ -349,14 +348,14 @@ class TogetherSink(interface.Sink):
         import pyarrow as pa
 
         assert self.log is not None
-        place = self.log.rows_folder(attempt)
-        make_lasting(place)
+        make_lasting(self.log.folder / "rows")
         rows = rows_of(data)
         names = [m.name for m in self.members] if self.by is not None else [""]
         schemas = {name: _own_schema(rows.schema, name, self.by, self.outputs) for name in names}
         if self.by is not None and self.by not in rows.schema.names:
             raise DataError(f"together: there is no column {self.by!r}; there are {', '.join(rows.schema.names)}")
-        drafts = {name: Draft(beside(place / f"{name or 'all'}.arrow")) for name in names}
+        files = {name: self.log.rows_file(attempt, name) for name in names}
+        drafts = {name: Draft(beside(files[name])) for name in names}
         counts = dict.fromkeys(names, 0)
         try:
             writers = {name: pa.ipc.new_stream(drafts[name].file, schemas[name]) for name in names}
@@ -366,21 +365,16 @@ class TogetherSink(interface.Sink):
                     writers[name].write_batch(own.select(schemas[name].names))
             for name in names:
                 writers[name].close()
-                drafts[name].place(place / f"{name or 'all'}.arrow")
+                drafts[name].place(files[name])
         finally:
             for draft in drafts.values():
                 draft.discard()
-        return {m.name: _reader(place / f"{m.name if self.by else 'all'}.arrow") for m in self.members}, counts
+        return {m.name: _reader(files[m.name if self.by else ""]) for m in self.members}, counts
 
     def _kept(self, record: Record, member: Member) -> Rows | None:
         assert self.log is not None
-        path = self.log.rows_folder(record.attempt) / f"{member.name if self.by else 'all'}.arrow"
+        path = self.log.rows_file(record.attempt, member.name if self.by else "")
         return _reader(path) if record.attempt and path.exists() else None
-
-    def _forget_rows(self, record: Record) -> None:
-        """Every member has the batch: no rows are needed any more, of no attempt."""
-        assert self.log is not None
-        shutil.rmtree(self.log.folder / "rows", ignore_errors=True)
 
 
 def _reader(path: Path) -> Rows:
