@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-from pellucid import UsageError, iterate, pipeline
+from pellucid import Pipeline, UsageError, iterate, pipeline
 from pellucid.spark.plan import choose
 from tests.engine.timed.drawn_loops import drawn_loop
 from tests.examples.flights_oracle import example
@@ -43,13 +43,16 @@ def test_which_way() -> None:
     assert "step 'loop'" in str(found.problem) and "takes rows one by one" in str(found.problem)
 
 
+def loop_of(rng: random.Random) -> tuple[Pipeline, int]:
+    return drawn_loop(rng, timed=True), 1
+
+
 def test_micro_batches_crashes_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random loops in random partitions: what tasks do is what the literal engine does."""
-    monkeypatch.setattr(test_stream, "drawn", lambda rng: (drawn_loop(rng, timed=True), 1))
     ways, rows = set(), 0
     for seed in (3, 2, 7, 16, 51):
         test_stream.new_worker()
-        out, way, _ = test_stream.follow(seed, tmp_path / str(seed), monkeypatch, 20)
+        out, way, _ = test_stream.follow(seed, tmp_path / str(seed), monkeypatch, 20, made=loop_of)
         ways, rows = ways | {way}, rows + out
     test_stream.new_worker()
     assert ways == {"keys", "inner", "one"}
