@@ -50,9 +50,9 @@ def join(a: list[Row], b: list[Row], lo: int, hi: int, how: str) -> list[Row]:
 
     found = [Row(max(x.time, y.time), x.key, (x.value, y.value)) for x in a for y in b if fit(x, y)]
     if how in ("left", "full"):
-        found += [Row(x.time + hi, x.key, (x.value, None)) for x in a if not any(fit(x, y) for y in b)]
+        found += [Row(max(x.time, x.time + hi), x.key, (x.value, None)) for x in a if not any(fit(x, y) for y in b)]
     if how == "full":
-        found += [Row(y.time - lo, y.key, (None, y.value)) for y in b if not any(fit(x, y) for x in a)]
+        found += [Row(max(y.time, y.time - lo), y.key, (None, y.value)) for y in b if not any(fit(x, y) for x in a)]
     return found
 
 

@@ -308,7 +308,7 @@ class Join(Node):
                     self.held[side][:] = [one for one in self.held[side] if one[0] is not row]
                     if not paired and self.how in (("left", "full"), ("full",))[side]:
                         value = (row.value, None) if side == 0 else (None, row.value)
-                        self.ready.append(Row(row.time + reach, row.key, value))
+                        self.ready.append(Row(max(row.time, row.time + reach), row.key, value))
         return self.ready
 
 

@@ -113,10 +113,10 @@ def join(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, Any,
     kinds = node.type.items  # type: ignore[attr-defined]
     if t.how in ("left", "full"):
         alone = [a for a in rows[0] if not any(a is found for found, _ in pairs)]
-        out += [(a[0], a[1] + t.high, (a[2], missing(kinds[1]))) for a in alone]
+        out += [(a[0], max(a[1], a[1] + t.high), (a[2], missing(kinds[1]))) for a in alone]
     if t.how == "full":
         alone = [b for b in rows[1] if not any(b is found for _, found in pairs)]
-        out += [(b[0], b[1] - t.low, (missing(kinds[0]), b[2])) for b in alone]
+        out += [(b[0], max(b[1], b[1] - t.low), (missing(kinds[0]), b[2])) for b in alone]
     return out
 
 

@@ -330,7 +330,8 @@ class Literal:
     def step_join(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff
         the clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have
-        found nobody come exactly then.  Late is t < the clock by which the other side's rows were given up: its own.
+        found nobody come exactly then, with the last time at which they could have found one, but never one before
+        their own: what follows may have passed that.  Late is t < the clock by which the other side's rows were given up: its own.
         """
         timing = node.timing
         assert timing is not None and timing.low is not None and timing.high is not None
@@ -359,12 +360,13 @@ class Literal:
             for waiting in sides[number]:
                 last = waiting.item.at + late_by
                 if over > last and not waiting.found and timing.how in alone:
-                    if not in_range(self._type(node), last):
+                    time = max(last, waiting.item.at)
+                    if not in_range(self._type(node), time):
                         item = waiting.item
                         raise no_such_time(node, item.value, item.at, self._type(node), item.push)
                     nobody = missing(node.type.items[1 - number])
                     value = waiting.item.value
-                    self._put(waiting.item.keys, last, (value, nobody) if number == 0 else (nobody, value), number)
+                    self._put(waiting.item.keys, time, (value, nobody) if number == 0 else (nobody, value), number)
             sides[number] = [w for w in sides[number] if over <= w.item.at + late_by]
         return out
 

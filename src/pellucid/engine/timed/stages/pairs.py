@@ -87,9 +87,9 @@ class Join(TwoSides):
         return behind([out, self._alone(*alone)])
 
     def _alone(self, left: Rows, right: Rows) -> Flow:
-        """Rows without a partner, with the last time at which they could have found one."""
+        """Rows without a partner, with the last time at which they could have found one, but none before their own."""
         parts = []
-        for number, rows, by in ((0, left, self.high), (1, right, -self.low)):
+        for number, rows, by in ((0, left, max(0, self.high)), (1, right, max(0, -self.low))):
             least, most = self.limits()
             wrong = [t for t in rows.time.tolist() if not least <= t + by <= most] if len(rows) else []
             if wrong:

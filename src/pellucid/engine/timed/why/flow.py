@@ -8,7 +8,7 @@ step                what comes out because of an event of time *t*, at the earli
 ==================  ===================================================================================================
 windows             the last time of the first of its windows (end - 1)
 sessions            *t* + gap
-`join`              a pair has the later of the two times; a row that found nobody *t* + high (of the right: *t* - low)
+`join`              a pair has the later of the two times; a row that found nobody *t* + high (of the right: *t* - low), or *t*
 `as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
 `timers`            *t*; what it is told of later times comes later
 all others          *t*
@@ -84,11 +84,7 @@ def _session(node: Node) -> list[Any]:
 def _join(node: Node) -> list[Any]:
     t = node.timing
     assert t is not None and t.low is not None and t.high is not None
-    left, right = max(0, t.low), max(0, -t.high)  # of a pair
-    return [
-        min(left, t.high) if t.how in ("left", "full") else left,
-        min(right, -t.low) if t.how == "full" else right,
-    ]
+    return [max(0, t.low), max(0, -t.high)]  # of a pair; a row that found nobody comes no earlier
 
 
 def _nothing(node: Node) -> list[Any]:

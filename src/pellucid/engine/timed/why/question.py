@@ -89,8 +89,7 @@ def _walk(path: Path, time: int, step: str) -> Run:
     way = " → ".join(str(place) for place in path.places)
     why = (
         f"what {path.places[0].node} sends at {time} comes to {step} with the time {then} ({way}), which its clock may "
-        "have passed: it would be late although no source was; let the interval of a join, of which rows come alone, "
-        "hold 0, or put no step by event time behind it"
+        "have passed: it would be late although no source was"
     )
     return Run((), tuple(map(str, path.places[1:])), None, why, _Along(path.places, time, then))
 
