@@ -14,6 +14,7 @@ from typing import TypeAlias
 import pytest
 from click.testing import Result
 
+from pellucid.engine.timed.why import flow
 from pellucid.load import load_pipeline
 
 Command: TypeAlias = Callable[..., Result]
@@ -117,7 +118,7 @@ def test_a_run_that_was_killed(pellucid: Command, stopped: Path) -> None:
         assert wrong.exit_code == 2 and says in wrong.stderr, wrong.output
 
 
-def test_without_a_run(pellucid: Command, shop: Path) -> None:
+def test_without_a_run(pellucid: Command, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = pellucid("progress", "shop.py:hourly")
     assert found.exit_code == 0
     assert found.stdout.splitlines()[:4] == [
@@ -127,6 +128,9 @@ def test_without_a_run(pellucid: Command, shop: Path) -> None:
         "    clicks → when → user → hours (lateness 5 min)",
     ]
     assert "proved   hourly: clock: nothing comes behind the clock of what follows" in found.stdout
+    assert pellucid("progress", "shop.py:backwards").exit_code == 0
+    wrong = {**flow.SUMMARIES, "join": lambda node: [0, -node.timing.low]}  # a step that puts out earlier times
+    monkeypatch.setattr(flow, "SUMMARIES", wrong)
     refuted = pellucid("progress", "shop.py:backwards", "--json", "--junit", "report.xml")
     assert refuted.exit_code == 1
     assert [(r["name"], r["status"]) for r in json.loads(refuted.stdout)["results"]][-1] == (

@@ -331,7 +331,8 @@ class Literal:
         """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff
         the clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have
         found nobody come exactly then, with the last time at which they could have found one, but never one before
-        their own: what follows may have passed that.  Late is t < the clock by which the other side's rows were given up: its own.
+        their own: what follows may have passed that.  Late is t < the clock by which the other side's rows were given
+        up: its own.
         """
         timing = node.timing
         assert timing is not None and timing.low is not None and timing.high is not None

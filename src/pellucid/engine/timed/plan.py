@@ -27,7 +27,8 @@ What whoever runs a plan keeps to, so that all engines do the same:
   before right ones of the same time and key.
 * **The time of an event** is that of the push that put it out; timed steps give times of their own: a window's answer
   its end - 1, a pair the later of the two times, a row of a join without a partner the last time at which it could
-  still have found one (a: time + high; b: time - low), but not before its own, the others the event's own; `late` and `early` have none.
+  still have found one (a: time + high; b: time - low), but not before its own, the others
+  the event's own; `late` and `early` have none.
 * **Keys**: a stream under a key carries the key of each event beside it.  Where such a stream goes into a segment, the
   segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a
   segment puts out under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a

@@ -8,7 +8,7 @@ step                what comes out because of an event of time *t*, at the earli
 ==================  ===================================================================================================
 windows             the last time of the first of its windows (end - 1)
 sessions            *t* + gap
-`join`              a pair has the later of the two times; a row that found nobody *t* + high (of the right: *t* - low), or *t*
+`join`              a pair has the later of the two times; a row that found nobody has *t* or later
 `as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
 `timers`            *t*; what it is told of later times comes later
 all others          *t*
