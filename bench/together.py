@@ -4,8 +4,8 @@
 
 PostgreSQL (with and without prepared transactions), Parquet and SQLite get the same batches: each alone by its own
 ``write``, then all by ``sinks.together`` in one process.  The runs alternate, and the best counts; beside the time
-there is the processor time of this process, which tells more where others use the machine.  Then a whole run with epochs, in
-which every member is a process.
+there is the processor time of this process, which tells more where others use the machine.  Then a whole run with
+epochs, in which every member is a process.
 """
 
 from __future__ import annotations
