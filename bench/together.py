@@ -3,8 +3,9 @@
 ``python bench/together.py [--rows 20000] [--epochs 20] [--repeats 3]``
 
 PostgreSQL (with and without prepared transactions), Parquet and SQLite get the same batches: each alone by its own
-``write``, then all by ``sinks.together``.  The runs alternate, and the best counts; beside the time there is the
-processor time of this process, which tells more where others use the machine.
+``write``, then all by ``sinks.together`` in one process.  The runs alternate, and the best counts; beside the time
+there is the processor time of this process, which tells more where others use the machine.  Then a whole run with
+epochs, in which every member is a process.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.sinks.postgres import find_programs, serve
+from tests.sinks.postgres import Postgres, find_programs, serve
 
-from pellucid import sinks
+from pellucid import Stream, pipeline, sinks
 
 
 def batches(rows: int, epochs: int) -> list[pa.Table]:
@@ -38,6 +39,33 @@ def timed(sink: Any, given: list[pa.Table]) -> tuple[float, float]:
     for batch, table in enumerate(given, 1):
         sink.write(table, "bench", batch)
     return (time.perf_counter() - began) / len(given), (time.process_time() - work) / len(given)
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+
+
+def runtime(server: Postgres, folder: Path, rows: int, epochs: int, repeats: int) -> None:
+    """Whole runs with epochs, to each sink and to all."""
+    (folder / "x.csv").write_text("x\n" + "".join(f"{i}\n" for i in range(rows * epochs)))
+    found: dict[str, list[float]] = {}
+    for turn in range(repeats):
+        dsn, place = server.database(), folder / f"run{turn}"
+        place.mkdir()
+        for who in ("postgres", "parquet", "sqlite", "together"):
+            made: dict[str, Any] = {
+                "postgres": sinks.postgres(dsn, f"to_{who}"),
+                "parquet": sinks.parquet(place / f"to_{who}"),
+                "sqlite": sinks.sqlite(place / f"to_{who}.db", "t"),
+            }
+            began = time.perf_counter()
+            out = sinks.together(made) if who == "together" else made[who]
+            total.run_epochs(folder / "x.csv", out, state=place / who, pushes=rows, say=lambda text: None)
+            found.setdefault(who, []).append(time.perf_counter() - began)
+    best = {who: min(times) for who, times in found.items()}
+    print(f"a run with {epochs} epochs of {rows:,} pushes: " + ", ".join(f"{w} {s:.2f} s" for w, s in best.items()))
+    print(f"  together / slowest alone: {best['together'] / max(s for w, s in best.items() if w != 'together'):.2f}")
 
 
 def main() -> None:
@@ -77,6 +105,7 @@ def main() -> None:
             for who, (wall, work) in best.items():
                 print(f"  {who:9} {1000 * wall:8.1f} ms an epoch, {1000 * work:8.1f} ms of this process")
             print(f"  together / slowest alone: {best['together'][0] / slowest:.2f}")
+            runtime(server, Path(name), asked.rows, asked.epochs, asked.repeats)
 
 
 if __name__ == "__main__":
