@@ -195,3 +195,13 @@ def _place(found: dict[str, str]) -> str:
         f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key)
     )
     return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
+
+
+def alike(identity: str) -> str:
+    """What the identities of one target have in common: for SQLite, ``T`` and ``t`` are one table.
+
+    >>> alike("sqlite:/data/A.db#T"), alike("postgresql://db/shop#T")
+    ('sqlite:/data/A.db#t', 'postgresql://db/shop#T')
+    """
+    file, mark, table = identity.rpartition("#")
+    return f"{file}#{table.lower()}" if mark and identity.startswith("sqlite:") else identity

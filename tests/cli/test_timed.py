@@ -208,7 +208,8 @@ def test_check_compares_two_and_shows_times(pellucid: Command, timed: Path) -> N
     (timed / "timed.py").write_text(CHECKED)
     words = ("--times", EARLY, "--ints", "0..1", "--equivalent", "sequence", "--pytest", "test_found.py")
     found = pellucid("check", "timed.py:hourly", "timed.py:often", *words)
-    assert found.exit_code == 0, (found.stdout, found.stderr)  # of floats 0.0 and 1.0, no window has more than 10
+    assert found.exit_code == 3, (found.stdout, found.stderr)  # of floats 0.0 and 1.0, no window has more than 10
+    assert "the values of x.user, x.amount were picked at will" in " ".join(found.stdout.split())
     (timed / "timed.py").write_text(CHECKED.replace("> 10", "> 0"))
     found = pellucid("check", "timed.py:hourly", "timed.py:often", *words)
     assert found.exit_code == 1, (found.stdout, found.stderr)

@@ -19,8 +19,8 @@ def progress(graph: Any, **options: Any) -> ProgressVerdict:
     >>> def pairs(x, y):
     ...     found = join(x.at(lambda v: v, id="a"), y.at(lambda v: v, id="b"), within=(5, 10), how="full", id="pair")
     ...     return found.dedup(by=lambda p: p[0], within=1, id="once")
-    >>> print(progress(pipeline(pairs, x=int, y=int)).parts["clock"].notes[0])
-    what b sends at 0 comes to once with the time -5 (b.out0 → pair.in1 → pair.out0 → once.in0), which its clock may ...
+    >>> progress(pipeline(pairs, x=int, y=int)).parts["clock"].proved
+    True
     """
     inner = getattr(graph, "graph", None)
     if not isinstance(inner, Graph):

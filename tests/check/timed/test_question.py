@@ -159,3 +159,23 @@ def test_a_run_is_a_table_with_times_a_document_and_a_test() -> None:
     text = example.as_pytest("G …", file="shop.minutes", name="minutes")
     assert "engine = minutes.engine()" in text and "assert engine.push([0]) == []" in text
     assert "assert engine.finish() == [Windowed(start=60, end=120, value=1)]" in text
+
+
+def test_values_that_nobody_meant_prove_nothing() -> None:
+    """A threshold that the picked values never reach: of those two no run differs, and yet they are not the same."""
+
+    def over(f: Any) -> Any:
+        return pipeline(
+            lambda x: x.at(lambda e: e[0]).tumbling(10, lambda w: w.cumulate(f, start=0), late="drop")
+            .filter(lambda w: w.value > 100), x=tuple[int, int],
+        )  # fmt: skip
+
+    total, most = over(lambda s, e: s + e[1]), over(lambda s, e: max(s, e[1]))
+    for more in ({"pushes": 2}, {"pushes": None, "times": [-5, 0, 5]}):
+        found = check.equivalent(total, most, **more)
+        assert found.unknown
+        assert any("the values of x.1 were picked at will" in note for note in found.notes), found.notes
+        assert any("0, 1" in note for note in found.notes), found.notes
+    assert check.equivalent(total, most, pushes=2, ints=[0, 60]).refuted
+    assert check.equivalent(total, total, pushes=2, ints=[0, 60]).proved
+    assert check.holds(total, "G (out -> out.value.value > 1000)", pushes=2).unknown

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +259,7 @@ def test_each_output_goes_to_the_member_of_its_name(tmp_path: Path) -> None:
     file = tmp_path / "both.db"
     group = sinks.together(sums=sinks.sqlite(file, "sums"), evens=sinks.sqlite(file, "evens"))
     two.run_epochs(tmp_path / "x.jsonl", group, state=tmp_path / "state", pushes=100, say=silent)
-    with sqlite3.connect(file) as db:
+    with closing(sqlite3.connect(file)) as db:
         assert db.execute("SELECT count(*), max(sums) FROM sums").fetchone() == (ROWS, sum(range(ROWS)))
         assert db.execute("SELECT count(*), max(evens) FROM evens").fetchone() == (ROWS // 2, ROWS - 2)
     tables = sinks.read_together(

@@ -79,8 +79,9 @@ def test_a_time_that_goes_back_where_nothing_was_said_about_late_rows(name: str)
     said = both(pipeline(build, x=int), [[20]], [[25, 3]])
     assert said.startswith(f"step 'w' ({name}")
     assert said.partition(" failed ")[2] == (
-        f"at push 2 on the event 3: its time is 3{window}, and the clock is at 20: it is 17 late; allow for that with "
-        f"lateness= in at, {corrected}or take late events from this step's .late, or let them go with late='drop'"
+        f"at push 2 on the event 3: its time is 3{window}, and the clock is at 20: it is 17 late; allow for so "
+        f"much more with lateness= in at, {corrected}or take late events from this step's .late, or let them go with "
+        "late='drop'"
     )
 
 
@@ -88,7 +89,10 @@ def test_a_time_that_goes_back_where_nothing_was_said_about_late_rows(name: str)
 def test_a_time_that_goes_back_on_one_side_of_two(step: Any) -> None:
     p = pipeline(lambda x, y: step(x.at(lambda v: v), y.at(lambda v: v), within=5, id="w"), x=int, y=int)
     said = both(p, [[20], [30]], [[], [2]])
-    assert "on the event 2: its time is 2, and the clock is at 30: it is 28 late; allow for that with lateness=" in said
+    assert (
+        "on the event 2: its time is 2, and the clock is at 30: it is 28 late; allow for so much more with lateness="
+        in said
+    )
 
 
 def test_an_error_of_a_late_event_has_its_own_kind() -> None:

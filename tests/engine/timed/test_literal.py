@@ -364,7 +364,7 @@ def test_what_is_said_of_a_late_event() -> None:
     assert said.startswith("step 'w' (tumbling, test_literal.py:")
     assert said.partition("failed ")[2] == (
         "at push 1 on the event 7: its time is 7, whose window from 5 to 10 is complete, and the clock is at 18: it is "
-        "11 late; allow for that with lateness= in at, or with allowed_lateness= here (the answer comes again, "
+        "11 late; allow for so much more with lateness= in at, or with allowed_lateness= here (the answer comes again, "
         "corrected), or take late events from this step's .late, or let them go with late='drop'"
     )
     assert (found.value.step, found.value.position) == ("w", 1)

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def all_have(world: World, *attempts: tuple[int, int]) -> bool:
 
 
 def test_one_that_refuses_is_all_that_refuse(world: World) -> None:
-    with sqlite3.connect(world.folder / "totals.db") as db:
+    with closing(sqlite3.connect(world.folder / "totals.db")) as db:
         db.execute("CREATE TABLE totals (epoch INTEGER, attempt INTEGER NOT NULL CHECK (attempt > 0), n INTEGER)")
     with pytest.raises(DataError, match=r"CHECK constraint failed: attempt > 0"):
         world.write(0, 0)
@@ -461,3 +462,9 @@ def test_the_log_says_who_decides(tmp_path: Path) -> None:
     log.take(QUERY, {"a": "x"})
     with pytest.raises(UsageError, match=r"member 'a' is x, and parquet: .* is given: name the same target"):
         sinks.read_together(log=tmp_path / "log", a=sinks.parquet(tmp_path / "a"))
+
+
+def test_one_table_in_two_spellings(tmp_path: Path) -> None:
+    """SQLite does not tell T from t; two writers of one table would take each other's epochs for their own."""
+    with pytest.raises(UsageError, match="'a' and 'b' are the same target"):
+        sinks.together(a=sinks.sqlite(tmp_path / "a.db", "t"), b=sinks.sqlite(tmp_path / "a.db", "T"))

@@ -12,7 +12,7 @@ import sqlite3
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class World:
 def _plain(sink: Any) -> list[dict[str, int]]:
     """A target's rows without asking the sink."""
     if sink.kind == "sqlite":
-        with sqlite3.connect(sink.path) as db:
+        with closing(sqlite3.connect(sink.path)) as db:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (sink.table,)).fetchall():
                 return []
             found = db.execute(f"SELECT epoch, attempt, n FROM {sink.table}").fetchall()

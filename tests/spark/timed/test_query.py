@@ -176,4 +176,4 @@ def test_a_late_row_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
         feed.run(spark, [SALE])
     said = explain(caught.value)
     assert isinstance(said, LateError) and "step 's'" in str(said)
-    assert "allow for that with lateness= in at" in str(said)
+    assert "allow for so much more with lateness= in at" in str(said)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -62,7 +63,7 @@ def equivalent_in_time(
     theirs = {sources[s]: found for s, found in inputs.events.items()}
     other = Inputs.of(b.graph, events=theirs, pushes=pushes, batch=batch)
     waits = {*inputs.idle} | {s for s, mine in sources.items() if mine in other.idle}
-    inputs = Inputs(inputs.events, inputs.pushes, inputs.batch, tuple(s for s in sources if s in waits), inputs.told)
+    inputs = replace(inputs, idle=tuple(s for s in sources if s in waits))
     machines = [TimedMachine(graph, inputs) for graph in graphs]
     found: list[tuple[Spot, Move, str]] = []
 
@@ -100,7 +101,7 @@ def equivalent_in_time(
         return Verdict("refuted", said, "explicit", now() - began, example, (), details)
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    return Verdict("proved", said, "explicit", now() - began, None, inputs.notes(), details)
+    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)
 
 
 def _for_ever(

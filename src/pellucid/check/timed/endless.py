@@ -258,7 +258,7 @@ def equivalent_for_ever(
     note = (
         f"no function looks at the time of an event, so states that are {shown_length(clock, period)} apart are alike"
     )
-    return Verdict("proved", said, "explicit", now() - began, None, (note,), details)
+    return Verdict(inputs.status(), said, "explicit", now() - began, None, (note, *inputs.why()), details)
 
 
 def _whole(moved: Moved, way: Sequence[tuple[Move, int]], last: Move) -> tuple[Move, ...]:

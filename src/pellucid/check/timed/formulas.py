@@ -79,7 +79,7 @@ def holds_in_time(
         return Verdict("refuted", said, "explicit", now() - began, example, (), details)
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    return Verdict("proved", said, "explicit", now() - began, None, inputs.notes(), details)
+    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)
 
 
 class _Rest:

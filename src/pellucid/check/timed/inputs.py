@@ -16,7 +16,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from pellucid.check.given import short
 from pellucid.check.system.domains import domain_of
@@ -85,6 +85,7 @@ class Inputs:
     batch: int
     idle: tuple[str, ...]  # the sources that may be declared idle
     told: tuple[str, ...] = ()  # of events that are made up: the values of their fields
+    picked: tuple[str, ...] = ()  # the fields of which there are more values than those that were picked for it
 
     @classmethod
     def of(
@@ -110,12 +111,12 @@ class Inputs:
         if events is not None:
             if ints is not None or times is not None:
                 raise UsageError("events= lists the events: ints= and times= do not go with it")
-            listed, told = _listed(graph, sources, events), tuple[str, ...]()
+            listed, told, picked = _listed(graph, sources, events), tuple[str, ...](), tuple[str, ...]()
         else:
-            listed, told = _made(graph, ints, times, also, most)
+            listed, told, picked = _made(graph, ints, times, also, most)
         waits = [at for at in feeders(graph) if (t := graph[at].timing) is not None and t.idle is not None]
         idle = tuple(s for s in sources if any(s in feeders(graph)[at] for at in waits))
-        return cls(listed, pushes, batch, idle, told)
+        return cls(listed, pushes, batch, idle, told, picked)
 
     def moves(self, pushed: int, idle: frozenset[str], ended: frozenset[str]) -> Iterator[tuple[Move, int]]:
         """What can come after so many pushes, and how many there are then."""
@@ -138,6 +139,22 @@ class Inputs:
         many = sum(map(len, self.events.values()))
         batches = f", in batches of at most {self.batch}" if self.batch > 1 else ""
         return f"all runs of at most {self.pushes} events{batches}, of {many} that there are"
+
+    def status(self) -> Literal["proved", "unknown"]:
+        """Of a question about values that no run of these events denies: of values that nobody meant nothing follows
+        for others."""
+        return "unknown" if self.picked else "proved"
+
+    def why(self) -> tuple[str, ...]:
+        """For the verdict: why it is unknown, if it is, and what the events are."""
+        if not self.picked:
+            return self.notes()
+        names = ", ".join(self.picked)
+        return (
+            f"no run of these events says otherwise, but the values of {names} were picked at will: say which are "
+            "meant, with ints= (whole numbers) or events=",
+            *self.notes(),
+        )
 
     def notes(self) -> tuple[str, ...]:
         """For the verdict: what the events are."""
@@ -179,13 +196,13 @@ def _listed(graph: Graph, sources: list[str], events: Any) -> dict[str, tuple[An
 
 def _made(
     graph: Graph, ints: Any, times: Any, also: Graph | None, most: int
-) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...]]:
+) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...], tuple[str, ...]]:
     domain = domain_of(ints)
     if domain.modulus is not None:
         raise UsageError("ints=Mod(N) does not go with event time, where a time must not begin anew: give a range")
     numbers = domain.values if domain.values is not None else _PLAIN[INT]
     leaves = time_leaves(graph)
-    made, told = {}, []
+    made, told, picked = {}, [], []
     for at in graph.sources:
         source = graph.nodes[at]
         clock, places, there = leaves[source.id]
@@ -199,6 +216,8 @@ def _made(
                 values.append((True,))
             else:
                 values.append(_values(source.id, path, kind, numbers))
+                if not (kind == BOOL or isinstance(kind, EnumType) or (kind == INT and domain.values is not None)):
+                    picked.append(f"{source.id}.{path}" if path else source.id)
         fixed = []
         for i in range(len(values) - 1, -1, -1):  # the last fields first: those that matter tend to stand in front
             if _many(values) > max(most, len(units)) and len(values[i]) > 1 and i not in places and ints is None:
@@ -213,7 +232,7 @@ def _made(
         told.append(f"events of {source.id}: {'; '.join(each)}")
         if fixed:
             told.append(f"only one value of {', '.join(reversed(fixed))} was tried: say events=[…] to have others")
-    return made, tuple(told)
+    return made, tuple(told), tuple(picked)
 
 
 def source_kinds(t: Type) -> list[Type]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pellucid.address import Address
+from pellucid.address import Address, alike
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
@@ -397,7 +397,7 @@ def _check_bad(
     if not isinstance(place, Sink):
         _check_output(BAD, str(place), inputs, None)
     for name, other in outputs.items():
-        if _identity_of(other) == _identity_of(place):
+        if alike(_identity_of(other)) == alike(_identity_of(place)):
             raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
 
 
@@ -405,7 +405,7 @@ def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
     """One target is one member of a group."""
     there: dict[str, str] = {}
     for name, place in members.items():
-        other = there.setdefault(_identity_of(place), name)
+        other = there.setdefault(alike(_identity_of(place)), name)
         if other != name:
             raise UsageError(f"{option('out')}: {other!r} and {name!r} are the same target: name it once")
 

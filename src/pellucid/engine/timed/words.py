@@ -32,8 +32,8 @@ def late_error(
         corrected = "or with allowed_lateness= here (the answer comes again, corrected), "
     why = (
         f"on the event {short(value)}: its time is {shown_time(clock, time)}{missed}, and the clock is at "
-        f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for that with lateness= in at, "
-        f"{corrected}or take late events from this step's .late, or let them go with late='drop'"
+        f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for so much more with "
+        f"lateness= in at, {corrected}or take late events from this step's .late, or let them go with late='drop'"
     )
     return LateError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from pellucid.address import alike
 from pellucid.base import faults
 from pellucid.errors import StateError, UsageError, nearest
 from pellucid.sinks.group.log import NOTHING, Record
@@ -154,7 +155,7 @@ def checked_members(given: dict[str, Any]) -> list[Member]:
                 f"together: {name} is {sink.kind}, which cannot be one of a group: "
                 f"{why or 'a group in a group: name its members here'}"
             )
-        other = places.setdefault(sink.identity, name)
+        other = places.setdefault(alike(sink.identity), name)
         if other != name:
             raise UsageError(f"together: {other!r} and {name!r} are the same target ({sink.place}): name it once")
     files = [str(sink.path) for sink in given.values() if isinstance(sink, SQLiteSink)]
