@@ -331,3 +331,17 @@ def test_the_same_target_twice_is_refused(runs: Runs) -> None:
     done = runs(*TOTAL, "--out", "a.csv", "--out", "a.csv")
     assert done.returncode == 2
     assert "--out a.csv: is given twice" in done.stderr
+
+
+def test_an_output_that_nobody_takes(tmp_path: Path) -> None:
+    """Rows go nowhere only if that was said."""
+    (tmp_path / "in.csv").write_text("x\n1\n2\n3\n")
+    p = pipeline(lambda x: {"odd": x.filter(lambda v: v % 2 == 1), "even": x.filter(lambda v: v % 2 == 0)}, x=int)
+    odd = sinks.sqlite(tmp_path / "a.db", "odd")
+    with pytest.raises(
+        UsageError, match=r"nobody takes the output 'even' of .*: name a member even=…, or say even=None"
+    ):
+        p.run_epochs(tmp_path / "in.csv", sinks.together(odd=odd), state=tmp_path / "s", pushes=2)
+    assert not (tmp_path / "s").exists()
+    report = p.run_epochs(tmp_path / "in.csv", sinks.together(odd=odd, even=None), state=tmp_path / "s", pushes=2)
+    assert report.rows == {"odd": 2}

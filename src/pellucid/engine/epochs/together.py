@@ -139,7 +139,14 @@ def members_of(graph: Graph, given: Any) -> tuple[dict[str, Sink], dict[str, str
                 f"together: {name}= is for queries of Spark: with epochs the decisions are in the state folder, and "
                 "rows go to the member that has the output's name"
             )
-    return {m.name: m.sink for m in given.members}, takes(graph, [m.name for m in given.members])
+    taken = takes(graph, [m.name for m in given.members])
+    for name, _ in graph.outputs:
+        if name not in taken.values() and name not in given.outputs:
+            raise UsageError(
+                f"together: nobody takes the output {name!r} of {graph.name}: name a member {name}=…, or say "
+                f"{name}=None to leave its rows out"
+            )
+    return {m.name: m.sink for m in given.members}, taken
 
 
 def takes(graph: Graph, members: list[str]) -> dict[str, str]:

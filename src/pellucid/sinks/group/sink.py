@@ -71,7 +71,7 @@ class TogetherSink(interface.Sink):
     ) -> None:
         super().__init__(query, first_batch)
         given = {**(members or {}), **named}
-        self.members = checked_members({name: sink for name, sink in given.items() if sink is not None or by is None})
+        self.members = checked_members({name: sink for name, sink in given.items() if sink is not None})
         self.outputs, self.by, self.patience = list(given), by, patience
         self.added = (added,) if isinstance(added, str) else tuple(added)
         self.removed = (removed,) if isinstance(removed, str) else tuple(removed)
