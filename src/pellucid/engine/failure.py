@@ -24,11 +24,11 @@ def call(node: Node, fn: Function, args: Sequence[Any], position: int) -> Any:
         return fn.call(*args)
     except PellucidError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # one that ends the program would end it as if all were done
         raise step_error(node, args, position, error) from error
 
 
-def step_error(node: Node, args: Sequence[Any], position: int, error: Exception) -> StepError:
+def step_error(node: Node, args: Sequence[Any], position: int, error: BaseException) -> StepError:
     """The error for a step that failed with ``error`` on these arguments."""
     overflow = isinstance(error, Overflow64) or (isinstance(error, ValueError) and "64 bits" in str(error))
     what = "an integer left the signed 64-bit range" if overflow else f"{type(error).__name__}: {error}"
@@ -51,7 +51,7 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     """The last line of the user's own code that the error passed through."""
     found, tb = None, error.__traceback__
     while tb is not None:
