@@ -13,14 +13,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from pellucid.check.timed.found import TimedRun, named
+from pellucid.check.timed.found import named
 from pellucid.check.timed.inputs import Finish, Inputs, Move, Silent, units_of
 from pellucid.check.timed.machine import At, Seen, TimedMachine, frozen
-from pellucid.check.timed.question import Spot, budget_of
+from pellucid.check.timed.question import Spot, budget_of, decided
 from pellucid.errors import UsageError
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Search, Verdict, now
+from pellucid.model import Budget, Search, Verdict, now
 from pellucid.model.sheet import event_text
 
 ARRIVALS = ("any", "in time")
@@ -84,24 +84,7 @@ def equivalent_in_time(
     manner = "in every batch" if how == "step" else "in the end"
     said = f"{a.name} and {b.name} put out the same {manner}, for {inputs.words()}"
     said += ", all within their lateness" if arrival == "in time" else ""
-    reached, cut = 0, ""
-    try:
-        for spot, _ in search:
-            reached = spot.at.pushed
-            if found:
-                break
-    except CutShort as error:
-        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
-    details = {"states": len(search.parents)}
-    if found:
-        spot, move, why = found[0]
-        example = TimedRun(graphs, (*search.way(spot), move), None, why)
-        if not example.replay():
-            raise AssertionError(f"{a.name}, {b.name}: the literal engine and the one that runs differ on {example}")
-        return Verdict("refuted", said, "explicit", now() - began, example, (), details)
-    if cut:
-        return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)
+    return decided(search, found, graphs, said, inputs, began)
 
 
 def _for_ever(

@@ -14,13 +14,12 @@ from pellucid.check.belief.observe import _judged, _Seen
 from pellucid.check.formula import FALSE, TRUE, And, F, Formula, Not, Or, as_formula, is_invariant, kind, terms
 from pellucid.check.formula.nodes import PAST
 from pellucid.check.formula.terms import Before, Flag
-from pellucid.check.timed.found import TimedRun
 from pellucid.check.timed.inputs import Finish, Inputs, Move
 from pellucid.check.timed.machine import Seen, TimedMachine
-from pellucid.check.timed.question import Spot, budget_of
+from pellucid.check.timed.question import Spot, budget_of, decided
 from pellucid.errors import UsageError
 from pellucid.graph.model import Graph
-from pellucid.model import CutShort, Search, Verdict, now
+from pellucid.model import Search, Verdict, now
 
 YES, NO = TRUE, FALSE
 SOME = F(TRUE)  # there is another step
@@ -62,24 +61,7 @@ def holds_in_time(
         [Spot(machine.start(), _Rest(f))], steps, budget_of(timeout, max_states, progress)
     )
     said = f"{as_formula(formula)}, for {inputs.words()}"
-    reached, cut = 0, ""
-    try:
-        for spot, _ in search:
-            reached = spot.at.pushed
-            if found:
-                break
-    except CutShort as error:
-        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
-    details = {"states": len(search.parents)}
-    if found:
-        spot, move, why = found[0]
-        example = TimedRun((p.graph,), (*search.way(spot), move), None, why)
-        if not example.replay():
-            raise AssertionError(f"{p.name}: the literal engine and the one that runs differ on {example}")
-        return Verdict("refuted", said, "explicit", now() - began, example, (), details)
-    if cut:
-        return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)
+    return decided(search, found, (p.graph,), said, inputs, began)
 
 
 class _Rest:

@@ -199,3 +199,33 @@ def _asked_about(about: Any) -> tuple[str, ...]:
         if name not in ALL:
             raise UsageError(f"about={name!r}: the promises are {', '.join(ALL)}{nearest(str(name), ALL)}")
     return names
+
+
+def decided(
+    search: Search[Spot, Move],
+    found: Sequence[tuple[Spot, Move, str]],
+    graphs: Sequence[Graph],
+    said: str,
+    inputs: Inputs,
+    began: float,
+) -> Verdict:
+    """The answer of a search that notes down in ``found`` what denies the question, on the way to its first find."""
+    reached, cut = 0, ""
+    try:
+        for spot, _ in search:
+            reached = spot.at.pushed
+            if found:
+                break
+    except CutShort as error:
+        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
+    details = {"states": len(search.parents)}
+    if found:
+        spot, move, why = found[0]
+        example = TimedRun(tuple(graphs), (*search.way(spot), move), None, why)
+        if not example.replay():
+            names = ", ".join(graph.name for graph in graphs)
+            raise AssertionError(f"{names}: the literal engine and the one that runs differ on {example}")
+        return Verdict("refuted", said, "explicit", now() - began, example, (), details)
+    if cut:
+        return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
+    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)

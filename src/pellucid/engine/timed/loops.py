@@ -163,12 +163,7 @@ class LoopStep(Step):
 
     def _by_time(self, flow: Flow) -> Flow:
         """With times: all events of one time go round together when it is complete, in the one order of events."""
-        late = self.behind_clock(flow)
-        self.note(self.too_late(flow, late))
-        if len(late):
-            kept = np.ones(len(flow), np.bool_)
-            kept[late.which] = False
-            flow = flow.at(kept)
+        flow = self.in_time(flow)
         op = self.op
         op.waiting.add(flow.time, [*flow.key, *flow.value])
         if not self.run.moving:

@@ -66,13 +66,7 @@ class DedupStep(Step):
         return self.like.why_plain
 
     def put(self, flows: list[Flow]) -> Flow:
-        (flow,) = flows
-        late = self.behind_clock(flow)
-        self.note(self.too_late(flow, late))
-        if len(late):
-            kept = np.ones(len(flow), np.bool_)
-            kept[late.which] = False
-            flow = flow.at(kept)
+        flow = self.in_time(flows[0])
         try:
             like = self.like(flow.value)
         except StepError as error:

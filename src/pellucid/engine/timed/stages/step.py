@@ -148,6 +148,16 @@ class Step:
             return LateRows(np.zeros(0, np.int64))
         return LateRows(np.flatnonzero(flow.time < now))
 
+    def in_time(self, flow: Flow) -> Flow:
+        """The events that are not before the clock; of the others it is seen to what becomes of them."""
+        late = self.behind_clock(flow)
+        self.note(self.too_late(flow, late))
+        if not len(late):
+            return flow
+        kept = np.ones(len(flow), np.bool_)
+        kept[late.which] = False
+        return flow.at(kept)
+
     def limits(self) -> tuple[int, int]:
         """The least and the greatest time that there is."""
         assert self.clock is not None

@@ -103,13 +103,7 @@ class Timers(Step):
         return None if why is None else why.replace(self.task.describe(), self.node.describe())
 
     def put(self, flows: list[Flow]) -> Flow:
-        (flow,) = flows
-        late = self.behind_clock(flow)
-        self.note(self.too_late(flow, late))
-        if len(late):
-            kept = np.ones(len(flow), np.bool_)
-            kept[late.which] = False
-            flow = flow.at(kept)
+        flow = self.in_time(flows[0])
         self.op.take(flow.rows())
         clock = self.after()
         if not self.run.moving or clock == LEAST:
