@@ -154,6 +154,9 @@ def test_a_late_row_is_exit_code_2(shop: Runs) -> None:
     with contextlib.chdir(shop.folder):
         done = CliRunner().invoke(cli, ["run", "shop.py:sums", "--in", "paid.csv", "--out", "out=out.csv", *EPOCHS])
     assert done.exit_code == 2 and "Traceback" not in done.stderr
-    assert "step 'w' (tumbling, shop.py:18) failed at push" in done.stderr and " late; allow for so much more" in done.stderr
+    assert (
+        "step 'w' (tumbling, shop.py:18) failed at push" in done.stderr
+        and " late; allow for so much more" in done.stderr
+    )
     assert "paid.csv: row" in done.stderr
     assert not (shop.folder / "out.csv").exists()
