@@ -343,14 +343,12 @@ class AsOf(Node):
         return out
 
 
-class Dedup(Node):
-    """A row is kept iff no kept one of what it is known by is `within` earlier, or less."""
+class Waiting(Node):
+    """Rows wait until their time is complete; late is a row before the clock."""
 
-    def __init__(self, source: Node, by: Callable[[Any], Any], within: int) -> None:
+    def __init__(self, source: Node) -> None:
         super().__init__(source)
-        self.by, self.within = by, within
         self.waiting: list[Row] = []
-        self.kept: dict[Any, int] = {}
 
     def take(self, *rows: list[Row]) -> None:
         for row in rows[0]:
@@ -359,11 +357,25 @@ class Dedup(Node):
             else:
                 self.waiting.append(row)
 
+    def complete(self) -> list[Row]:
+        """Those that need wait no longer."""
+        now = self.clocks[0].now
+        ready = [row for row in self.waiting if now > row.time]
+        self.waiting = [row for row in self.waiting if now <= row.time]
+        return ready
+
+
+class Dedup(Waiting):
+    """A row is kept iff no kept one of what it is known by is `within` earlier, or less."""
+
+    def __init__(self, source: Node, by: Callable[[Any], Any], within: int) -> None:
+        super().__init__(source)
+        self.by, self.within = by, within
+        self.kept: dict[Any, int] = {}
+
     def put(self) -> list[Row]:
-        ready = [row for row in self.waiting if self.clocks[0].now > row.time]
-        self.waiting = [row for row in self.waiting if self.clocks[0].now <= row.time]
         out = []
-        for row in in_order(ready):
+        for row in in_order(self.complete()):
             name = canonical((row.key, self.by(row.value)))
             if name not in self.kept or row.time - self.kept[name] > self.within:
                 self.kept[name] = row.time
@@ -374,28 +386,18 @@ class Dedup(Node):
 Task = Callable[[Any, Any], tuple[Any, list[Any], list[int]]]  # a state, and a row or a time, to state, events, times
 
 
-class Timers(Node):
+class Timers(Waiting):
     """A task that is told of times: of each key its rows by time and event, each when it is complete; and each time
     that it asked for, once, behind the rows of that time."""
 
     def __init__(self, source: Node, start: Any, on_row: Task, on_time: Task) -> None:
         super().__init__(source)
         self.start, self.on_row, self.on_time = start, on_row, on_time
-        self.waiting: list[Row] = []
         self.states: dict[Any, Any] = {}
         self.asked: dict[Any, list[int]] = {}
 
-    def take(self, *rows: list[Row]) -> None:
-        for row in rows[0]:
-            if row.time < self.clocks[0].now:
-                self.too_late(row)
-            else:
-                self.waiting.append(row)
-
     def put(self) -> list[Row]:
-        now, out = self.clocks[0].now, []
-        ready = [row for row in self.waiting if now > row.time]
-        self.waiting = [row for row in self.waiting if now <= row.time]
+        now, out, ready = self.clocks[0].now, [], self.complete()
         for key in {row.key for row in ready} | set(self.asked):
             rows = in_order(row for row in ready if row.key == key)
             while True:

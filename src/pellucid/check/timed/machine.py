@@ -16,7 +16,7 @@ import enum
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid.check.timed.inputs import Ends, Finish, Inputs, Move, Rows, Silent
 from pellucid.engine.timed.clock import Clocks, feeders
@@ -60,53 +60,60 @@ class Seen:
         return isinstance(self.failed, LateError) or any(judged.late for judged in self.steps.values())
 
 
-class Watching:
+# A class that stands before an engine in the order of classes; for the type checker it is one.
+if TYPE_CHECKING:
+    _Engine = Literal
+else:
+    _Engine = object
+
+
+class Watching(_Engine):
     """Beside an engine, before it in the order of classes: notes what its steps do."""
 
     seen: Seen
 
     def _through(self, streams: Any) -> Any:
-        before = dict(self.clocks._now)  # type: ignore[attr-defined]
+        before = dict(self.clocks._now)
         try:
-            return super()._through(streams)  # type: ignore[misc]
+            return super()._through(streams)
         finally:
-            graph = self.graph  # type: ignore[attr-defined]
+            graph = self.graph
             self.seen.streams = {n.id: [i.value for i in streams[at]] for at, n in enumerate(graph.nodes)}
-            for clock, now in self.clocks._now.items():  # type: ignore[attr-defined]
+            for clock, now in self.clocks._now.items():
                 self.seen.clocks.append((", ".join(graph.nodes[i].id for i in clock[0]), before[clock], now))
 
     def _timed(self, stage: Timed, streams: list[list[Item]]) -> list[Item]:
-        graph: Graph = self.graph  # type: ignore[attr-defined]
-        clocks: Clocks = self.clocks  # type: ignore[attr-defined]
+        graph: Graph = self.graph
+        clocks: Clocks = self.clocks
         node = graph.nodes[stage.step]
         if node.kind in PLAIN:
-            put: list[Item] = super()._timed(stage, streams)  # type: ignore[misc]
+            put: list[Item] = super()._timed(stage, streams)
             if node.kind == "at":
                 self.seen.times[node.id] = [item.at for item in put]
             return put
         judged = self.seen.steps.setdefault(node.id, Judged())
         judged.clock = clocks.now(stage.step)
         judged.came = [(number, item) for number, j in enumerate(stage.inputs) for item in streams[j]]
-        judged.put = super()._timed(stage, streams)  # type: ignore[misc]
+        judged.put = super()._timed(stage, streams)
         return judged.put
 
     def _too_late(
         self, stage: Timed, item: Item, number: int = 0, start: int | None = None, end: int | None = None
     ) -> None:
-        node = self.graph.nodes[stage.step]  # type: ignore[attr-defined]
+        node = self.graph.nodes[stage.step]
         self.seen.steps.setdefault(node.id, Judged()).late.append((number, item, start, end))
-        super()._too_late(stage, item, number, start, end)  # type: ignore[misc]
+        super()._too_late(stage, item, number, start, end)
 
     def _so_far(self, stage: Timed, node: Node, windows: Any) -> None:
         judged = self.seen.steps.setdefault(node.id, Judged())
         kept = list(judged.answers)
-        super()._so_far(stage, node, windows)  # type: ignore[misc]
+        super()._so_far(stage, node, windows)
         judged.answers = kept
 
     def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[Any]) -> None:
         held = tuple((event[0], event[1]) for event in events)
         self.seen.steps.setdefault(node.id, Judged()).answers.append((keys, start, end, held))
-        super()._answer(node, keys, start, end, events)  # type: ignore[misc]
+        super()._answer(node, keys, start, end, events)
 
 
 def watched(engine: type[Literal]) -> type[Literal]:
