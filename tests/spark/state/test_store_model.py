@@ -140,5 +140,28 @@ class Model(RuleBasedStateMachine):
         )
 
 
+def test_the_same_contents_by_a_later_start_belong_to_it() -> None:
+    # found by a hunt: a start that was believed dead wrote after its successor had saved just what it had saved itself
+    state = Model()
+    state.micro_batch(based="no", commit=False, grow=0, seed=0, skip=0)
+    state.restart()
+    state.micro_batch(based="no", commit=False, grow=0, seed=0, skip=0)
+    state.a_start_that_was_believed_dead(seed=0)
+    state.what_is_kept_can_be_loaded()
+    state.teardown()
+
+
+def test_a_version_that_comes_again_is_nobodys_successor() -> None:
+    # found by a hunt: the snapshot of an attempt whose rows did not count, taken for what was before the first one
+    state = Model()
+    state.micro_batch(based="no", commit=False, grow=0, seed=0, skip=0)
+    state.restart()
+    state.no_rows(skip=0)
+    state.micro_batch(based="cached", commit=False, grow=0, seed=0, skip=0)
+    state.micro_batch(based="no", commit=False, grow=0, seed=0, skip=0)
+    state.what_is_kept_can_be_loaded()
+    state.teardown()
+
+
 Model.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestModel = Model.TestCase

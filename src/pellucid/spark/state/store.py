@@ -250,8 +250,8 @@ class Store(Claims):
         files = self._list(bucket)
         check = _check(state, extra, meta)
         same = [file for file in files if file.version == version]
-        if same and same[-1].check == check:
-            found = same[-1]  # another attempt wrote just this
+        if same and same[-1].check == check and same[-1].attempt // _TRIES >= start:
+            found = same[-1]  # another attempt wrote just this; an earlier start may yet write more
             header, _ = self._head(bucket, found)
             return BucketSnapshot(version, state, extra, meta, found, header["links"], header["weight"])
         mine = [file.attempt for file in same if file.attempt // _TRIES == start]
@@ -271,9 +271,11 @@ class Store(Claims):
         if self.compression:
             blocks = [_codec(self.compression).compress(block, asbytes=True) if len(block) else b"" for block in blocks]
         below = [f.version for f in files if f.version < version]
+        if not below and base is not None and base.version < version:
+            below = [base.version]  # removed in the meantime, but there was one
         header = {
             "bucket": bucket,
-            "previous": below[-1] if below else (base.version if base is not None else None),
+            "previous": below[-1] if below else None,
             "meta": meta,
             "state": len(state),
             "extra": len(extra),
