@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid import Pipeline, check, merge, pipeline
+from pellucid import Pipeline, apply, check, merge, pipeline
 from pellucid.check.belief.observe import atoms_on
 from pellucid.check.formula.parse import parse
 from pellucid.check.formula.spans import span_of
@@ -88,6 +88,22 @@ def test_a_verdict_is_what_short_streams_with_any_keys_show(seed: int) -> None:
     if verdict.refuted:
         assert verdict.counterexample is not None and broken(p, formula, verdict.counterexample.inputs)
         assert shortest is None or len(verdict.counterexample.inputs) <= len(shortest)
+
+
+def test_a_key_made_of_what_waits_in_a_queue_that_is_not_followed() -> None:
+    # found by a hunt: the values of such a key were looked up among the inputs
+    def body(x: Any) -> Any:
+        s = x.key_by(lambda v: v)
+        return apply(lambda a, b: a + b, s.decimate(2), s).key_by(lambda v: v % 2)
+
+    p = pipeline(body, x=int)
+    for formula in FORMULAS:
+        verdict = check.holds(p, formula, timeout=1, warn=False)
+        if verdict.refuted:
+            assert verdict.counterexample is not None and broken(p, formula, verdict.counterexample.inputs)
+        assert not verdict.proved or not any(
+            broken(p, formula, list(row)) for row in product([{"x": 0}, {"x": 1}, {}], repeat=4)
+        )
 
 
 class Step(NamedTuple):

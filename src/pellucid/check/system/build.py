@@ -253,11 +253,15 @@ def build_system(
     if keyed:
         asked: list[Asked] = []
         number, recorders = groups(graph), dict[int, Lanes]()
-        _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], KeyRecorder(number[at], asked)))
+        _, _, state, order, _, recorded = once(
+            lambda _, at: recorders.setdefault(number[at], KeyRecorder(number[at], asked))
+        )
         source_of = {_MARK + i: v.of for i, v in enumerate(inputs) if v.role in ("present", "leaf")}
         step_of = {i: step for i, (step, _) in enumerate(order) if i >= len(apart) and state[i].role != "key"}
 
         def pool(i: int) -> Sequence[Any] | None:
+            if i >= 2 * _MARK:  # of an event that waits where a queue is not followed: any that could come there
+                return (False, True) if recorded.inputs[i - 2 * _MARK].type == BOOL else None
             v = inputs[i - _MARK] if i >= _MARK else state[i]
             if v.size is not None:
                 return range(v.size)
@@ -272,7 +276,7 @@ def build_system(
         # An event that was left out of a run might have been needed for what is assumed, or for a count of events.
         if domain.assume or forgetting(graph) is not None:
             wanted = dataclasses.replace(wanted, whole=True)
-        planned = plan(graph, wanted, asked, source_of, step_of, pool)
+        planned = plan(graph, wanted, asked, source_of, step_of, pool, 2 * _MARK)
         keys, made = planned.keys, {g: make() for g, make in planned.make.items()}
         for g, chosen in planned.chosen.items():
             first = [[len(inputs) + i * len(kinds) + j for j in range(len(kinds))] for i, kinds in enumerate(chosen)]

@@ -118,11 +118,12 @@ def plan(
     source_of: Mapping[int, str],
     step_of: Mapping[int, str],
     pool: Callable[[int], Sequence[Any] | None],
+    guessed: int,
 ) -> KeyPlan:
     """What to track, from what a first run on symbolic events asked for.
 
     ``source_of`` has the source of each input variable, ``step_of`` the step of each state variable; ``pool`` the
-    values of a variable.
+    values of a variable.  From ``guessed`` on, variables are of events that may wait where a queue is not followed.
     """
     forgets = {i: node for i, node in enumerate(graph.nodes) if node.processor.forgets}
     number = _joined(groups(graph), [a for a in asked if a.group not in forgets])
@@ -133,8 +134,10 @@ def plan(
         fed[number[a.group]] |= {
             step_group.get(step_of[v], -1) for v in _variables(a.key, a.present) if v in step_of
         } - {-1}
+        if any(v >= guessed for v in _variables(a.key, a.present)):
+            fed[number[a.group]] |= set(step_group.values()) - {-1}  # a guess stands for what any step may keep
     feeding = set().union(*fed.values()) if fed else set()
-    apart = not track.whole and _apart(graph, asked, source_of, step_of, step_group)
+    apart = not track.whole and _apart(graph, asked, source_of, step_of, step_group, guessed)
     all_together = track.pushes is None or (track.thinned and not apart)
     make: dict[int, Callable[[], Lanes]] = {}
     chosen: dict[int, list[tuple[Type, ...]]] = {}
@@ -224,6 +227,7 @@ def _apart(
     source_of: Mapping[int, str],
     step_of: Mapping[int, str],
     group: Mapping[str, int],
+    guessed: int,
 ) -> bool:
     """Whether every event of a source matters for its own key only, so that other keys' events can be left out of a
     run."""
@@ -231,7 +235,7 @@ def _apart(
     for a in asked:
         used = _variables(a.key, a.present)
         sources = {source_of[v] for v in used if v in source_of}
-        if any(v in step_of for v in used) or len(sources) != 1:
+        if any(v in step_of or v >= guessed for v in used) or len(sources) != 1:
             return False
         if keys.setdefault(sources.pop(), a.key) != a.key:
             return False
