@@ -16,7 +16,11 @@ _BATCH = 1 << 20
 
 def in_one_task(frame: DataFrame, function: Callable[[dict[str, Any]], dict[str, Any]], schema: str) -> DataFrame:
     """The function of all columns, as arrays, in one task; its answer as rows."""
-    names = frame.columns
+    return frame.repartition(1).mapInArrow(_task(frame.columns, function), schema)
+
+
+def _task(names: list[str], function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A partition as arrays, through the function."""
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
         import numpy as np
@@ -36,7 +40,7 @@ def in_one_task(frame: DataFrame, function: Callable[[dict[str, Any]], dict[str,
             piece = {name: pa.array(column[at : at + _BATCH]) for name, column in answer.items()}
             yield pa.RecordBatch.from_pydict(piece)
 
-    return frame.repartition(1).mapInArrow(task, schema)
+    return task
 
 
 def _numbered(src: Any, dst: Any) -> tuple[Any, Any, Any]:
@@ -130,3 +134,22 @@ def _sets(columns: dict[str, Any]) -> dict[str, Any]:
     least[found[::-1]] = keys[::-1]  # keys are in order: the least is written last
     sizes = np.bincount(found, minlength=count)
     return {"v": keys, "part": least[found], "size": sizes[found], "level": level[found].astype(np.int64)}
+
+
+def contracted(frame: DataFrame, *, levels: bool) -> DataFrame:
+    """Of the edges (src, dst) or (src, dst, w, c), all to a vertex in one partition: each partition made smaller by
+    `pellucid.atomic.logs.contraction`, as (edge, a, b, w, c): edge 0: b points to a; edge 1: an edge from a to b."""
+
+    def smaller(columns: dict[str, Any]) -> dict[str, Any]:
+        import numpy as np
+
+        from pellucid.atomic.logs import contraction
+
+        src, dst = columns["src"], columns["dst"]
+        none = np.zeros(len(src), np.int64)
+        found, edges = contraction.contracted(src, dst, columns.get("w", none), columns.get("c", none), levels=levels)
+        kind = np.repeat(np.array([0, 1], np.int64), [len(found["v"]), len(edges["src"])])
+        pairs = {"a": ("ptr", "src"), "b": ("v", "dst"), "w": ("pw", "w"), "c": ("pc", "c")}
+        return {"edge": kind, **{name: np.concatenate([found[p], edges[e]]) for name, (p, e) in pairs.items()}}
+
+    return frame.mapInArrow(_task(frame.columns, smaller), "edge long, a long, b long, w long, c long")

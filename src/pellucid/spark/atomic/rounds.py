@@ -1,19 +1,23 @@
 """Reachability and levels of a graph that no machine holds, in rounds that do not count the length of a chain.
 
-A round groups the edges by who needs, and joins them by what is needed; nothing else.  What it uses:
+What a round uses:
 
-- of a vertex that needs a doomed one, we know: it is doomed;
-- one that needs nothing (any more) is free;
+- whoever needs a doomed one is doomed, who needs nothing (any more) is free;
 - one whose needs are all *the same* vertex p is doomed if and only if p is: whoever needs it may need p instead.
 
-So an edge is carried from p to the p of p in every round: ways get twice as short each time (pointer jumping).  A chain
-or a tree of depth d takes log₂ d rounds, also where branches meet again under the same p; edges never become more.
-Before each round, what is left goes to one task if it fits (`finish`).  A graph in which everybody needs two or more
-that stay different goes down by a level in each round until it fits, and by no more than ``rounds=`` levels.
+So each edge is carried from p to what p points to: ways get twice as short in every round (pointer jumping), and edges
+never become more.  A chain or a tree of depth d takes log₂ d rounds.  `reach` and `waves` do more in a round: edges are
+cut into blocks by the key of who needs, and each block is made as small as it can be, in one task, by the compiled
+`pellucid.atomic.logs.contraction`.  Where keys grow with time, a chain is in few blocks, and so is a deep graph in which
+everybody needs several others: it takes the logarithm of the number of blocks.
+
+Before each round, what is left goes to one task if it fits (`finish`).  What neither fits nor shrinks, a deep graph of
+several needs each whose keys are in no order, goes down by a level in each round, and by no more than ``rounds=``.
 """
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -33,106 +37,25 @@ def reach(work: Work, edges: DataFrame, what: str) -> DataFrame:
     from pyspark.sql import functions as sql
 
     src, dst = sql.col("src"), sql.col("dst")
-
-    def pointers(at: Saved) -> DataFrame:
-        other = sql.when((src >= 0) & (src != dst), src)
-        grouped = at.frame.groupBy(dst.alias("v")).agg(
-            sql.max(sql.when(src == DOOMED, 1)).alias("hit"), sql.min(other).alias("lo"), sql.max(other).alias("hi")
-        )
-        return grouped.select("v", _pointer().alias("ptr"))
-
-    def following(at: Saved, found: DataFrame) -> DataFrame:
-        ptr = found.select(sql.col("v").alias("src"), "ptr")
-        return _left(at, found).join(ptr, "src").select(sql.col("ptr").alias("src"), "dst")
-
-    def answer(found: DataFrame) -> DataFrame:
-        return found.where(sql.col("ptr") == DOOMED).select("v")
-
-    return _reach(work, edges, what, pointers, following, answer, finish.reach, "v long")
-
-
-def reach_with_ways(work: Work, edges: DataFrame, what: str) -> DataFrame:
-    """Of (src, dst, via, w), src -1 for a root: all that is reached, from whom, and in how many steps, as
-    (v, via, steps); following ``via`` leads to a root in so many steps.
-
-    ``via`` is the vertex that was really needed, ``w`` how many steps src is away by that edge now.  Of equal ones the
-    shortest counts, in every round, so that the steps of v are one more than those of its ``via``."""
-    from pyspark.sql import functions as sql
-
-    src, dst = sql.col("src"), sql.col("dst")
-
-    def pointers(at: Saved) -> DataFrame:
-        way = sql.struct("w", "via")
-        other = (src >= 0) & (src != dst)
-        grouped = at.frame.groupBy(dst.alias("v")).agg(
-            sql.max(sql.when(src == DOOMED, 1)).alias("hit"),
-            sql.min(sql.when(other, src)).alias("lo"), sql.max(sql.when(other, src)).alias("hi"),
-            sql.min(sql.when(src == DOOMED, way)).alias("doomed_by"), sql.min(sql.when(other, way)).alias("by"),
-        )  # fmt: skip
-        best = sql.coalesce("doomed_by", "by")
-        return grouped.select("v", _pointer().alias("ptr"), best["w"].alias("pw"), best["via"].alias("pvia"))
-
-    def following(at: Saved, found: DataFrame) -> DataFrame:
-        ptr = found.select(sql.col("v").alias("src"), "ptr", "pw")
-        more = sql.when(sql.col("ptr") == src, sql.lit(0)).otherwise(sql.col("pw"))
-        joined = _left(at, found).join(ptr, "src")
-        return joined.select(sql.col("ptr").alias("src"), "dst", "via", _capped(sql.col("w") + more).alias("w"))
-
-    def answer(found: DataFrame) -> DataFrame:
-        hit = found.where(sql.col("ptr") == DOOMED)
-        return hit.select("v", sql.col("pvia").alias("via"), sql.col("pw").alias("steps"))
-
-    done = finish.reach_with_ways
-    return _reach(work, edges, what, pointers, following, answer, done, "v long, via long, steps long")
-
-
-def _pointer() -> Any:
-    """Whom a vertex is doomed with: -1 if it is, p if p is all that it needs, else itself.  One that needs only itself
-    has no pointer that anybody follows: whoever needs it needs nothing by that edge."""
-    from pyspark.sql import functions as sql
-
-    lo, hi = sql.col("lo"), sql.col("hi")
-    return (
-        sql.when(sql.col("hit") == 1, sql.lit(DOOMED))
-        .when(lo.isNull(), sql.lit(FREE))
-        .when(lo == hi, lo)
-        .otherwise(sql.col("v"))
-        .cast("long")
-    )
-
-
-def _left(at: Saved, found: DataFrame) -> DataFrame:
-    """The edges to those that are not known to be doomed."""
-    from pyspark.sql import functions as sql
-
-    hit = found.where(sql.col("ptr") == DOOMED).select(sql.col("v").alias("dst"))
-    return at.frame.join(hit, "dst", "left_anti")
-
-
-def _reach(
-    work: Work, edges: DataFrame, what: str, pointers: Any, following: Any, answer: Any, done: Any, schema: str
-) -> DataFrame:
-    from pyspark.sql import functions as sql
-
-    src, dst = sql.col("src"), sql.col("dst")
     doomed = sql.sum((src == DOOMED).cast("int"))
     at = work.save(edges.where(src != dst), doomed=doomed)
     answers, number = [], 0
     while at.told["doomed"]:  # else nothing that is left can be reached
         if at.rows <= work.fit:
-            last = work.save(done(at.frame))
-            answers.append(last.frame)
+            answers.append(work.save(finish.reach(at.frame)).frame)
             break
         number = _next(work, number, what, at)
-        found = work.save(pointers(at))
-        answers.append(answer(found.frame))
+        smaller = work.save(finish.contracted(_blocks(work, at), levels=False))
+        found = smaller.frame.where("edge = 0").select(sql.col("b").alias("v"), sql.col("a").alias("ptr"))
+        answers.append(found.where(sql.col("ptr") == DOOMED).select("v"))
+        left = smaller.frame.where("a >= 0 and a != b").select(sql.col("a").alias("src"), sql.col("b").alias("dst"))
         # An edge from a free vertex finds no pointer, or FREE: it goes, and so does one to itself.
-        more = following(at, found.frame).where((src != FREE) & (src != dst))
-        before, at = at, work.save(more, doomed=doomed)
+        more = left.join(found.withColumnRenamed("v", "src"), "src").select(sql.col("ptr").alias("src"), "dst")
+        before, at = at, work.save(more.where((src != FREE) & (src != dst)), doomed=doomed)
         before.drop()
     at.drop()
     work.rounds[what] = number
-    return reduce(lambda a, b: a.union(b), answers) if answers else work.spark.createDataFrame([], schema)
+    return _all(work, answers, "v long")
 
 
 def waves(work: Work, edges: DataFrame, what: str) -> tuple[DataFrame, Saved]:
@@ -143,40 +66,34 @@ def waves(work: Work, edges: DataFrame, what: str) -> tuple[DataFrame, Saved]:
     chain as pointers are."""
     from pyspark.sql import functions as sql
 
-    src, dst, w, c, v = (sql.col(name) for name in ("src", "dst", "w", "c", "v"))
+    src, dst, level = sql.col("src"), sql.col("dst"), sql.col("level")
     one, none = sql.lit(1).cast("long"), sql.lit(0).cast("long")
     at = work.save(edges.where(src != dst).select("src", "dst", one.alias("w"), none.alias("c")))
     answers, number = [], 0
     stuck = None
     while at.rows:
         if at.rows <= work.fit:
-            last = work.save(finish.waves(at.frame), stuck=sql.sum(sql.col("level").isNull().cast("int")))
-            answers.append(last.frame.where(sql.col("level").isNotNull()))
-            stuck = last.frame.where(sql.col("level").isNull()).select("v") if last.told["stuck"] else None
+            last = work.save(finish.waves(at.frame), stuck=sql.sum(level.isNull().cast("int")))
+            answers.append(last.frame.where(level.isNotNull()))
+            stuck = last.frame.where(level.isNull()).select("v") if last.told["stuck"] else None
             break
         number = _next(work, number, what, at)
-        real = sql.when(src >= 0, src)
-        grouped = at.frame.groupBy(dst.alias("v")).agg(
-            sql.min(real).alias("lo"), sql.max(real).alias("hi"), sql.max(sql.when(src >= 0, w)).alias("pw"),
-            sql.max(c).alias("pc"),
-        )  # fmt: skip
-        lo = sql.col("lo")
-        ptr = sql.when(lo.isNull(), sql.lit(FREE)).when(lo == sql.col("hi"), lo).otherwise(v).cast("long")
-        free = sql.sum((sql.col("ptr") == FREE).cast("int"))
-        found = work.save(grouped.select("v", ptr.alias("ptr"), "pw", "pc"), free=free)
-        if number > 1 and not found.told["free"]:  # who stands first would be free by now: there are only cycles
-            stuck = found.frame.select("v")
+        made = finish.contracted(_blocks(work, at), levels=True)
+        smaller = work.save(made, free=sql.sum(((sql.col("edge") == 0) & (sql.col("a") == FREE)).cast("int")))
+        found = smaller.frame.where("edge = 0").selectExpr("b as v", "a as ptr", "w as pw", "c as pc")
+        if number > 1 and not smaller.told["free"]:  # who stands first would be free by now: there are only cycles
+            stuck = found.select("v")
             break
-        done = found.frame.where(sql.col("ptr") == FREE)
-        answers.append(done.select("v", sql.col("pc").alias("level")))
-        left = at.frame.join(done.select(v.alias("dst")), "dst", "left_anti")
-        more = left.join(found.frame.withColumnRenamed("v", "src"), "src", "left").select(*_carried())
+        answers.append(found.where(sql.col("ptr") == FREE).select("v", sql.col("pc").alias("level")))
+        left = smaller.frame.where("edge = 1 or (a >= 0 and a != b)").selectExpr("a as src", "b as dst", "w", "c")
+        more = left.join(found.withColumnRenamed("v", "src"), "src", "left").select(*_carried())
         before, at = at, work.save(more)
         before.drop()
     at.drop()
     work.rounds[what] = number
-    levels = reduce(lambda a, b: a.union(b), answers) if answers else work.spark.createDataFrame([], "v long, level long")
-    return levels, work.save(stuck if stuck is not None else work.spark.createDataFrame([], "v long"))
+    return _all(work, answers, "v long, level long"), work.save(
+        stuck if stuck is not None else work.spark.createDataFrame([], "v long")
+    )
 
 
 def _carried() -> list[Any]:
@@ -186,23 +103,69 @@ def _carried() -> list[Any]:
     src, w, c, ptr, pw, pc = (sql.col(name) for name in ("src", "w", "c", "ptr", "pw", "pc"))
     known = src == FREE  # no edge any more, only c
     first = ptr.isNull()  # who needs nothing is on level 0
-    stays = ptr == src
+    stays = (ptr == src) | ((ptr >= 0) & (pc == 0))  # what it points to says it all
     return [
         sql.when(known | first, sql.lit(FREE)).otherwise(ptr).cast("long").alias("src"),
         "dst",
-        sql.when(known | first | stays | (ptr == FREE), w).otherwise(_capped(w + pw)).alias("w"),
-        sql.when(known | stays, c).when(first, sql.greatest(c, w)).otherwise(sql.greatest(c, _capped(w + pc))).alias("c"),
-    ]
+        sql.when(known | first | (ptr == src) | (ptr == FREE), w).otherwise(_capped(w + pw)).alias("w"),
+        sql.when(known, c).when(first, sql.greatest(c, w)).when(stays, c).otherwise(sql.greatest(c, _capped(w + pc)))
+        .alias("c"),
+    ]  # fmt: skip
 
 
-def _next(work: Work, number: int, what: str, at: Saved) -> int:
-    if number >= work.most:
-        raise DataError(
-            f"{what}: after {number} rounds {at.rows:,} edges are left, more than one task takes (fit={work.fit:,}): the "
-            f"log is deep, and most of its transactions need several others. Give fit={at.rows:,} where a task has "
-            f"{max(1, at.rows // 10_000_000)} GB, or more rounds="
-        )
-    return number + 1
+def reach_with_ways(work: Work, edges: DataFrame, what: str) -> DataFrame:
+    """Of (src, dst, via, w), src -1 for a root: all that is reached, from whom, and in how many steps, as
+    (v, via, steps); following ``via`` leads to a root in so many steps.
+
+    ``via`` is the vertex that was really needed, ``w`` how many steps src is away by that edge now.  Of equal ones the
+    shortest counts, in every round, so that the steps of v are one more than those of its ``via``."""
+    from pyspark.sql import functions as sql
+
+    src, dst, ptr = sql.col("src"), sql.col("dst"), sql.col("ptr")
+    doomed = sql.sum((src == DOOMED).cast("int"))
+    at = work.save(edges.where(src != dst), doomed=doomed)
+    answers, number = [], 0
+    while at.told["doomed"]:
+        if at.rows <= work.fit:
+            answers.append(work.save(finish.reach_with_ways(at.frame)).frame)
+            break
+        number = _next(work, number, what, at)
+        found = work.save(_pointers_with_ways(at.frame)).frame
+        hit = found.where(ptr == DOOMED)
+        answers.append(hit.select("v", sql.col("pvia").alias("via"), sql.col("pw").alias("steps")))
+        left = at.frame.join(hit.select(sql.col("v").alias("dst")), "dst", "left_anti")
+        joined = left.join(found.select(sql.col("v").alias("src"), "ptr", "pw"), "src")
+        more = sql.when(ptr == src, sql.lit(0)).otherwise(sql.col("pw"))
+        carried = joined.select(ptr.alias("src"), "dst", "via", _capped(sql.col("w") + more).alias("w"))
+        before, at = at, work.save(carried.where(src != dst), doomed=doomed)
+        before.drop()
+    at.drop()
+    work.rounds[what] = number
+    return _all(work, answers, "v long, via long, steps long")
+
+
+def _pointers_with_ways(edges: DataFrame) -> DataFrame:
+    """Whom a vertex is doomed with: -1 if it is, p if p is all that it needs, else itself; and by which edge."""
+    from pyspark.sql import functions as sql
+
+    src, lo = sql.col("src"), sql.col("lo")
+    way, real = sql.struct("w", "via"), src >= 0
+    grouped = edges.groupBy(sql.col("dst").alias("v")).agg(
+        sql.min(sql.when(real, src)).alias("lo"), sql.max(sql.when(real, src)).alias("hi"),
+        sql.min(sql.when(src == DOOMED, way)).alias("hit"), sql.min(sql.when(real, way)).alias("by"),
+    )  # fmt: skip
+    pointer = sql.when(sql.col("hit").isNotNull(), sql.lit(DOOMED)).when(lo == sql.col("hi"), lo).otherwise(sql.col("v"))
+    best = sql.coalesce("hit", "by")
+    return grouped.select("v", pointer.cast("long").alias("ptr"), best["w"].alias("pw"), best["via"].alias("pvia"))
+
+
+# ---------------------------------------------------------------- for all
+
+
+def _blocks(work: Work, at: Saved) -> DataFrame:
+    """All edges to a vertex in one partition, those to its neighbours by key too, and no partition too large."""
+    least = int(work.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return at.frame.repartitionByRange(max(least, math.ceil(at.rows / work.block)), "dst")
 
 
 def _capped(steps: Any) -> Any:
@@ -210,3 +173,17 @@ def _capped(steps: Any) -> Any:
     from pyspark.sql import functions as sql
 
     return sql.least(steps, sql.lit(1 << 40))
+
+
+def _all(work: Work, answers: list[DataFrame], schema: str) -> DataFrame:
+    return reduce(lambda a, b: a.union(b), answers) if answers else work.spark.createDataFrame([], schema)
+
+
+def _next(work: Work, number: int, what: str, at: Saved) -> int:
+    if number >= work.most:
+        raise DataError(
+            f"{what}: after {number} rounds {at.rows:,} edges are left, more than one task takes (fit={work.fit:,}): the "
+            "log is deep, most of its transactions need several others, and its ids do not grow with time. Give "
+            f"fit={at.rows:,} where a task has {max(1, at.rows // 10_000_000)} GB, or more rounds="
+        )
+    return number + 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FIT = 20_000_000  # edges that one task takes: some 100 bytes each
+BLOCK = 4_000_000  # edges of a block, in a round
 ROUNDS = 100
 
 
@@ -30,7 +31,7 @@ class Work:
         for name, number in (("fit", fit), ("rounds", most)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise UsageError(f"{name}={number!r}: expected a whole number, not below 0")
-        self.spark, self.fit, self.most = spark, fit, most
+        self.spark, self.fit, self.most, self.block = spark, fit, most, BLOCK
         self.rounds: dict[str, int] = {}  # what was asked, and in how many rounds it was answered
         self._folder = _folder(spark, folder)
         self._local = on_this_machine(self._folder)
