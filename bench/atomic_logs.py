@@ -1,13 +1,13 @@
-"""Logs of transactions: the largest committable set, the cascade of an abort and causal cycles, here, on Spark, and beside
-networkx and DuckDB's recursive SQL.
+"""Logs of transactions: the largest committable set, the cascade of an abort and causal cycles, here, on Spark, and
+beside networkx and DuckDB's recursive SQL.
 
     python bench/atomic_logs.py [--n 10000000] [--json FILE] [--only here,peers,spark,deep]
 
 A log has as many transactions as said, twice as many dependencies (on one of the last thousand, so that it is deep), a
 transaction that a tenth of all read from, a chain of a hundredth, and rings of three.  One in a hundred thousand is
-active or aborted; a third has committed.  *deep* is a chain of a million, and a log in which each needs its last two, of
-which no task takes more than a tenth, so that the rounds do all the work.  Times are wall clock, of a process that has
-compiled its loops; Spark's have no start of a Java in them.
+active or aborted; a third has committed.  *deep* is a chain of a million, and a log in which each needs its last two,
+of which no task takes more than a tenth, so that the rounds do all the work.  Times are wall clock, of a process that
+has compiled its loops; Spark's have no start of a Java in them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def peers(found: dict[str, Any]) -> None:
     link.register("d", dependencies)
     sql = (
         "with recursive doomed(id) as (select id from t where status in ('active', 'aborted') union select d.who from "
-        "doomed join d on d.needs = doomed.id) select count(*) from t where status = 'pending' and id not in (from doomed)"
+        "doomed join d on d.needs = doomed.id) select count(*) from t where status = 'pending' "
+        "and id not in (from doomed)"
     )
     size = timed(f"DuckDB, recursive SQL, the set alone, {n:,}", lambda: link.execute(sql).fetchone(), found, 1)
     assert size == (logs.committable(transactions, dependencies).size,)
@@ -146,9 +147,8 @@ def deep(found: dict[str, Any]) -> None:
     for name, links in (("a chain", 1), ("double links", 2)):
         for order in ("id", f"(id * 7919) % {n}"):
             transactions = spark.range(n).selectExpr(f"{order} id", "if(id = 10, 'aborted', 'pending') status")
-            dependencies = spark.range(n).selectExpr(f"explode(sequence(1, {links})) d", "id").where("id >= d").selectExpr(
-                f"{order.replace('id', '(id - d)')} needs", f"{order} who"
-            )  # fmt: skip
+            every = spark.range(n).selectExpr(f"explode(sequence(1, {links})) d", "id").where("id >= d")
+            dependencies = every.selectExpr(f"{order.replace('id', '(id - d)')} needs", f"{order} who")
             if links > 1 and order != "id":
                 continue  # goes down level by level: refused after 100 rounds
 

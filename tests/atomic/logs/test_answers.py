@@ -47,7 +47,12 @@ def test_as_networkx_says(shape: str) -> None:
     assert set(found.ids()) == members
     inner = nx.condensation(graph.subgraph(members))
     assert {frozenset(s) for s in found.sets()} == {frozenset(d["members"]) for _, d in inner.nodes(data=True)}
-    depth = {t: n for n, layer in enumerate(nx.topological_generations(inner)) for c in layer for t in inner.nodes[c]["members"]}
+    depth = {
+        t: n
+        for n, layer in enumerate(nx.topological_generations(inner))
+        for c in layer
+        for t in inner.nodes[c]["members"]
+    }
     assert dict(zip(*(found.table()[c].to_pylist() for c in ("id", "level")), strict=True)) == depth
     parts = {frozenset(c) for c in nx.strongly_connected_components(graph) if len(c) > 1}
     assert {frozenset(s) for s in cycles(statuses, pairs).sets()} == parts

@@ -27,7 +27,11 @@ def block(seed: int, *, cycles: bool) -> tuple[list[tuple[int, int, int, int]], 
         pairs = [(min(p), max(p)) for p in pairs if p[0] != p[1]]
     atoms = [OUTSIDE + i for i in range(chance.randint(0, 4))]
     edges = [(u, t, chance.randint(1, 3), chance.choice([0, 0, chance.randint(0, 9)])) for u, t in pairs]
-    edges += [(chance.choice(atoms), chance.randrange(n), chance.randint(1, 3), 0) for _ in range(chance.randint(0, 8)) if atoms]
+    edges += [
+        (chance.choice(atoms), chance.randrange(n), chance.randint(1, 3), 0)
+        for _ in range(chance.randint(0, 8))
+        if atoms
+    ]
     inside = {t for _, t, _, _ in edges}
     # A block has all edges to its vertices: who is needed and has none is outside.
     moved = [(u if u in inside or u >= OUTSIDE else OUTSIDE + 100 + u, t, w, c) for u, t, w, c in edges]

@@ -90,7 +90,10 @@ def test_ids_of_every_kind(ids: list[Any]) -> None:
 
 
 def test_numbers_of_different_widths_are_one_kind() -> None:
-    tables = pd.DataFrame({"id": np.array([1, 2], np.int16), "status": "pending"}), {"needs": np.array([1], np.uint8), "who": [2]}
+    tables = (
+        pd.DataFrame({"id": np.array([1, 2], np.int16), "status": "pending"}),
+        {"needs": np.array([1], np.uint8), "who": [2]},
+    )
     assert list(committable(*tables).sets()) == [[1], [2]]
 
 
@@ -101,8 +104,8 @@ def test_unknown_ids_block_or_are_refused() -> None:
         found = committable(statuses, pairs)
         assert found.ids() == ids[:1] and found.counts()["unknown"] == 1 and found.why(ids[1]) == [ids[2], ids[1]]
         assert cascade(statuses, pairs, ids[:1]).table().to_pylist()[1]["status"] == "unknown"
-        with pytest.raises(DataError, match=r"dependencies: 1 id is in no row of the transactions: .*; add them, or say "
-                                            r"unknown='block': whoever needs one cannot commit then"):  # fmt: skip
+        with pytest.raises(DataError, match=r"dependencies: 1 id is in no row of the transactions: .*; add them, or "
+                                            r"say unknown='block': whoever needs one cannot commit then"):  # fmt: skip
             committable(statuses, pairs, unknown="refuse")
 
 
@@ -119,17 +122,17 @@ def two(ids: Any, words: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("transactions", "dependencies", "words"), [
-    (two([1, 2], ["pending", "done"]), [], "transactions: row 1: 'status' is 'done': expected active, pending, committed, aborted"),
+    (two([1, 2], ["pending", "done"]), [], "transactions: row 1: 'status' is 'done': expected active, pending, commi"),
     (two([1], ["Pending"]), [], "'status' is 'Pending': expected .*; did you mean 'pending'?"),
     (two([1], [None]), [], "row 0: 'status' is None: expected"),
     (two([1], [3]), [], "row 0: 'status' is 3: expected"),
-    (two([1, 1], ["pending", "aborted"]), [], "row 1: 'id' 1 is aborted, and an earlier row says pending: expected one status"),
-    (two(["x", "y", "x"], ["pending", "pending", "active"]), [], "row 2: 'id' 'x' is active, and an earlier row says pending"),
-    ({"ID": [1], "status": ["pending"]}, [], "transactions: there is no column 'id': there are ID, status; did you mean 'ID'?"),
-    (two([1], ["pending"]), {"need": [1], "who": [1]}, "dependencies: there is no column 'needs': there are need, who; did you"),
+    (two([1, 1], ["pending", "aborted"]), [], "row 1: 'id' 1 is aborted, and an earlier row says pending: expected"),
+    (two(["x", "y", "x"], ["pending", "pending", "active"]), [], "row 2: 'id' 'x' is active, and an earlier row"),
+    ({"ID": [1], "status": ["pending"]}, [], "transactions: there is no column 'id': there are ID, status"),
+    (two([1], ["pending"]), {"need": [1], "who": [1]}, "dependencies: there is no column 'needs': there are need, who"),
     (two([1, None], ["pending", "active"]), [], "transactions: row 1: 'id' is empty"),
     (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 1: 'needs' is empty"),
-    (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has large_string|dependencies: 'needs' has string, and 'id' has int64"),
+    (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has string, and 'id' has int64: expected ids of one"),
     (two([1.5], ["pending"]), [], "transactions: 'id' has double: expected whole numbers, text or bytes"),
     (two([1, 2], ["pending"]), [], "transactions: 2 values of 'id' and 1 of 'status'"),
     ("nowhere.parquet", [], "nowhere.parquet: no such file or folder"),

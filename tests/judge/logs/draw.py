@@ -68,7 +68,9 @@ def log(seed: int, n: int, shape: str | None = None, bad: float | None = None) -
     chance.shuffle(pairs)
     bad = chance.choice([0.0, 0.02, 0.1, 0.3]) if bad is None else bad
     words = ["pending"] * 6 + ["committed"] * chance.choice([0, 1, 3])
-    statuses = {i: chance.choice(["active", "aborted"]) if chance.random() < bad else chance.choice(words) for i in range(n)}
+    statuses = {
+        i: chance.choice(["active", "aborted"]) if chance.random() < bad else chance.choice(words) for i in range(n)
+    }
     if chance.random() < 0.3:
         pairs += [(n + chance.randrange(3), chance.randrange(n)), (chance.randrange(n), n + 5)]  # unknown to the table
     if chance.random() < 0.3:

@@ -3,8 +3,9 @@
 A set of pending transactions can commit if each of its members needs only members and committed ones.  Two such sets
 together are one, too: the largest is their union.  An abort undoes whoever needs one that is undone.
 
-An answer is judged by what it shows, in time that grows with the log: sets that are closed, and no larger one; ways that
-go back step by step; components that hang together, in an order that has no cycle.  `by_trying` goes through all subsets.
+An answer is judged by what it shows, in time that grows with the log: sets that are closed, and no larger one; ways
+that go back step by step; components that hang together, in an order that has no cycle.  `by_trying` goes through all
+subsets.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def by_trying(statuses: Statuses, pairs: Pairs) -> set[Any]:
 
 
 def by_removing(statuses: Statuses, pairs: Pairs) -> set[Any]:
-    """The same: of all that is pending, take away who needs one that is neither left nor committed, until nobody does."""
+    """The same: of all that is pending, take away who needs one that is neither left nor committed, until nobody
+    does."""
     readers = defaultdict(list)
     for u, t in pairs:
         readers[u].append(t)

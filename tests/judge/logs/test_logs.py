@@ -60,8 +60,11 @@ def spoilt(rows: list[dict[str, Any]]) -> dict[str, Callable[[list[dict[str, Any
             ways[f"{name} too small"] = lambda rows, name=name: rows[-1].update({name: rows[-1][name] - 1})  # type: ignore[misc]
             ways[f"{name} too large"] = lambda rows, name=name: rows[0].update({name: rows[0][name] + 1})  # type: ignore[misc]
         if name in ("set", "cycle"):
-            ways["a set is split"] = lambda rows: rows[1].update({name: rows[1]["id"]})
-            ways["all are one set"] = lambda rows: [row.update({name: 1, "size": len(rows)}) for row in rows] and None
+            label = name
+            ways["a set is split"] = lambda rows, label=label: rows[1].update({label: rows[1]["id"], "size": 1})
+            ways["all are one set"] = lambda rows, label=label: [
+                row.update({label: 1, "size": len(rows)}) for row in rows
+            ]
         if name == "via":
             ways["from nobody"] = change(-1, via=None)
             ways["from whom it never read"] = change(-1, via=1)
@@ -74,8 +77,14 @@ def spoilt(rows: list[dict[str, Any]]) -> dict[str, Callable[[list[dict[str, Any
 def test_spoilt_answers_are_refused() -> None:
     answers = {
         "committable": (committable(STATUSES, PAIRS).table(), lambda rows: wrong_committable(STATUSES, PAIRS, rows)),
-        "cycles": (cycles(STATUSES, [*PAIRS, (7, 5)]).table(), lambda rows: wrong_cycles(STATUSES, [*PAIRS, (7, 5)], rows)),
-        "cascade": (cascade(STATUSES, PAIRS, [4]).table(), lambda rows: wrong_cascade(STATUSES, PAIRS, [4], rows, True)),
+        "cycles": (
+            cycles(STATUSES, [*PAIRS, (7, 5)]).table(),
+            lambda rows: wrong_cycles(STATUSES, [*PAIRS, (7, 5)], rows),
+        ),
+        "cascade": (
+            cascade(STATUSES, PAIRS, [4]).table(),
+            lambda rows: wrong_cascade(STATUSES, PAIRS, [4], rows, True),
+        ),
     }
     for what, (table, wrong) in answers.items():
         rows = table.to_pylist()

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.atomic.logs.tables import COMMITTED, PENDING, WORDS, Log, Names, read_log
+from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, WORDS, Log, Names, read_log
 from pellucid.errors import DataError, UsageError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def committable(
-    transactions: Any, dependencies: Any, *, names: Names = Names(), unknown: str = "block"
-) -> Committable:
+def committable(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknown: str = "block") -> Committable:
     """The largest set of pending transactions that can commit now, in the order in which its parts can.
 
     Tables are what `read_log` takes.
@@ -41,7 +40,7 @@ def committable(
 
 
 def cascade(
-    transactions: Any, dependencies: Any, abort: Iterable[Any], *, names: Names = Names(), unknown: str = "block"
+    transactions: Any, dependencies: Any, abort: Iterable[Any], *, names: Names = NAMES, unknown: str = "block"
 ) -> Cascade:
     """What is undone if these abort: they, and whoever took a message of one that is undone.
 
@@ -56,7 +55,7 @@ def cascade(
     return Cascade(log, roots_of(log, list(abort)))
 
 
-def cycles(transactions: Any, dependencies: Any, *, names: Names = Names(), unknown: str = "block") -> Cycles:
+def cycles(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknown: str = "block") -> Cycles:
     """Transactions that depend on each other: they commit together or not at all.
 
     >>> found = cycles({"a": "active", "b": "pending", "c": "pending"}, [("a", "b"), ("b", "a"), ("b", "c")])
@@ -112,7 +111,7 @@ class Committable:
 
     def sets(self) -> Iterator[list[Any]]:
         """The least sets, in an order in which they can commit one after the other."""
-        for a, b in zip(self._begins[:-1], self._begins[1:], strict=True):
+        for a, b in pairwise(self._begins):
             yield self.log.listed(self._members[a:b])
 
     def table(self) -> pa.Table:
@@ -226,7 +225,7 @@ class Cycles:
     def sets(self) -> Iterator[list[Any]]:
         """The members of each."""
         _, members, begins, _ = self._parts
-        for a, b in zip(begins[:-1], begins[1:], strict=True):
+        for a, b in pairwise(begins):
             yield self.log.listed(members[a:b])
 
     def table(self) -> pa.Table:

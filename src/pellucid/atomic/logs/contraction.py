@@ -1,7 +1,7 @@
 """A part of a graph made smaller, so that what is asked of the whole stays the same: compiled, for the rounds on Spark.
 
-A block has *all* edges to its vertices.  What they need from outside are its atoms; the value of each vertex inside is a
-function of a few atoms, and vertices with the same function are one:
+A block has *all* edges to its vertices.  What they need from outside are its atoms; the value of each vertex inside is
+a function of a few atoms, and vertices with the same function are one:
 
 - for reachability: v is doomed if and only if one of its atoms is;
 - for levels: level(v) = max(c, level(a) + w over its atoms a); two that differ by a number of levels are one, too.
@@ -55,8 +55,8 @@ def contracted(src: Any, dst: Any, weight: Any, const: Any, *, levels: bool) -> 
 
 @kept  # type: ignore[untyped-decorator]
 def _contract(
-    levels: bool, keys: Any, src: Any, local: Any, weight: Any, const: Any, start: Any, rows: Any, found: Any, first: Any,
-    members: Any, width: int,
+    levels: bool, keys: Any, src: Any, local: Any, weight: Any, const: Any, start: Any, rows: Any, found: Any,
+    first: Any, members: Any, width: int,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """What each vertex points to, and who gets the edges to it (`GONE`: they are not needed any more).  Components have
     smaller numbers than those they need: they are gone through backwards."""

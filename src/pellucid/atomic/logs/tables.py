@@ -1,8 +1,8 @@
 """A log of transactions as two tables, read and numbered: transactions (id, status) and dependencies (needs, who).
 
 Whatever the ids are, the loops want numbers from 0 on: a transaction has that of its first row, and ids that only
-dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that nobody who needs them can
-commit.  They are counted, and refused if that is asked for.
+dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that nobody who needs them
+can commit.  They are counted, and refused if that is asked for.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ class Names:
     who: str = "who"
 
 
+NAMES = Names()
+
+
 @dataclass(frozen=True, eq=False)
 class Log:
     """A log, numbered: ``status[v]`` of each vertex, and ``needs[i] ⇝ who[i]``."""
@@ -71,7 +74,7 @@ class Log:
             return [self.ids[v] for v in vertices]
         import pyarrow as pa
 
-        return self.ids.take(pa.array(vertices))
+        return self.ids.take(pa.array(vertices, pa.int32()))
 
     def listed(self, vertices: Any) -> list[Any]:
         """The ids of these, as Python's values."""
@@ -98,7 +101,7 @@ class Log:
         return f", as {', '.join(map(repr, self.listed(range(min(_SHOWN, self.size)))))}" if self.size else ""
 
 
-def read_log(transactions: Any, dependencies: Any, *, names: Names = Names(), unknown: str = "block") -> Log:
+def read_log(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknown: str = "block") -> Log:
     """The log in two tables.
 
     ``transactions`` is a table of Arrow, a data frame, a file (Parquet, Arrow, CSV, JSON Lines; a folder of Parquet), a
@@ -161,7 +164,8 @@ def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
     if isinstance(given, dict):
         there = list(given)
     else:
-        there = [str(name) for name in getattr(given, "column_names", None) or getattr(given, "columns", ())]
+        listed: Any = getattr(given, "column_names", None) or getattr(given, "columns", ())
+        there = [str(name) for name in listed]
     for name in names:
         if name not in there:
             raise DataError(
@@ -182,7 +186,7 @@ def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
 
 def _of_mapping(given: Mapping[Any, Any], names: tuple[str, str], what: str) -> dict[str, Any]:
     """Columns by name; or of transactions a status for each id."""
-    columns = all(isinstance(v, Sequence) and not isinstance(v, (str, bytes)) or hasattr(v, "__array__")
+    columns = all((isinstance(v, Sequence) and not isinstance(v, (str, bytes))) or hasattr(v, "__array__")
                   for v in given.values())  # fmt: skip
     if given and columns:
         return {str(name): column for name, column in given.items()}
@@ -334,7 +338,9 @@ def _of_one_kind(columns: list[Any], names: Names, said: tuple[str, str]) -> lis
     import pyarrow as pa
 
     made, kinds = [], []
-    for column, name, place in zip(columns, (names.id, names.needs, names.who), (said[0], said[1], said[1]), strict=True):
+    for column, name, place in zip(
+        columns, (names.id, names.needs, names.who), (said[0], said[1], said[1]), strict=True
+    ):
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)

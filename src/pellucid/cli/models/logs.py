@@ -91,8 +91,9 @@ def committable_verb(why: str | None, **options: Any) -> None:
     """The largest set of pending transactions that can commit now, in the order in which its parts can.
 
     TRANSACTIONS has the columns id and status (active, pending, committed, aborted), DEPENDENCIES needs and who: who
-    took a message of needs. What can commit is what is pending, minus whatever depends, through any number of others, on
-    one that is neither pending nor committed. It falls into least sets; those of one level can commit at the same time.
+    took a message of needs. What can commit is what is pending, minus whatever depends, through any number of others,
+    on one that is neither pending nor committed. It falls into least sets; those of one level can commit at the same
+    time.
 
     \b
     Examples:
@@ -221,7 +222,13 @@ def _say(
     for words in _warnings(counts):
         click.echo(f"pellucid: warning: {words}", err=True)
     if asked.as_json:
-        document: dict[str, Any] = {"pellucid": 1, "verb": f"net {asked.verb}", "on": asked.on, "counts": counts, **more}
+        document: dict[str, Any] = {
+            "pellucid": 1,
+            "verb": f"net {asked.verb}",
+            "on": asked.on,
+            "counts": counts,
+            **more,
+        }
         document |= {"rounds": rounds} if asked.on == "spark" else {}
         document |= {"out": asked.out} if asked.out is not None else {"rows": rows, "more": many - len(rows)}
         document["seconds"] = round(seconds, 3)
@@ -245,8 +252,8 @@ def _line(asked: _Asked, c: dict[str, int]) -> str:
     """The answer in a sentence."""
     if asked.verb == "committable":
         return (
-            f"{c['committable']:,} of {c['pending']:,} pending can commit, as {c['sets']:,} sets on {c['levels']:,} levels "
-            f"(the largest has {c['largest set']:,}); {c['blocked']:,} cannot yet, or never"
+            f"{c['committable']:,} of {c['pending']:,} pending can commit, as {c['sets']:,} sets on {c['levels']:,} "
+            f"levels (the largest has {c['largest set']:,}); {c['blocked']:,} cannot yet, or never"
         )
     if asked.verb == "cascade":
         return f"{c['undone']:,} are undone: {c['asked']:,} asked for, the farthest {c['farthest']:,} steps away"
@@ -265,8 +272,8 @@ def _warnings(c: dict[str, int]) -> Iterator[str]:
         yield f"{c['repeated']:,} rows of TRANSACTIONS say once more what another row said"
     if c.get("broken"):
         yield (
-            f"{c['broken']:,} committed transactions depend on one that is not: the log breaks A3 (what is committed is "
-            "closed under what it needs)"
+            f"{c['broken']:,} committed transactions depend on one that is not: the log breaks A3 (what is committed "
+            "is closed under what it needs)"
         )
 
 
@@ -367,7 +374,9 @@ def _spark_form(path: str) -> str:
     if form is None and (os.path.isdir(path) or "://" in path):
         form = "parquet"
     if form is None:
-        raise UsageError(f"{path}: which format is it? Expected .parquet, .csv, .tsv or .jsonl, a folder, or table:NAME")
+        raise UsageError(
+            f"{path}: which format is it? Expected .parquet, .csv, .tsv or .jsonl, a folder, or table:NAME"
+        )
     return form
 
 

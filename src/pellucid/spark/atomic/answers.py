@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.atomic.logs.tables import COMMITTED, PENDING, WORDS, Names
+from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, WORDS, Names
 from pellucid.errors import DataError, UsageError, option
 from pellucid.spark.atomic import finish, rounds
 from pellucid.spark.atomic.tables import SparkLog, read_log
@@ -34,7 +34,7 @@ class Found:
 
 
 def committable(
-    transactions: DataFrame, dependencies: DataFrame, *, names: Names = Names(), unknown: str = "block",
+    transactions: DataFrame, dependencies: DataFrame, *, names: Names = NAMES, unknown: str = "block",
     work: str | None = None, fit: int = FIT, rounds: int = ROUNDS,
 ) -> Found:  # fmt: skip
     """The largest set of pending transactions that can commit now: a row for each, with the level and the least id of
@@ -50,7 +50,7 @@ def committable(
 
 
 def cascade(
-    transactions: DataFrame, dependencies: DataFrame, abort: Iterable[Any] | DataFrame, *, names: Names = Names(),
+    transactions: DataFrame, dependencies: DataFrame, abort: Iterable[Any] | DataFrame, *, names: Names = NAMES,
     unknown: str = "block", work: str | None = None, fit: int = FIT, rounds: int = ROUNDS,
 ) -> Found:  # fmt: skip
     """What is undone if these abort: a row for each, with its status, from whom it was reached (``via``; none for those
@@ -59,14 +59,14 @@ def cascade(
     ``abort`` has ids, or is a DataFrame with a column of them, by the name that transactions have.
     """
 
-    def asked(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int]]:
+    def asked(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], Saved]:
         return _cascade(job, log, abort)
 
     return _answer(transactions, dependencies, names, unknown, work, fit, rounds, asked)
 
 
 def cycles(
-    transactions: DataFrame, dependencies: DataFrame, *, names: Names = Names(), unknown: str = "block",
+    transactions: DataFrame, dependencies: DataFrame, *, names: Names = NAMES, unknown: str = "block",
     work: str | None = None, fit: int = FIT, rounds: int = ROUNDS,
 ) -> Found:  # fmt: skip
     """Transactions that depend on each other: a row for each, with its status, the least id of its cycle, and how many
@@ -76,15 +76,15 @@ def cycles(
 
 def _answer(
     transactions: DataFrame, dependencies: DataFrame, names: Names, unknown: str, folder: str | None, fit: int,
-    most: int, ask: Callable[[Work, SparkLog], tuple[DataFrame, dict[str, int]]],
+    most: int, ask: Callable[[Work, SparkLog], tuple[DataFrame, dict[str, int], Saved]],
 ) -> Found:  # fmt: skip
     from pellucid.spark.failure import explain
 
     job = Work(transactions.sparkSession, folder, fit, most)
     try:
         log = read_log(job, transactions, dependencies, names, unknown)
-        table, counts = ask(job, log)
-        return Found(job, table, {**counts, **log.counts()})
+        table, counts, edges = ask(job, log)
+        return Found(job, table, {**counts, **log.counts(edges.rows, edges.told["selves"])})
     except BaseException as error:
         job.close()
         ours = explain(error) if isinstance(error, Exception) else None
@@ -96,25 +96,26 @@ def _answer(
 # ---------------------------------------------------------------- committable
 
 
-def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int]]:
+def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], Saved]:
     from pyspark.sql import functions as sql
 
     status = sql.col("status")
     good = status.isin(PENDING, COMMITTED)
     states = log.vertices.frame.select("v", "status")
     of_source = states.select(sql.col("v").alias("src"), "status")
-    edges = job.save(log.edges.frame.where("src != dst").join(of_source, "src"))
-    begun = edges.frame.select(sql.when(good, sql.col("src")).otherwise(rounds.DOOMED).alias("src"), "dst")
-    doomed = job.save(rounds.reach(job, begun, "reach"))
-    free = states.where(good).join(doomed.frame, "v", "left_anti")
+    other = sql.col("src") != sql.col("dst")
+    edges = job.save(log.edges.join(of_source, "src"), selves=_many(~other), doomed=_many(other & ~good))
+    source = sql.when(good, sql.col("src")).otherwise(rounds.DOOMED).cast("long").alias("src")
+    begun = edges.view(edges.frame.where(other).select(source, "dst"))
+    free = states.where(good).join(rounds.reach(job, begun, "reach"), "v", "left_anti")
     pending = sql.sum((status == PENDING).cast("long"))
     kept = job.save(free, pending=pending)
-    doomed.drop()
     members = kept.frame.where(status == PENDING).select("v")
     # Whoever is needed by a member is a member or has committed.
-    inner = edges.frame.where(status == PENDING).join(members.withColumnRenamed("v", "dst"), "dst", "left_semi")
+    inner = edges.frame.where(other & (status == PENDING)).join(
+        members.withColumnRenamed("v", "dst"), "dst", "left_semi"
+    )
     parts = _parts(job, job.save(inner.select("src", "dst")))
-    edges.drop()
     own, one = sql.col("v"), sql.lit(1).cast("long")
     level, part, size = (sql.col(name) for name in ("level", "part", "size"))
     every = members.join(parts, "v", "left").select(
@@ -129,7 +130,7 @@ def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int]]:
         "broken": told["committed"] - (kept.rows - kept.told["pending"]),
     }  # fmt: skip
     table = _labelled(log, found, ["id", "level", "set", "size"], "set")
-    return table.select("id", "level", "set", "size"), counts
+    return table.select("id", "level", "set", "size"), counts, edges
 
 
 def _parts(job: Work, inner: Saved) -> DataFrame:
@@ -138,13 +139,13 @@ def _parts(job: Work, inner: Saved) -> DataFrame:
 
     if inner.rows <= job.fit:
         job.rounds["sets"] = 0
-        return job.save(finish.sets(inner.frame)).frame
-    levels, stuck = rounds.waves(job, inner.frame, "sets")
+        return finish.sets(inner.frame)
+    levels, stuck = rounds.waves(job, inner, "sets")
     empty, one = sql.lit(None).cast("long"), sql.lit(1).cast("long")
     if not stuck.rows:
         return levels.select("v", empty.alias("part"), one.alias("size"), "level")
     parts = _cyclic(job, inner.frame, stuck)
-    merged = _merged(inner.frame, parts.frame)
+    merged = job.save(_merged(inner.frame, parts.frame))
     levels, left = rounds.waves(job, merged, "sets, cycles as one")
     if left.rows:
         raise AssertionError("a graph of components has no cycle")
@@ -179,7 +180,7 @@ def _cyclic(job: Work, edges: DataFrame, stuck: Saved) -> Saved:
     core = job.save(_among(edges, stuck.frame))
     if core.rows > job.fit:
         turned = core.frame.select(sql.col("dst").alias("src"), sql.col("src").alias("dst"))
-        _, before = rounds.waves(job, turned, "cycles, backwards")
+        _, before = rounds.waves(job, core.view(turned), "cycles, backwards")
         less = job.save(_among(core.frame, before.frame))
         core.drop()
         core = less
@@ -201,39 +202,47 @@ def _among(edges: DataFrame, inside: DataFrame) -> DataFrame:
     return edges.select("src", "dst")
 
 
-def _cycles(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int]]:
+def _cycles(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], Saved]:
     from pyspark.sql import functions as sql
 
-    edges = log.edges.frame.where("src != dst")
-    if log.edges.rows <= job.fit:
+    other = sql.col("src") != sql.col("dst")
+    edges = job.save(log.edges, selves=_many(~other))
+    inner = edges.view(edges.frame.where(other))
+    if edges.rows <= job.fit:
         job.rounds["cycles"] = 0
-        parts = job.save(finish.sets(edges).where(sql.col("size") > 1).select("v", "part"))
+        parts = job.save(finish.sets(inner.frame).where(sql.col("size") > 1).select("v", "part"))
     else:
-        _, stuck = rounds.waves(job, edges, "cycles")
-        parts = _cyclic(job, edges, stuck)
+        _, stuck = rounds.waves(job, inner, "cycles")
+        parts = _cyclic(job, inner.frame, stuck)
     sizes = parts.frame.groupBy("part").agg(sql.count(sql.lit(1)).alias("size"))
     own = sql.sum((sql.col("v") == sql.col("part")).cast("long"))
     states = log.vertices.frame.select("v", _word().alias("status"))
     joined = parts.frame.join(sizes, "part").join(states, "v").select("v", "status", "part", "size")
     found = job.save(joined, cycles=own, largest=sql.max("size"))
     counts = {"cycles": found.told["cycles"], "in cycles": found.rows, "largest": found.told["largest"]}
-    return _labelled(log, found, ["id", "status", "cycle", "size"], "cycle"), counts
+    return _labelled(log, found, ["id", "status", "cycle", "size"], "cycle"), counts, edges
 
 
 # ---------------------------------------------------------------- cascade
 
 
-def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tuple[DataFrame, dict[str, int]]:
+def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tuple[DataFrame, dict[str, int], Saved]:
     from pyspark.sql import functions as sql
 
     roots = _roots(job, log, abort)
     marks = roots.frame.select(sql.col("v").alias("src"), sql.lit(1).alias("root"))
-    one = sql.lit(1).cast("long")
-    begun = log.edges.frame.where("src != dst").join(marks, "src", "left").select(
-        sql.when(sql.col("root").isNull(), sql.col("src")).otherwise(rounds.DOOMED).cast("long").alias("src"), "dst",
-        sql.col("src").alias("via"), one.alias("w"),
+    one, free = sql.lit(1).cast("long"), sql.col("root").isNull()
+    other = sql.col("via") != sql.col("dst")
+    edges = job.save(
+        log.edges.join(marks, "src", "left").select(
+            sql.when(free, sql.col("src")).otherwise(rounds.DOOMED).cast("long").alias("src"), "dst",
+            sql.col("src").alias("via"), one.alias("w"),
+        ),
+        selves=_many(~other), doomed=_many(other & (sql.col("src") == rounds.DOOMED)),
     )  # fmt: skip
-    hit = rounds.reach_with_ways(job, begun, "cascade").join(roots.frame.select("v"), "v", "left_anti")
+    hit = rounds.reach_with_ways(job, edges.view(edges.frame.where(other)), "cascade").join(
+        roots.frame.select("v"), "v", "left_anti"
+    )
     none, zero = sql.lit(None).cast("long"), sql.lit(0).cast("long")
     every = hit.select("v", "via", "steps").union(roots.frame.select("v", none.alias("via"), zero.alias("steps")))
     states = log.vertices.frame.select("v", "status")
@@ -242,7 +251,7 @@ def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tupl
     found = job.save(joined, farthest=sql.max("steps"), broken=broken)
     counts = {"undone": found.rows, "asked": roots.rows, **{k: found.told[k] for k in ("farthest", "broken")}}
     shown = found.frame.select(sql.col("v").alias("id"), _word().alias("status"), "via", "steps")
-    return log.named(shown, "id", "via"), counts
+    return log.named(shown, "id", "via"), counts, edges
 
 
 def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:
@@ -254,7 +263,7 @@ def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:
         if isinstance(abort, (str, bytes)):
             raise UsageError(f"{option('abort')}: expected several ids, as [{abort!r}], found one text")
         kind = log.transactions.schema[name].dataType
-        ids = [(one,) for one in abort]  # type: ignore[union-attr]
+        ids = [(one,) for one in abort]
         if not ids:
             raise UsageError(f"{option('abort')}: expected the id of a transaction, or several")
         from pyspark.sql.types import StructField, StructType
@@ -264,7 +273,7 @@ def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:
         except Exception as error:
             raise UsageError(f"{option('abort')}: expected ids of the type {kind.simpleString()}: {error}") from None
     else:
-        given = abort  # type: ignore[assignment]
+        given = cast(Any, abort)
         if name not in given.columns:
             raise UsageError(f"{option('abort')}: there is no column {name!r}: there are {', '.join(given.columns)}")
     asked = given.select(log.key(name).alias("v"), sql.col(f"`{name}`").alias("_asked")).dropDuplicates(["v"])
@@ -285,6 +294,13 @@ def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:
 
 
 # ---------------------------------------------------------------- names
+
+
+def _many(condition: Column) -> Column:
+    """How many rows."""
+    from pyspark.sql import functions as sql
+
+    return sql.sum(condition.cast("long"))
 
 
 def _word() -> Column:

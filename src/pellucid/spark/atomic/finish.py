@@ -19,7 +19,9 @@ def in_one_task(frame: DataFrame, function: Callable[[dict[str, Any]], dict[str,
     return frame.repartition(1).mapInArrow(_task(frame.columns, function), schema)
 
 
-def _task(names: list[str], function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _task(
+    names: list[str], function: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """A partition as arrays, through the function."""
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:

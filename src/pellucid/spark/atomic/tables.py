@@ -23,22 +23,27 @@ _TRIES = 8
 
 @dataclass(frozen=True, eq=False)
 class SparkLog:
-    """A log, checked: ``vertices`` (v, status) and ``edges`` (src, dst), and the names that keys stand for."""
+    """A log, checked: ``vertices`` (v, status) and the names that keys stand for."""
 
     transactions: DataFrame
     dependencies: DataFrame
     names: Names
     seed: int | None  # of the hash; None: ids are keys
     vertices: Saved
-    edges: Saved
 
-    def counts(self) -> dict[str, int]:
+    @property
+    def edges(self) -> DataFrame:
+        """All dependencies, as (src, dst)."""
+        needs, who = self.key(self.names.needs), self.key(self.names.who)
+        return self.dependencies.select(needs.alias("src"), who.alias("dst"))
+
+    def counts(self, dependencies: int, selves: int) -> dict[str, int]:
         """What is counted of every log."""
-        told, edges = self.vertices.told, self.edges.told
+        told = self.vertices.told
         each = {word: told[word] for word in WORDS}
         return {
-            "transactions": told["transactions"], **each, "dependencies": edges["rows"],
-            "self-dependencies": edges["selves"], "repeated": told["said"] - told["transactions"],
+            "transactions": told["transactions"], **each, "dependencies": dependencies,
+            "self-dependencies": selves, "repeated": told["said"] - told["transactions"],
         }  # fmt: skip
 
     def key(self, name: str) -> Column:
@@ -51,7 +56,8 @@ class SparkLog:
             kind = self.transactions.schema[self.names.id].dataType
             return frame.withColumns({name: frame[name].cast(kind) for name in columns})
         for name in columns:
-            ids = self._ids().withColumnsRenamed({"v": name, "id": "_id"})
+            found = self._ids()
+            ids = found.select(found["v"].alias(name), found["id"].alias("_id"))
             joined = frame.join(ids, name, "left")
             frame = joined.select(*(joined["_id"].alias(c) if c == name else joined[c] for c in frame.columns))
         return frame
@@ -93,15 +99,13 @@ def read_log(work: Work, transactions: DataFrame, dependencies: DataFrame, names
     while seed is not None and vertices.told["collisions"]:
         seed += 2  # two hashes are used of each
         if seed > 2 * _TRIES:
-            raise DataError(f"transactions: after {_TRIES} tries different ids still have one hash: this cannot be chance")
+            raise DataError(
+                f"transactions: after {_TRIES} tries different ids still have one hash: this cannot be chance"
+            )
         vertices.drop()
         vertices = _vertices(work, transactions, dependencies, names, seed)
     _refuse(vertices, transactions, dependencies, names, unknown, seed)
-    from pyspark.sql import functions as sql
-
-    ends = dependencies.select(key(names.needs, seed).alias("src"), key(names.who, seed).alias("dst"))
-    edges = work.save(ends, selves=sql.sum((sql.col("src") == sql.col("dst")).cast("int")))
-    return SparkLog(transactions, dependencies, names, seed, vertices, edges)
+    return SparkLog(transactions, dependencies, names, seed, vertices)
 
 
 def _kind(transactions: DataFrame, dependencies: DataFrame, names: Names) -> int | None:
@@ -185,7 +189,8 @@ def _vertices(work: Work, transactions: DataFrame, dependencies: DataFrame, name
     told = {word: many(there & (found == number)) for number, word in enumerate(WORDS)}
     return work.save(
         made, nulls=many(v.isNull()), wrong=many(hi == _WRONG), apart=many((hi < _WRONG) & (hi != found) & there),
-        collisions=many(sql.col("collides") & there), said=sql.sum("said"), transactions=many(sql.col("said") > 0), **told,
+        collisions=many(sql.col("collides") & there), said=sql.sum("said"), transactions=many(sql.col("said") > 0),
+        **told,
     )  # fmt: skip
 
 
@@ -226,8 +231,8 @@ def _refuse(
     if told["unknown"] and unknown == "refuse":
         many = told["unknown"]
         raise DataError(
-            f"dependencies: {many:,} id{'s are' if many > 1 else ' is'} in no row of the transactions: add them, or say "
-            f"{option('unknown', 'block')}: whoever needs one cannot commit then"
+            f"dependencies: {many:,} id{'s are' if many > 1 else ' is'} in no row of the transactions: add them, or "
+            f"say {option('unknown', 'block')}: whoever needs one cannot commit then"
         )
 
 

@@ -1,7 +1,7 @@
 """Where jobs over logs keep what is between two of them: Parquet files in a folder that goes when the answer does.
 
-Each round reads what the one before it wrote, so that no plan grows with the rounds and no executor that is lost takes a
-round with it; what a round counts is counted while it is written.
+Each round reads what the one before it wrote, so that no plan grows with the rounds and no executor that is lost takes
+a round with it; what a round counts is counted while it is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Work:
         self._number += 1
         path = f"{self._folder}/{self._number}"
         seen = Observation()
-        observed = frame.observe(seen, *(how.alias(name) for name, how in {"rows": sql.count(sql.lit(1)), **counts}.items()))
+        observed = frame.observe(
+            seen, *(how.alias(name) for name, how in {"rows": sql.count(sql.lit(1)), **counts}.items())
+        )
         observed.write.parquet(path)
         told = {name: int(value or 0) for name, value in seen.get.items()}
         return Saved(self, path, self.spark.read.schema(frame.schema).parquet(path), told)
@@ -76,9 +78,14 @@ class Saved:
         self.frame, self.told, self.rows = frame, told, told["rows"]
         self._work, self._path = work, path
 
+    def view(self, frame: DataFrame, **told: int) -> Saved:
+        """Something made of it, row by row, of which this is known; the table stays when that is dropped."""
+        return Saved(self._work, "", frame, {**self.told, **told})
+
     def drop(self) -> None:
         """It is read no more."""
-        self._work.remove(self._path)
+        if self._path:
+            self._work.remove(self._path)
 
 
 def _folder(spark: SparkSession, given: str | None) -> str:
