@@ -173,26 +173,47 @@ def _merged(edges: DataFrame, parts: DataFrame) -> DataFrame:
 
 
 def _cyclic(job: Work, edges: DataFrame, stuck: Saved) -> Saved:
-    """The components of more than one, as (v, part): all lie among what cycles come before, and, of that, among what
-    comes before cycles."""
+    """The components of more than one, as (v, part).
+
+    All lie among what cycles come before, and, of that, among what comes before cycles.  Cycles that lie inside a block
+    are made one vertex each, again and again, until what is left fits in one task."""
     from pyspark.sql import functions as sql
 
-    core = job.save(_among(edges, stuck.frame))
-    if core.rows > job.fit:
-        turned = core.frame.select(sql.col("dst").alias("src"), sql.col("src").alias("dst"))
-        _, before = rounds.waves(job, core.view(turned), "cycles, backwards")
-        less = job.save(_among(core.frame, before.frame))
-        core.drop()
+    core, known, trimmed = job.save(_among(edges, stuck.frame)), None, False
+    while core.rows > job.fit:
+        found = job.save(finish.joined(rounds.blocks(job, core)))
+        if found.rows:
+            known = job.save(_composed(known, found))
+            less = job.save(_merged(core.frame, found.frame))
+        elif trimmed:
+            raise DataError(
+                f"cycles: {core.rows:,} edges lie on cycles or between them, more than one task takes "
+                f"(fit={job.fit:,}): give fit={core.rows:,} where a task has {max(1, core.rows // 10_000_000)} GB"
+            )
+        else:
+            less = core
+            for turned in (True, False):
+                ends = ("dst", "src") if turned else ("src", "dst")
+                way = less.frame.select(
+                    *(sql.col(end).alias(name) for end, name in zip(ends, ("src", "dst"), strict=True))
+                )
+                _, left = rounds.waves(job, less.view(way), f"cycles, {'backwards' if turned else 'again'}")
+                less = job.save(_among(less.frame, left.frame))
+        trimmed = not found.rows and less.rows == core.rows
         core = less
-    if core.rows > job.fit:
-        raise DataError(
-            f"cycles: {core.rows:,} edges lie on cycles or between them, more than one task takes (fit={job.fit:,}): "
-            f"give fit={core.rows:,} where a task has {max(1, core.rows // 10_000_000)} GB"
-        )
-    found = finish.sets(core.frame).where(sql.col("size") > 1).select("v", "part")
-    saved = job.save(found)
-    core.drop()
-    return saved
+    last = job.save(finish.sets(core.frame).where(sql.col("size") > 1).select("v", "part"))
+    return job.save(_composed(known, last))
+
+
+def _composed(known: Saved | None, found: Saved) -> DataFrame:
+    """Parts of which some are one now, as (v, part)."""
+    from pyspark.sql import functions as sql
+
+    if known is None:
+        return found.frame
+    more = found.frame.select(sql.col("v").alias("part"), sql.col("part").alias("now"))
+    moved = known.frame.join(more, "part", "left").select("v", sql.coalesce("now", "part").alias("part"))
+    return moved.union(found.frame.join(known.frame.select("v"), "v", "left_anti").select("v", "part"))
 
 
 def _among(edges: DataFrame, inside: DataFrame) -> DataFrame:

@@ -155,3 +155,27 @@ def contracted(frame: DataFrame, *, levels: bool) -> DataFrame:
         return {"edge": kind, **{name: np.concatenate([found[p], edges[e]]) for name, (p, e) in pairs.items()}}
 
     return frame.mapInArrow(_task(frame.columns, smaller), "edge long, a long, b long, w long, c long")
+
+
+def joined(frame: DataFrame) -> DataFrame:
+    """Of the edges (src, dst), all to a vertex in one partition: who depends on each other inside a partition, as
+    (v, part), called by the least."""
+    return frame.mapInArrow(_task(frame.columns, _joined), "v long, part long")
+
+
+def _joined(columns: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    from pellucid.atomic.logs.kernels import components, readers
+
+    src, dst = columns["src"], columns["dst"]
+    keys = np.unique(dst)
+    at = np.minimum(np.searchsorted(keys, src), len(keys) - 1)
+    inside = keys[at] == src
+    ends = at[inside].astype(np.int32), np.searchsorted(keys, dst[inside]).astype(np.int32)
+    start, out = readers(len(keys), *ends)
+    found, count = components(start, out, np.ones(len(keys), np.bool_))
+    least = np.zeros(count, np.int64)
+    least[found[::-1]] = keys[::-1]
+    several = np.bincount(found, minlength=count)[found] > 1
+    return {"v": keys[several], "part": least[found][several]}

@@ -46,7 +46,7 @@ def reach(work: Work, at: Saved, what: str) -> DataFrame:
             work.rounds[what] = number
             return _all(work, answers, "v long")  # which reads what is left
         number = _next(work, number, what, at)
-        smaller = work.save(finish.contracted(_blocks(work, at), levels=False))
+        smaller = work.save(finish.contracted(blocks(work, at), levels=False))
         found = smaller.frame.where("edge = 0").select(sql.col("b").alias("v"), sql.col("a").alias("ptr"))
         answers.append(found.where(sql.col("ptr") == DOOMED).select("v"))
         left = smaller.frame.where("a >= 0 and a != b").select(sql.col("a").alias("src"), sql.col("b").alias("dst"))
@@ -85,7 +85,7 @@ def waves(work: Work, edges: Saved, what: str) -> tuple[DataFrame, Saved]:
             stuck = last.frame.where(level.isNull()).select("v") if last.told["stuck"] else None
             break
         number = _next(work, number, what, at)
-        made = finish.contracted(_blocks(work, at), levels=True)
+        made = finish.contracted(blocks(work, at), levels=True)
         smaller = work.save(made, free=sql.sum(((sql.col("edge") == 0) & (sql.col("a") == FREE)).cast("int")))
         found = smaller.frame.where("edge = 0").selectExpr("b as v", "a as ptr", "w as pw", "c as pc")
         if number > 1 and not smaller.told["free"]:  # who stands first would be free by now: there are only cycles
@@ -192,7 +192,7 @@ def _pointers_with_ways(edges: DataFrame) -> DataFrame:
 # ---------------------------------------------------------------- for all
 
 
-def _blocks(work: Work, at: Saved) -> DataFrame:
+def blocks(work: Work, at: Saved) -> DataFrame:
     """All edges to a vertex in one partition, those to its neighbours by key too, and no partition too large."""
     least = int(work.spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return at.frame.repartitionByRange(max(least, math.ceil(at.rows / work.block)), "dst")
