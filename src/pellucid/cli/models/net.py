@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.models.logs import VERBS as OF_LOGS
 from pellucid.cli.repeated import refuse_repetition
 from pellucid.errors import UsageError
 
@@ -75,9 +76,14 @@ def net() -> None:
       pellucid net run booking.atf --seed 7 --svg run.svg
       pellucid net run booking.atf --take 1 --take 2
       pellucid net show booking.atf
+      pellucid net committable transactions.parquet dependencies.parquet
 
     Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
     """
+
+
+for _verb in OF_LOGS:
+    net.add_command(_verb)
 
 
 def _machine(file: str, options: dict[str, Any]) -> Atomic:

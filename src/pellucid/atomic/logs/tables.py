@@ -1,0 +1,437 @@
+"""A log of transactions as two tables, read and numbered: transactions (id, status) and dependencies (needs, who).
+
+Whatever the ids are, the loops want numbers from 0 on: a transaction has that of its first row, and ids that only
+dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that nobody who needs them
+can commit.  They are counted, and refused if that is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pellucid.errors import DataError, UsageError, nearest, option
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STATUSES = ("active", "pending", "committed", "aborted")
+ACTIVE, PENDING, COMMITTED, ABORTED, UNKNOWN = range(5)
+WORDS = (*STATUSES, "unknown")
+MOST = 2**31 - 2  # numbers of 32 bits
+_SHOWN = 3
+_WIDE = 4  # a table by value is used for numbers that are spread over up to so many times as many values
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the columns are called."""
+
+    id: str = "id"
+    status: str = "status"
+    needs: str = "needs"
+    who: str = "who"
+
+
+NAMES = Names()
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """A log, numbered: ``status[v]`` of each vertex, and ``needs[i] ⇝ who[i]``."""
+
+    ids: Any  # an Arrow array, or a list of objects
+    status: Any
+    needs: Any
+    who: Any
+    rows: int  # of transactions
+    dependencies: int  # rows
+    repeated: int  # rows of transactions that say once more what another one said
+    selves: int  # dependencies of a transaction on itself, which are left out
+    unknown: int  # ids that only dependencies know
+
+    @property
+    def size(self) -> int:
+        """How many vertices."""
+        return len(self.status)
+
+    @cached_property
+    def graph(self) -> tuple[Any, Any]:
+        """Who reads from each (`kernels.readers`)."""
+        from pellucid.atomic.logs.kernels import readers
+
+        return readers(self.size, self.needs, self.who)  # type: ignore[no-any-return]
+
+    def named(self, vertices: Any) -> Any:
+        """The ids of these, as an Arrow array, or as a list where ids are no columns of Arrow."""
+        if isinstance(self.ids, list):
+            return [self.ids[v] for v in vertices]
+        import pyarrow as pa
+
+        return self.ids.take(pa.array(vertices, pa.int32()))
+
+    def listed(self, vertices: Any) -> list[Any]:
+        """The ids of these, as Python's values."""
+        found = self.named(vertices)
+        return found if isinstance(found, list) else found.to_pylist()
+
+    def number(self, one: Any) -> int:
+        """The vertex of an id; refused if the log does not know it."""
+        if isinstance(self.ids, list):
+            at = next((v for v, name in enumerate(self.ids) if name == one), -1)
+        else:
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            try:
+                at = pc.index(self.ids, pa.scalar(one, self.ids.type)).as_py()
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+                at = -1
+        if at < 0:
+            raise DataError(f"there is no transaction {one!r}: expected an id of the log{self._like()}")
+        return int(at)
+
+    def _like(self) -> str:
+        return f", as {', '.join(map(repr, self.listed(range(min(_SHOWN, self.size)))))}" if self.size else ""
+
+
+def read_log(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknown: str = "block") -> Log:
+    """The log in two tables.
+
+    ``transactions`` is a table of Arrow, a data frame, a file (Parquet, Arrow, CSV, JSON Lines; a folder of Parquet), a
+    mapping of columns, or a mapping of ids to statuses; ``dependencies`` is one of the first, or pairs (needs, who).
+    ``unknown="refuse"`` refuses ids that only dependencies know.
+
+    >>> log = read_log({"a": "pending", "b": "pending"}, [("a", "b"), ("x", "b"), ("b", "b")])
+    >>> log.listed(range(log.size)), [WORDS[s] for s in log.status], log.selves, log.unknown
+    (['a', 'b', 'x'], ['pending', 'pending', 'unknown'], 1, 1)
+    """
+    if unknown not in ("block", "refuse"):
+        raise UsageError(f"{option('unknown')}: expected block or refuse, found {unknown!r}")
+    ids, words = _columns(transactions, (names.id, names.status), "transactions")
+    needs, who = _columns(dependencies, (names.needs, names.who), "dependencies")
+    said = _said(transactions, "transactions"), _said(dependencies, "dependencies")
+    status = _statuses(words, said[0], names.status)
+    for column, name, place in ((ids, names.id, said[0]), (needs, names.needs, said[1]), (who, names.who, said[1])):
+        _refuse_missing(column, name, place)
+    if len(ids) + len(needs) > MOST:
+        raise DataError(
+            f"{said[0]}: {len(ids):,} transactions with {len(needs):,} dependencies are more than one machine numbers: "
+            f"use pellucid.spark.atomic, or {option('on', 'spark')}"
+        )
+    known, first, needs_at, who_at, every = _numbered(ids, needs, who, names, said)
+    status, repeated = _one_status(status, first, known, every, said[0], names)
+    strangers = len(every) - known
+    if strangers and unknown == "refuse":
+        shown = ", ".join(map(repr, _listed(every, range(known, known + min(_SHOWN, strangers)))))
+        raise DataError(
+            f"{said[1]}: {strangers:,} id{'s are' if strangers > 1 else ' is'} in no row of the transactions: {shown}"
+            f"{', …' if strangers > _SHOWN else ''}; add them, or say {option('unknown', 'block')}: whoever needs one "
+            "cannot commit then"
+        )
+    other = needs_at != who_at
+    selves = int(len(other) - np.count_nonzero(other))
+    if selves:
+        needs_at, who_at = needs_at[other], who_at[other]
+    whole = np.concatenate([status, np.full(strangers, UNKNOWN, np.int8)])
+    return Log(every, whole, needs_at, who_at, len(ids), len(needs), repeated, selves, strangers)
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _said(given: Any, what: str) -> str:
+    return str(given) if isinstance(given, (str, Path)) else what
+
+
+def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
+    """Two columns, as Arrow arrays or, where Arrow has no type for them, as lists."""
+    import pyarrow as pa
+
+    said = _said(given, what)
+    if isinstance(given, (str, Path)):
+        given = read_file(str(given), names)
+    if isinstance(given, Mapping):
+        given = _of_mapping(given, names, what)
+    elif not hasattr(given, "column_names") and not hasattr(given, "columns") and isinstance(given, Iterable):
+        given = _of_pairs(list(given), names, what)
+    if isinstance(given, dict):
+        there = list(given)
+    else:
+        listed: Any = getattr(given, "column_names", None) or getattr(given, "columns", ())
+        there = [str(name) for name in listed]
+    for name in names:
+        if name not in there:
+            raise DataError(
+                f"{said}: there is no column {name!r}: there are {', '.join(there) or 'none'}{nearest(name, there)}"
+            )
+        if there.count(name) > 1:
+            raise DataError(f"{said}: there are {there.count(name)} columns {name!r}: expected one")
+    made = []
+    for name in names:
+        column = given[name]
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = _arrow(column)
+        made.append(column)
+    if len(made[0]) != len(made[1]):
+        raise DataError(f"{said}: {len(made[0]):,} values of {names[0]!r} and {len(made[1]):,} of {names[1]!r}")
+    return made[0], made[1]
+
+
+def _of_mapping(given: Mapping[Any, Any], names: tuple[str, str], what: str) -> dict[str, Any]:
+    """Columns by name; or of transactions a status for each id."""
+    columns = all((isinstance(v, Sequence) and not isinstance(v, (str, bytes))) or hasattr(v, "__array__")
+                  for v in given.values())  # fmt: skip
+    if given and columns:
+        return {str(name): column for name, column in given.items()}
+    if what != "transactions":
+        raise UsageError(f"{what}: expected columns {names[0]!r} and {names[1]!r}, or pairs")
+    return {names[0]: list(given), names[1]: list(given.values())}
+
+
+def _of_pairs(rows: list[Any], names: tuple[str, str], what: str) -> dict[str, Any]:
+    for n, row in enumerate(rows):
+        if not isinstance(row, (tuple, list)) or len(row) != 2:
+            raise UsageError(f"{what}: item {n} is {row!r}: expected a pair ({names[0]}, {names[1]})")
+    return {names[0]: [row[0] for row in rows], names[1]: [row[1] for row in rows]}
+
+
+def _arrow(column: Any) -> Any:
+    """As a column of Arrow; a list if it has no type for it (tuples, and kinds that are mixed)."""
+    import pyarrow as pa
+
+    try:
+        if hasattr(column, "to_arrow"):  # polars
+            return column.to_arrow()
+        made = pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return list(column)
+    return list(column) if pa.types.is_nested(made.type) else made
+
+
+def read_file(path: str, names: Sequence[str]) -> pa.Table:
+    """The two columns of a file, or of a folder of Parquet files.  In CSV, ids are text: 007 is not 7."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+    import pyarrow.dataset as ds
+    import pyarrow.feather as feather
+    import pyarrow.json as pajson
+
+    if not os.path.exists(path):
+        raise DataError(f"{path}: no such file or folder")
+    ending = os.path.splitext(path)[1].lower()
+    forms = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".arrow": "arrow",
+             ".feather": "arrow", ".ipc": "arrow", ".parquet": "parquet", ".pq": "parquet"}  # fmt: skip
+    form = "parquet" if os.path.isdir(path) else forms.get(ending)
+    if form is None:
+        raise UsageError(f"{path}: which format is it? Expected .parquet, .csv, .tsv, .jsonl or .arrow, or a folder")
+    try:
+        if form == "csv":
+            texts = pacsv.ConvertOptions(column_types={name: pa.string() for name in names}, strings_can_be_null=True)
+            return pacsv.read_csv(
+                path, parse_options=pacsv.ParseOptions(delimiter="\t" if ending == ".tsv" else ","),
+                convert_options=texts,
+            )  # fmt: skip
+        if form == "json":
+            return pajson.read_json(path)
+        if form == "arrow":
+            return feather.read_table(path)
+        found = ds.dataset(path, format="parquet")
+        return found.to_table(columns=[name for name in names if name in found.schema.names] or None)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        raise DataError(f"{path}: cannot be read as {form}: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or str(error).splitlines()[0]}") from None
+
+
+def _refuse_missing(column: Any, name: str, said: str) -> None:
+    if isinstance(column, list):
+        at = next((n for n, one in enumerate(column) if one is None), -1)
+    elif column.null_count:
+        import pyarrow.compute as pc
+
+        at = pc.index(pc.is_null(column), True).as_py()
+    else:
+        return
+    if at >= 0:
+        raise DataError(f"{said}: row {at}: {name!r} is empty: expected an id")
+
+
+# ---------------------------------------------------------------- statuses
+
+
+def _statuses(words: Any, said: str, name: str) -> Any:
+    """As numbers; a word that is none of the four is refused, with its row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(words, list) and pa.types.is_dictionary(words.type):
+        words = words.cast(words.type.value_type)
+    if not isinstance(words, list) and (pa.types.is_string(words.type) or pa.types.is_large_string(words.type)):
+        found = pc.index_in(words, value_set=pa.array(STATUSES, words.type))
+        if not found.null_count:
+            return np.asarray(found).astype(np.int8)
+        at = pc.index(pc.is_null(found), True).as_py()
+        word = words[at].as_py()
+    else:
+        texts = words if isinstance(words, list) else words.to_pylist()
+        if all(isinstance(one, str) and one in STATUSES for one in texts):
+            return np.array([STATUSES.index(one) for one in texts], np.int8)
+        at, word = next((n, one) for n, one in enumerate(texts) if one not in STATUSES)
+    raise DataError(
+        f"{said}: row {at}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
+        f"{nearest(word, STATUSES) if isinstance(word, str) else ''}"
+    )
+
+
+def _one_status(status: Any, first: Any, known: int, every: Any, said: str, names: Names) -> tuple[Any, int]:
+    """A status for each transaction, and how many rows say what another row said; two that differ are refused.
+    ``first`` has the vertex of each row, or None if each has its own."""
+    if first is None:
+        return status, 0
+    of = np.full(known, -1, np.int8)
+    of[first[::-1]] = status[::-1]  # the first row of each wins
+    wrong = np.flatnonzero(of[first] != status)
+    if len(wrong):
+        row = int(wrong[0])
+        (name,) = _listed(every, [int(first[row])])
+        raise DataError(
+            f"{said}: row {row}: {names.id!r} {name!r} is {WORDS[status[row]]}, and an earlier row says "
+            f"{WORDS[of[first[row]]]}: expected one status for each transaction; keep the last row of each"
+        )
+    return of, len(status) - known
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _listed(every: Any, vertices: Sequence[int]) -> list[Any]:
+    return [every[v] if isinstance(every, list) else every[v].as_py() for v in vertices]
+
+
+def _numbered(
+    ids: Any, needs: Any, who: Any, names: Names, said: tuple[str, str]
+) -> tuple[int, Any, Any, Any, Any]:  # fmt: skip
+    """How many are known, the vertex of each row (None: the row's number), the vertices of both ends, all ids."""
+    columns = [ids, needs, who]
+    empty = [not len(column) for column in columns]
+    if any(isinstance(c, list) for c, e in zip(columns, empty, strict=True) if not e):
+        return _numbered_objects(*(c if isinstance(c, list) else c.to_pylist() for c in columns))
+    ids, needs, who = _of_one_kind(columns, names, said)
+    import pyarrow as pa
+
+    if pa.types.is_integer(ids.type):
+        found = _numbered_by_value(*(np.asarray(c) for c in (ids, needs, who)))
+        if found is not None:
+            return found
+    return _numbered_by_hash(ids, needs, who)
+
+
+def _of_one_kind(columns: list[Any], names: Names, said: tuple[str, str]) -> list[Any]:
+    """All three as arrays of one type, whole numbers or text; refused if they are of different kinds."""
+    import pyarrow as pa
+
+    made, kinds = [], []
+    for column, name, place in zip(
+        columns, (names.id, names.needs, names.who), (said[0], said[1], said[1]), strict=True
+    ):
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        t = array.type
+        if pa.types.is_integer(t):
+            kind: Any = pa.int64()
+        elif pa.types.is_string(t) or pa.types.is_large_string(t) or str(t) == "string_view":
+            kind = pa.large_string()
+        elif pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t):
+            kind = pa.large_binary()
+        elif not len(array):
+            kind = None
+        else:
+            raise DataError(f"{place}: {name!r} has {t}: expected whole numbers, text or bytes as ids")
+        made.append(array)
+        kinds.append((kind, name, place, t))
+    full = [k for k, array in zip(kinds, made, strict=True) if len(array)]
+    for kind, name, place, t in full[1:]:
+        if kind != full[0][0]:
+            raise DataError(
+                f"{place}: {name!r} has {t}, and {full[0][1]!r} has {full[0][3]}: expected ids of one kind; "
+                "cast one of the columns"
+            )
+    wanted = full[0][0] if full else pa.int64()
+    try:
+        return [array.cast(wanted) if len(array) else pa.array([], wanted) for array in made]
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{said[0]}: ids beyond 64 bits: {str(error).splitlines()[0]}") from None
+
+
+def _numbered_by_value(ids: Any, needs: Any, who: Any) -> tuple[int, Any, Any, Any, Any] | None:
+    """Numbers that lie close: a table by value; None if they do not."""
+    import pyarrow as pa
+
+    full = [column for column in (ids, needs, who) if len(column)]
+    if not full:
+        nothing = np.zeros(0, np.int32)
+        return 0, None, nothing, nothing, pa.array([], pa.int64())
+    low, high = min(int(c.min()) for c in full), max(int(c.max()) for c in full)
+    width = high - low + 1
+    if width > _WIDE * sum(map(len, full)) + 1024 or width > MOST:
+        return None
+    at = np.full(width, -1, np.int32)
+    at[ids[::-1] - low] = np.arange(len(ids) - 1, -1, -1, dtype=np.int32)  # the first row of each wins
+    rows = at[ids - low]
+    is_first = rows == np.arange(len(ids), dtype=np.int32)
+    known, first = len(ids), None
+    if not is_first.all():
+        number = np.cumsum(is_first, dtype=np.int32) - 1
+        known, first = int(is_first.sum()), number[rows]
+        at[ids - low] = first
+        ids = ids[is_first]
+    ends = [at[needs - low], at[who - low]]
+    strange = [end < 0 for end in ends]
+    strangers = np.unique(np.concatenate([needs[strange[0]], who[strange[1]]]))
+    if len(strangers):
+        at[strangers - low] = np.arange(known, known + len(strangers), dtype=np.int32)
+        ends = [at[needs - low], at[who - low]]
+    return known, first, ends[0], ends[1], pa.array(np.concatenate([ids, strangers]))
+
+
+def _numbered_by_hash(ids: Any, needs: Any, who: Any) -> tuple[int, Any, Any, Any, Any]:
+    """Any ids of one type of Arrow's."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    coded = pc.dictionary_encode(ids)
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    names = coded.dictionary
+    known = len(names)
+    first = np.asarray(coded.indices) if known < len(ids) else None
+    ends = [pc.index_in(end, value_set=names) for end in (needs, who)]
+    if any(end.null_count for end in ends):
+        lost = [side.filter(pc.is_null(end)) for side, end in zip((needs, who), ends, strict=True)]
+        strangers = pc.unique(pa.concat_arrays(lost))
+        names = pa.concat_arrays([names, strangers])
+        ends = [pc.index_in(end, value_set=names) for end in (needs, who)]
+    made = [np.asarray(end).astype(np.int32, copy=False) for end in ends]
+    return known, first, made[0], made[1], names
+
+
+def _numbered_objects(ids: list[Any], needs: list[Any], who: list[Any]) -> tuple[int, Any, Any, Any, Any]:
+    """Any hashable values."""
+    at: dict[Any, int] = {}
+    try:
+        first = [at.setdefault(one, len(at)) for one in ids]
+        known = len(at)
+        ends = [np.array([at.setdefault(one, len(at)) for one in side], np.int32) for side in (needs, who)]
+    except TypeError as error:
+        raise DataError(f"ids: {error}: expected values that can be keys of a dict") from None
+    return known, np.array(first, np.int64) if known < len(ids) else None, ends[0], ends[1], list(at)

@@ -1,0 +1,416 @@
+"""``pellucid net committable|cascade|cycles``: questions about the logs of real transactions, here and on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pellucid.atomic.logs.tables import Log, Names
+
+_SHOWN = 20  # rows that are printed
+_FORMS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """What all three take."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr."),
+        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; repeat it for more."),
+        click.option("--master", metavar="URL", help="Of Spark; local[*] if there is no session."),
+        click.option("--work", metavar="FOLDER", help="On Spark: where the rounds keep their tables; seen by all."),
+        click.option("--fit", type=click.IntRange(min=0), metavar="N", help="On Spark: edges that one task takes."),
+        click.option("--on", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where."),
+        click.option(
+            "--unknown", type=click.Choice(["block", "refuse"]), default="block", show_default=True,
+            help="A dependency on an id that is in no row of TRANSACTIONS: its readers cannot commit; or an error.",
+        ),
+        click.option("--who", default="who", show_default=True, metavar="COLUMN", help="Who took a message."),
+        click.option("--needs", default="needs", show_default=True, metavar="COLUMN", help="Of whom."),
+        click.option("--status", default="status", show_default=True, metavar="COLUMN", help="Of the transaction."),
+        click.option("--id", "key", default="id", show_default=True, metavar="COLUMN", help="Of the transaction."),
+        click.option("--out", metavar="FILE", help="All rows: .parquet, .csv or .jsonl; on Spark a folder of files."),
+        click.argument("dependencies", metavar="DEPENDENCIES"),
+        click.argument("transactions", metavar="TRANSACTIONS"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The tables, and where they are looked at."""
+
+    verb: str
+    transactions: str
+    dependencies: str
+    names: Names
+    unknown: str
+    on: str
+    out: str | None
+    as_json: bool
+    spark: dict[str, Any]
+
+    @classmethod
+    def of(cls, verb: str, options: dict[str, Any]) -> _Asked:
+        from pellucid.atomic.logs import Names
+
+        take = options.pop
+        names = Names(take("key"), take("status"), take("needs"), take("who"))
+        spark = {name: take(name) for name in ("fit", "work", "master", "conf")}
+        made = cls(verb, names=names, spark=spark, **options)
+        given = [name for name, value in spark.items() if value not in (None, ())]
+        if made.on != "spark" and given:
+            raise UsageError(f"--{given[0]} goes with --on spark")
+        if made.out is not None and _form(made.out) is None:
+            raise UsageError(f"--out {made.out}: expected a name that ends in .parquet, .csv or .jsonl")
+        return made
+
+    def read(self) -> Log:
+        """The log, here."""
+        from pellucid.atomic.logs import read_log
+
+        return read_log(self.transactions, self.dependencies, names=self.names, unknown=self.unknown)
+
+
+@click.command("committable")
+@_common
+@click.option("--why", metavar="ID", help="Whom this one waits for: a way from one that is not to be committed.")
+def committable_verb(why: str | None, **options: Any) -> None:
+    """The largest set of pending transactions that can commit now, in the order in which its parts can.
+
+    TRANSACTIONS has the columns id and status (active, pending, committed, aborted), DEPENDENCIES needs and who: who
+    took a message of needs. What can commit is what is pending, minus whatever depends, through any number of others,
+    on one that is neither pending nor committed. It falls into least sets; those of one level can commit at the same
+    time.
+
+    \b
+    Examples:
+      pellucid net committable transactions.parquet dependencies.parquet --out now.parquet
+      pellucid net committable transactions.csv dependencies.csv --why t17
+      pellucid net committable table:transactions table:dependencies --on spark --out now.parquet
+
+    Exit codes: 0 done, 1 a committed one depends on one that is not (the log breaks A3), 2 bad usage or bad input.
+    """
+    asked = _Asked.of("committable", options)
+    if asked.on == "spark":
+        if why is not None:
+            raise UsageError("--why goes without --on spark: it follows one way, step by step")
+        _on_spark(asked, lambda where, tables, common: where.committable(*tables, **common))
+        return
+    from pellucid.atomic.logs import Committable
+
+    begin = time.monotonic()
+    log = asked.read()
+    found = Committable(log)
+    more = {} if why is None else {"why": found.why(_value(log, why))}
+    _report(asked, found.table(), found.counts(), begin, more)
+
+
+@click.command("cascade")
+@_common
+@click.option("--abort", multiple=True, required=True, metavar="ID", help="What aborts; repeat it for more.")
+@click.option("--path", "path_to", metavar="ID", help="A shortest way by which the abort reaches this one.")
+def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) -> None:
+    """What is undone if these transactions abort: they, and whoever took a message of one that is undone.
+
+    \b
+    Examples:
+      pellucid net cascade transactions.parquet dependencies.parquet --abort t17 --out undone.parquet
+      pellucid net cascade transactions.csv dependencies.csv --abort t17 --path t99
+
+    Exit codes: 0 done, 1 a committed one would have to be undone, 2 bad usage or bad input.
+    """
+    asked = _Asked.of("cascade", options)
+    if asked.on == "spark":
+        if path_to is not None:
+            raise UsageError("--path goes without --on spark: the column via has the ways, step by step")
+        _on_spark(
+            asked, lambda where, tables, common: where.cascade(*tables, _values(asked, tables[0], abort), **common)
+        )
+        return
+    from pellucid.atomic.logs.answers import Cascade, roots_of
+
+    begin = time.monotonic()
+    log = asked.read()
+    found = Cascade(log, roots_of(log, [_value(log, one) for one in abort]))
+    more = {} if path_to is None else {"path": found.path(_value(log, path_to))}
+    _report(asked, found.table(), found.counts(), begin, more)
+
+
+@click.command("cycles")
+@_common
+def cycles_verb(**options: Any) -> None:
+    """Transactions that depend on each other: they commit together or not at all.
+
+    \b
+    Examples:
+      pellucid net cycles transactions.parquet dependencies.parquet
+    """
+    asked = _Asked.of("cycles", options)
+    if asked.on == "spark":
+        _on_spark(asked, lambda where, tables, common: where.cycles(*tables, **common))
+        return
+    from pellucid.atomic.logs import Cycles
+
+    begin = time.monotonic()
+    found = Cycles(asked.read())
+    _report(asked, found.table(), found.counts(), begin, {})
+
+
+VERBS = (committable_verb, cascade_verb, cycles_verb)
+
+
+# ---------------------------------------------------------------- ids
+
+
+def _value(log: Log, text: str) -> Any:
+    """An id as the log has it."""
+    import pyarrow as pa
+
+    kind = log.ids.type
+    if pa.types.is_integer(kind):
+        return _number(text)
+    return text.encode() if pa.types.is_large_binary(kind) else text
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r}: the ids of this log are whole numbers") from None
+
+
+def _values(asked: _Asked, transactions: Any, texts: tuple[str, ...]) -> list[Any]:
+    """Ids as the table on Spark has them."""
+    from pyspark.sql.types import BinaryType, IntegralType
+
+    if asked.names.id not in transactions.columns:
+        return list(texts)  # it will be missed
+    kind = transactions.schema[asked.names.id].dataType
+    if isinstance(kind, IntegralType):
+        return [_number(text) for text in texts]
+    return [text.encode() for text in texts] if isinstance(kind, BinaryType) else list(texts)
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def _report(asked: _Asked, table: pa.Table, counts: dict[str, int], begin: float, more: dict[str, list[Any]]) -> None:
+    """Of an answer here."""
+    if asked.out is not None:
+        _write(asked.out, table)
+    rows = table.slice(0, _SHOWN).to_pylist() if asked.out is None else []
+    _say(asked, counts, {}, rows, table.num_rows, time.monotonic() - begin, more)
+
+
+def _say(
+    asked: _Asked, counts: dict[str, int], rounds: dict[str, int], rows: list[dict[str, Any]], many: int,
+    seconds: float, more: dict[str, list[Any]],
+) -> None:  # fmt: skip
+    for words in _warnings(counts):
+        click.echo(f"pellucid: warning: {words}", err=True)
+    if asked.as_json:
+        document: dict[str, Any] = {
+            "pellucid": 1,
+            "verb": f"net {asked.verb}",
+            "on": asked.on,
+            "counts": counts,
+            **more,
+        }
+        document |= {"rounds": rounds} if asked.on == "spark" else {}
+        document |= {"out": asked.out} if asked.out is not None else {"rows": rows, "more": many - len(rows)}
+        document["seconds"] = round(seconds, 3)
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    else:
+        for line in _table(rows):
+            click.echo(line)
+        if rows and many > len(rows):
+            click.echo(f"… {many - len(rows):,} more rows: --out FILE has all of them")
+        for what, way in more.items():
+            click.echo(f"{what}: {' ⇝ '.join(map(str, way)) or 'nothing: it can commit, has committed, or stays'}")
+        click.echo(("\n" if rows else "") + _line(asked, counts))
+        took = f", {', '.join(f'{k}: {n} rounds' for k, n in rounds.items())}" if any(rounds.values()) else ""
+        click.echo(f"{counts['transactions']:,} transactions, {counts['dependencies']:,} dependencies, {seconds:.1f} s"
+                   f"{took}")  # fmt: skip
+    if counts.get("broken"):
+        raise click.exceptions.Exit(1)
+
+
+def _line(asked: _Asked, c: dict[str, int]) -> str:
+    """The answer in a sentence."""
+    if asked.verb == "committable":
+        return (
+            f"{c['committable']:,} of {c['pending']:,} pending can commit, as {c['sets']:,} sets on {c['levels']:,} "
+            f"levels (the largest has {c['largest set']:,}); {c['blocked']:,} cannot yet, or never"
+        )
+    if asked.verb == "cascade":
+        return f"{c['undone']:,} are undone: {c['asked']:,} asked for, the farthest {c['farthest']:,} steps away"
+    return f"{c['cycles']:,} cycles with {c['in cycles']:,} transactions (the largest has {c['largest']:,})"
+
+
+def _warnings(c: dict[str, int]) -> Iterator[str]:
+    if c["unknown"]:
+        yield (
+            f"{c['unknown']:,} ids of DEPENDENCIES are in no row of TRANSACTIONS: they are neither pending nor "
+            "committed, so that whoever needs one cannot commit"
+        )
+    if c["self-dependencies"]:
+        yield f"{c['self-dependencies']:,} dependencies of a transaction on itself are left out: they ask for nothing"
+    if c["repeated"]:
+        yield f"{c['repeated']:,} rows of TRANSACTIONS say once more what another row said"
+    if c.get("broken"):
+        yield (
+            f"{c['broken']:,} committed transactions depend on one that is not: the log breaks A3 (what is committed "
+            "is closed under what it needs)"
+        )
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    names = list(rows[0])
+    cells = [names, *(["" if row[name] is None else str(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _form(path: str) -> str | None:
+    return _FORMS.get(os.path.splitext(path.rstrip("/"))[1].lower())
+
+
+def _write(path: str, table: pa.Table) -> None:
+    """Whole, or not at all."""
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    from pellucid.base.files import output_draft
+
+    if os.path.isdir(path):
+        raise DataError(f"--out {path}: is a folder: expected the name of a file to write")
+    target = os.path.realpath(path)
+    try:
+        with output_draft(target) as draft:
+            if _form(path) == "parquet":
+                pq.write_table(table, draft.file)
+            elif _form(path) == "csv":
+                pacsv.write_csv(table, draft.file)
+            else:
+                for batch in table.to_batches(max_chunksize=1 << 16):
+                    lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
+                    draft.file.write("".join(f"{line}\n" for line in lines).encode())
+            draft.place(target)
+    except OSError as error:
+        raise DataError(f"--out {path}: cannot be written: {error.strerror or error}") from None
+
+
+# ---------------------------------------------------------------- on Spark
+
+
+def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any]) -> None:
+    from pellucid.cli.spark.places import refuse_unwritable
+    from pellucid.cli.spark.run import conf
+    from pellucid.sinks.address import on_this_machine
+    from pellucid.spark import atomic
+    from pellucid.spark.atomic.work import FIT
+    from pellucid.spark.failure import explain
+    from pellucid.spark.session import session, stop_if_ours
+
+    settings = conf(asked.spark["conf"])
+    for path in (asked.transactions, asked.dependencies):
+        if not path.startswith("table:") and on_this_machine(path) and not os.path.exists(path):
+            raise DataError(f"{path}: no such file or folder")
+        _spark_form(path)
+    if asked.out is not None:
+        if on_this_machine(asked.out) and os.path.lexists(asked.out):
+            raise UsageError(f"--out {asked.out}: is there already: choose another name, or remove it")
+        refuse_unwritable("--out", asked.out, into=False)
+    begin = time.monotonic()
+    try:
+        there = _is_there()
+        spark = session(master=asked.spark["master"], conf=settings, name=f"pellucid net {asked.verb}")
+        try:
+            tables = [_spark_table(spark, path) for path in (asked.transactions, asked.dependencies)]
+            fit = FIT if asked.spark["fit"] is None else asked.spark["fit"]
+            common = {"names": asked.names, "unknown": asked.unknown, "work": asked.spark["work"], "fit": fit}
+            with ask(atomic, tables, common) as found:
+                rows = _spark_rows(asked, found)
+                many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]
+                _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {})
+        finally:
+            if not there:
+                stop_if_ours(spark)
+    except Exception as error:
+        ours = explain(error)
+        if ours is None or ours is error:
+            raise
+        raise ours from error
+
+
+def _is_there() -> bool:
+    """Whether whoever called us in this process has a session: it is theirs, and stays."""
+    with contextlib.suppress(ImportError):
+        from pyspark.sql import SparkSession
+
+        return SparkSession.getActiveSession() is not None
+    return False
+
+
+def _spark_form(path: str) -> str:
+    if path.startswith("table:"):
+        return "table"
+    form = {**_FORMS, ".tsv": "csv", ".pq": "parquet"}.get(os.path.splitext(path.rstrip("/"))[1].lower())
+    if form is None and (os.path.isdir(path) or "://" in path):
+        form = "parquet"
+    if form is None:
+        raise UsageError(
+            f"{path}: which format is it? Expected .parquet, .csv, .tsv or .jsonl, a folder, or table:NAME"
+        )
+    return form
+
+
+def _spark_table(spark: Any, path: str) -> Any:
+    """A table; in CSV, ids are text: 007 is not 7."""
+    from pellucid.sinks.address import absolute
+
+    form, place = _spark_form(path), absolute(path)
+    if form == "table":
+        return spark.read.table(path[6:])
+    if form == "csv":
+        return spark.read.csv(place, header=True, sep="\t" if path.endswith(".tsv") else ",", mode="FAILFAST")
+    return spark.read.format(form).load(place)
+
+
+def _spark_rows(asked: _Asked, found: Any) -> list[dict[str, Any]]:
+    """Write all rows, or take the first."""
+    import shutil
+
+    from pellucid.base.files import sync, temporary_name
+    from pellucid.sinks.address import absolute, on_this_machine
+
+    first = {"committable": ["level", "set", "id"], "cascade": ["steps", "id"], "cycles": ["cycle", "id"]}[asked.verb]
+    if asked.out is None:
+        return [row.asDict() for row in found.table.orderBy(*first).limit(_SHOWN).collect()]
+    form, place = _form(asked.out), absolute(asked.out)
+    local = on_this_machine(asked.out)
+    written = temporary_name(place) if local else place
+    try:
+        found.table.write.format(form).options(**({"header": "true"} if form == "csv" else {})).save(written)
+        if local:
+            os.replace(written, place)
+            sync(os.path.dirname(place))
+    finally:
+        if local:
+            shutil.rmtree(written, ignore_errors=True)
+    return []

@@ -1,0 +1,171 @@
+"""Tables of every kind are one log; what is wrong is refused with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from pellucid.atomic.logs import Names, cascade, committable, read_log
+from pellucid.errors import DataError, UsageError
+
+STATUSES = {"a": "pending", "b": "pending", "c": "active", "d": "pending"}
+PAIRS = [("a", "b"), ("c", "d")]
+TABLES = (
+    pa.table({"id": list(STATUSES), "status": list(STATUSES.values())}),
+    pa.table({"needs": [u for u, _ in PAIRS], "who": [t for _, t in PAIRS]}),
+)
+
+
+def lines(path: Path, table: pa.Table) -> str:
+    path.write_text(pd.DataFrame(table.to_pydict()).to_json(orient="records", lines=True))
+    return str(path)
+
+
+def saved(folder: Path, kind: str) -> tuple[Any, ...]:
+    made: list[Any] = []
+    for n, table in enumerate(TABLES):
+        path = folder / f"{n}.{kind}"
+        if kind == "folder":
+            path.mkdir()
+            pq.write_table(table.slice(0, 1), path / "0.parquet")
+            pq.write_table(table.slice(1), path / "1.parquet")
+        elif kind == "csv":
+            pacsv.write_csv(table, path)
+        elif kind == "jsonl":
+            lines(path, table)
+        elif kind == "arrow":
+            feather.write_feather(table, path)
+        else:
+            pq.write_table(table, path)
+        made.append(path if n else str(path))
+    return tuple(made)
+
+
+def dictionary(table: pa.Table) -> pa.Table:
+    return pa.table({name: table[name].dictionary_encode() for name in table.column_names})
+
+
+@pytest.mark.parametrize("kind", ["parquet", "folder", "csv", "jsonl", "arrow"])
+def test_files(tmp_path: Path, kind: str) -> None:
+    assert committable(*saved(tmp_path, kind)).ids() == ["a", "b"]
+
+
+def test_frames_and_columns() -> None:
+    given: list[tuple[Any, Any]] = [
+        TABLES,
+        tuple(t.to_pandas() for t in TABLES),  # type: ignore[list-item]
+        tuple(pl.DataFrame(t.to_pydict()) for t in TABLES),  # type: ignore[list-item]
+        tuple(t.to_pydict() for t in TABLES),  # type: ignore[list-item]
+        tuple(map(dictionary, TABLES)),  # type: ignore[list-item]
+        (STATUSES, iter(PAIRS)),
+        (pa.concat_tables([TABLES[0].slice(0, 2), TABLES[0].slice(2)]), TABLES[1]),
+    ]
+    for tables in given:
+        found = committable(*tables)
+        assert found.ids() == ["a", "b"] and found.table()["set"].to_pylist() == ["a", "b"], type(tables[0])
+
+
+def test_other_names_and_other_columns() -> None:
+    tables = TABLES[0].rename_columns(["tx", "state"]).append_column("more", pa.array([1.5] * 4)), TABLES[1]
+    assert committable(*tables, names=Names("tx", "state")).ids() == ["a", "b"]
+
+
+@pytest.mark.parametrize("ids", [
+    [1, 2, 3, 4], [-5, 2**62, 0, -(2**63)], [10**12, 10**12 + 1, 7, 5], [b"a", b"b", b"\x00", b""],
+    [("x", 1), ("x", 2), ("y", 1), ("y", 2)], ["é", "", "z", "007"], [1, "1", 2.5, ("t",)],
+])  # fmt: skip
+def test_ids_of_every_kind(ids: list[Any]) -> None:
+    statuses = dict(zip(ids, STATUSES.values(), strict=True))
+    found = committable(statuses, [(ids[0], ids[1]), (ids[1], ids[0]), (ids[2], ids[3])])
+    assert list(found.sets()) == [ids[:2]] and found.why(ids[3]) == ids[2:]
+
+
+def test_numbers_of_different_widths_are_one_kind() -> None:
+    tables = (
+        pd.DataFrame({"id": np.array([1, 2], np.int16), "status": "pending"}),
+        {"needs": np.array([1], np.uint8), "who": [2]},
+    )
+    assert list(committable(*tables).sets()) == [[1], [2]]
+
+
+def test_unknown_ids_block_or_are_refused() -> None:
+    for ids in ([1, 2, 9], [1, 2, 2**60], ["1", "2", "9"]):
+        statuses = {ids[0]: "pending", ids[1]: "pending"}
+        pairs = [(ids[2], ids[1]), (ids[0], ids[2])]
+        found = committable(statuses, pairs)
+        assert found.ids() == ids[:1] and found.counts()["unknown"] == 1 and found.why(ids[1]) == [ids[2], ids[1]]
+        assert cascade(statuses, pairs, ids[:1]).table().to_pylist()[1]["status"] == "unknown"
+        with pytest.raises(DataError, match=r"dependencies: 1 id is in no row of the transactions: .*; add them, or "
+                                            r"say unknown='block': whoever needs one cannot commit then"):  # fmt: skip
+            committable(statuses, pairs, unknown="refuse")
+
+
+def test_rows_that_are_repeated_and_dependencies_on_oneself() -> None:
+    for ids in ([1, 2], ["1", "2"], [10**15, 5]):
+        tables = {"id": [ids[0], ids[1], ids[0]], "status": ["pending"] * 3}, [(ids[0], ids[0]), (ids[1], ids[0])]
+        log = read_log(*tables)
+        assert (log.size, log.repeated, log.selves) == (2, 1, 1)
+        assert list(committable(*tables).sets()) == [[ids[1]], [ids[0]]]
+
+
+def two(ids: Any, words: Any) -> dict[str, Any]:
+    return {"id": ids, "status": words}
+
+
+@pytest.mark.parametrize(("transactions", "dependencies", "words"), [
+    (two([1, 2], ["pending", "done"]), [], "transactions: row 1: 'status' is 'done': expected active, pending, commi"),
+    (two([1], ["Pending"]), [], "'status' is 'Pending': expected .*; did you mean 'pending'?"),
+    (two([1], [None]), [], "row 0: 'status' is None: expected"),
+    (two([1], [3]), [], "row 0: 'status' is 3: expected"),
+    (two([1, 1], ["pending", "aborted"]), [], "row 1: 'id' 1 is aborted, and an earlier row says pending: expected"),
+    (two(["x", "y", "x"], ["pending", "pending", "active"]), [], "row 2: 'id' 'x' is active, and an earlier row"),
+    ({"ID": [1], "status": ["pending"]}, [], "transactions: there is no column 'id': there are ID, status"),
+    (two([1], ["pending"]), {"need": [1], "who": [1]}, "dependencies: there is no column 'needs': there are need, who"),
+    (two([1, None], ["pending", "active"]), [], "transactions: row 1: 'id' is empty"),
+    (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 1: 'needs' is empty"),
+    (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has string, and 'id' has int64: expected ids of one"),
+    (two([1.5], ["pending"]), [], "transactions: 'id' has double: expected whole numbers, text or bytes"),
+    (two([1, 2], ["pending"]), [], "transactions: 2 values of 'id' and 1 of 'status'"),
+    ("nowhere.parquet", [], "nowhere.parquet: no such file or folder"),
+])  # fmt: skip
+def test_what_is_refused(transactions: Any, dependencies: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words.replace("?", r"\?")):
+        committable(transactions, dependencies)
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown=: expected block or refuse, found 'no'"):
+        committable(STATUSES, PAIRS, unknown="no")
+    with pytest.raises(UsageError, match=r"dependencies: item 0 is \('a',\): expected a pair \(needs, who\)"):
+        committable(STATUSES, [("a",)])
+    with pytest.raises(DataError, match="there is no transaction 'x': expected an id of the log, as 'a', 'b', 'c'"):
+        cascade(STATUSES, PAIRS, ["x"])
+    with pytest.raises(DataError, match="there is no transaction 5"):
+        cascade(STATUSES, PAIRS, [5])
+    with pytest.raises(DataError, match="the transaction 'a' is committed: it cannot abort any more"):
+        cascade({"a": "committed"}, [], ["a"])
+    with pytest.raises(UsageError, match=r"abort=: expected several ids, as \['a'\]"):
+        cascade(STATUSES, PAIRS, "a")
+    with pytest.raises(UsageError, match=r"abort=: expected the id of a transaction, or several"):
+        cascade(STATUSES, PAIRS, [])
+    (tmp_path / "a.parquet").write_text("no Parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: cannot be read"):
+        committable(tmp_path / "a.parquet", PAIRS)
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(UsageError, match=r"a\.txt: which format is it\?"):
+        committable(tmp_path / "a.txt", PAIRS)
+
+
+def test_ids_of_csv_are_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,status\n007,pending\n7,active\n")
+    (tmp_path / "d.csv").write_text("needs,who\n")
+    assert committable(tmp_path / "t.csv", tmp_path / "d.csv").ids() == ["007"]

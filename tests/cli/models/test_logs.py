@@ -1,0 +1,132 @@
+"""``pellucid net committable|cascade|cycles``: answers, reports, files, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.cli.main import cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TRANSACTIONS = "id,status\na,pending\nb,pending\nc,pending\nd,active\ne,pending\nf,committed\n"
+DEPENDENCIES = "needs,who\na,b\nb,a\nb,c\nd,e\nf,a\n"
+TABLES = ("t.csv", "d.csv")
+Net = Callable[..., Result]
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Net:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(TRANSACTIONS)
+    (tmp_path / "d.csv").write_text(DEPENDENCIES)
+    pq.write_table(pa.table({"id": [1, 2, 3], "status": ["active", "pending", "pending"]}), "t.parquet")
+    pq.write_table(pa.table({"needs": [1, 2, 3], "who": [2, 3, 2]}), "d.parquet")
+    return lambda *args: CliRunner().invoke(cli, ["net", *args])
+
+
+def test_committable(net: Net) -> None:
+    done = net("committable", *TABLES)
+    assert done.exit_code == 0 and done.stderr == "", done.output
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["id  level  set  size", "a   0      a    2", "b   0      a    2", "c   1      c    1"]
+    assert lines[5] == "3 of 4 pending can commit, as 2 sets on 2 levels (the largest has 2); 1 cannot yet, or never"
+    assert lines[6].startswith("6 transactions, 5 dependencies, ")
+    assert "why: d ⇝ e\n" in net("committable", *TABLES, "--why", "e").stdout
+    assert "why: nothing: it can commit" in net("committable", *TABLES, "--why", "a").stdout
+
+
+def test_as_json_and_to_files(net: Net) -> None:
+    document = json.loads(net("committable", *TABLES, "--json", "--why", "e").stdout)
+    assert document["verb"] == "net committable" and document["why"] == ["d", "e"] and document["more"] == 0
+    assert document["counts"]["committable"] == 3 and document["rows"][0] == {
+        "id": "a",
+        "level": 0,
+        "set": "a",
+        "size": 2,
+    }
+    for name in ("now.parquet", "now.csv", "now.jsonl"):
+        done = net("committable", *TABLES, "--json", "--out", name)
+        assert done.exit_code == 0 and json.loads(done.stdout)["out"] == name
+    assert pq.read_table("now.parquet")["id"].to_pylist() == ["a", "b", "c"]
+    assert pacsv.read_csv("now.csv").to_pylist() == pq.read_table("now.parquet").to_pylist()
+    assert [json.loads(line) for line in Path("now.jsonl").read_text().splitlines()] == pq.read_table(
+        "now.parquet"
+    ).to_pylist()
+    assert not list(Path().glob(".*.part"))
+
+
+def test_cascade_and_cycles(net: Net) -> None:
+    done = net("cascade", *TABLES, "--abort", "a", "--path", "c")
+    assert done.exit_code == 0, done.output
+    assert "path: a ⇝ b ⇝ c\n" in done.stdout and "3 are undone: 1 asked for, the farthest 2 steps away" in done.stdout
+    numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json")
+    assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
+    done = net("cycles", *TABLES)
+    assert done.exit_code == 0 and "1 cycles with 2 transactions (the largest has 2)" in done.stdout
+
+
+def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text(DEPENDENCIES + "x,c\na,a\nd,f\n")
+    (tmp_path / "twice.csv").write_text(TRANSACTIONS + "a,pending\n")
+    done = net("committable", "twice.csv", "odd.csv")
+    assert done.exit_code == 1
+    for words in ("1 ids of DEPENDENCIES are in no row of TRANSACTIONS", "1 dependencies of a transaction on itself",
+                  "1 rows of TRANSACTIONS say once more",
+                  "1 committed transactions depend on one that is not: the log breaks A3"):  # fmt: skip
+        assert f"pellucid: warning: {words}" in done.stderr
+    assert net("cascade", *TABLES, "--abort", "d").exit_code == 0
+
+
+@pytest.mark.parametrize(("args", "words"), [
+    (["committable", "t.csv", "none.csv"], "none.csv: no such file or folder"),
+    (["committable", "d.csv", "t.csv"], "d.csv: there is no column 'id': there are needs, who"),
+    (["committable", *TABLES, "--status", "state"], "t.csv: there is no column 'state': there are id, status"),
+    (["committable", *TABLES, "--unknown", "refuse", "--id", "status"], "d.csv: 6 ids are in no row of the transactions: 'a'"),
+    (["committable", *TABLES, "--why", "z"], "there is no transaction 'z'"),
+    (["committable", *TABLES, "--out", "now.xls"], "--out now.xls: expected a name that ends in .parquet"),
+    (["committable", *TABLES, "--out", "no/where.csv"], "--out no/where.csv: cannot be written"),
+    (["committable", *TABLES, "--fit", "5"], "--fit goes with --on spark"),
+    (["committable", *TABLES, "--on", "spark", "--why", "a"], "--why goes without --on spark"),
+    (["committable", *TABLES, "--id", "id", "--id", "id"], "--id is given twice"),
+    (["cascade", *TABLES, "--abort", "f"], "the transaction 'f' is committed: it cannot abort any more"),
+    (["cascade", *TABLES, "--abort", "z"], "there is no transaction 'z'"),
+    (["cascade", *TABLES], "Missing option '--abort'"),
+    (["cascade", "t.parquet", "d.parquet", "--abort", "x"], "'x': the ids of this log are whole numbers"),
+    (["cycles", "t.csv", "d.parquet"], "d.parquet: 'needs' has int64, and 'id' has string: expected ids of one kind"),
+    (["cycles", "t.txt", "d.csv"], "t.txt: no such file or folder"),
+    (["cycles", "none.parquet", "d.csv", "--on", "spark"], "none.parquet: no such file or folder"),
+    (["cycles", *TABLES, "--on", "spark", "--out", "t.csv"], "--out t.csv: is there already"),
+    (["cycles", *TABLES, "--on", "spark", "--conf", "x"], "--conf x: expected NAME=VALUE"),
+])  # fmt: skip
+def test_what_is_refused(net: Net, args: list[str], words: str) -> None:
+    done = net(*args)
+    assert done.exit_code == 2 and words in done.stderr and "Traceback" not in done.output, done.output
+
+
+def test_on_spark(spark: SparkSession, net: Net) -> None:
+    here, there = (json.loads(net("committable", *TABLES, "--json", *more).stdout) for more in ([], ["--on", "spark"]))
+    assert (there["counts"], there["rows"]) == (here["counts"], here["rows"]) and there["rounds"] == {
+        "reach": 0,
+        "sets": 0,
+    }
+    done = net("cascade", *TABLES, "--abort", "a", "--on", "spark", "--out", "undone.parquet", "--fit", "0")
+    assert done.exit_code == 0 and "3 are undone" in done.stdout and "cascade: " in done.stdout, done.output
+    assert sorted(pq.read_table("undone.parquet")["id"].to_pylist()) == ["a", "b", "c"]
+    assert not list(Path().glob(".*.part"))
+    numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json", "--on", "spark")
+    assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
+    done = net("cycles", "t.parquet", "d.parquet", "--on", "spark")
+    assert done.exit_code == 0 and "1 cycles with 2 transactions" in done.stdout
+    wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
+    assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr
+    assert spark.range(1).count() == 1  # a session of another is not stopped
