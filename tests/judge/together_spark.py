@@ -94,8 +94,10 @@ class SparkJudge:
         out = [f"{self.dsn}#orders", "archive", "sqlite:totals.db#totals"]
         command = [
             sys.executable, "-m", "pellucid.cli.main", "run", "jobs.py:total", "--on", "spark", "--stream", "--in",
-            "in", "--key", "user", "--order", "seq", "--checkpoint", "check", "--patience", "20", "--master", "local[2,4]",
-            "--conf", "spark.sql.shuffle.partitions=2", "--conf", f"spark.local.dir={self.folder}/local", *options,
+            "in", "--key", "user", "--order", "seq", "--checkpoint", "check", "--patience", "20",
+            "--master", "local[2,4]",
+            "--conf", "spark.sql.shuffle.partitions=2", "--conf",
+            f"spark.local.dir={self.folder}/local", *options,
         ]  # fmt: skip
         for place in out:
             command += ["--out", place]

@@ -276,7 +276,7 @@ def run(
             raise UsageError(f"--overwrite is called --exists overwrite now, and --exists {exists} is given, too")
         exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
-    only = {"exists": exists, "patience": epochs.patience} if engine == "spark" else {}
+    only: dict[str, Any] = {"exists": exists, "patience": epochs.patience} if engine == "spark" else {}
     settings = SparkOptions(verbose=_verbose(), **only, **others)
 
     def rows_given() -> Rows:

@@ -4,8 +4,8 @@
 fault                                                  test
 =====================================================  ================================================================
 crash before and after each write of the log           `test_crash_at_each_write_of_the_log`
-crash before and after each step of a member           `test_crash.py::test_whoever_dies_all_have_it_or_none`; of runs with
-                                                       epochs, whose members are told by messages,
+crash before and after each step of a member           `test_crash.py::test_whoever_dies_all_have_it_or_none`; of
+                                                       runs with epochs, whose members are told by messages,
                                                        `engine/epochs/test_together.py::test_killed_at_every_moment…`
 between the first and the second commit                the same, ``sqlite:after-commit`` and ``parquet:after-commit``
 recovery while another prepares                        `test_recovery_while_another_group_prepares`,
@@ -19,7 +19,7 @@ a checkpoint that races with the commit record         `test_who_lost_the_log_re
                                                        `test_spark.py::test_a_streaming_query`
 recoverer and owner decide under different ids         `test_an_attempt_of_another_name_is_not_taken`
 a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is_caught`
-a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is_asked_for`
+a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is…`
 readers between the phases                             `test_readers_while_epochs_are_committed`;
                                                        `test_together.py::test_a_reader_sees_whole_epochs_while…`
 an empty epoch, a member without rows                  `test_crash.py::test_an_empty_epoch`,
@@ -50,10 +50,12 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
+from pellucid.base.files import write_lasting
 from pellucid.errors import DataError, StateError
 from pellucid.sinks.group import log as logs
 from pellucid.sinks.group import sink as group_sink
 from pellucid.sinks.group.doubt import doubt_of_group
+from pellucid.sinks.group.kept import make_last
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.test_together import Moody
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
@@ -118,9 +120,9 @@ def test_crash_at_each_write_of_the_log(world: World, monkeypatch: pytest.Monkey
     world.write(0, 1)
     with monkeypatch.context() as patch:
         if what == "the rows":
-            patch.setattr(group_sink, "make_last", killer(group_sink.make_last, 1, after))
+            patch.setattr(group_sink, "make_last", killer(make_last, 1, after))
         else:
-            patch.setattr(logs, "write_lasting", killer(logs.write_lasting, WRITES.index(what) + 1, after))
+            patch.setattr(logs, "write_lasting", killer(write_lasting, WRITES.index(what) + 1, after))
         assert dies(lambda: world.write(1, 2), ""), f"nobody wrote {what}"
     record = DecisionLog(world.log).read()
     assert record is not None
@@ -209,7 +211,8 @@ def test_a_member_leaves_while_another_driver_decides(world: World, monkeypatch:
     """The log said that all is whole when it was read; an epoch is decided before it is taken."""
     world.write(0, 1)
     fewer = {name: sink for name, sink in world.sinks().items() if name != "totals"}
-    group, real, raced = sinks.together(fewer, log=world.log, removed="totals"), DecisionLog.take, []
+    group, real = sinks.together(fewer, log=world.log, removed="totals"), DecisionLog.take
+    raced: list[bool] = []
 
     def racing(self: DecisionLog, *about: Any, **named: Any) -> Any:
         if self is group.log and not raced:
@@ -341,7 +344,8 @@ def test_one_that_is_away_does_not_stop_the_recovery_of_others(plain: World) -> 
 def test_a_time_out_aborts_nothing_that_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server goes away between the decision and the commit, for longer than anybody waits."""
     for server in server_or_skip():
-        world, told = World(tmp_path, server.database()), []
+        world = World(tmp_path, server.database())
+        told: list[str] = []
         world.write(0, 1)
         real = DecisionLog.decide
 

@@ -154,7 +154,9 @@ class Outputs:
         finally:
             df.unpersist()
         mine, others = self.group.last_written, self.rest.last_written
-        count = sum(0 if done.skipped else done.rows for done in (mine, others))
+        assert mine is not None
+        assert others is not None
+        count = sum(done.rows for done in (mine, others) if not done.skipped)
         self.last_written = sinks.Written(mine.query, batch, count, mine.skipped and others.skipped)
 
     def _own(self, df: Any) -> Any:

@@ -46,7 +46,8 @@ class MemberSink(SinkTask):
     def _lost(self, until: int) -> str:
         return (
             f"the member {self.place!r} ({self.target.place}) has less than its group: the rows of pushes "
-            f"{self._end:,} to {until:,} were committed, and are not there any more (it was deleted, or restored from an older copy)"
+            f"{self._end:,} to {until:,} were committed, and are not there any more (it was deleted, or restored from "
+            "an older copy)"
         )
 
     def _command(self, command: dict[str, Any]) -> None:
