@@ -621,10 +621,11 @@ def by_name(kind: str, id: str | None, x: Stream[Any], f: Any) -> Callable[[Any]
             raise PipelineError(f"{_title(kind, id)}: the events of this stream have no field {name!r}: {what}")
     if not names:
         raise PipelineError(f"{_title(kind, id)}: no field is named: name one, or give a function")
-    if len(names) == 1:
-        return _named(lambda event: getattr(event, names[0]), f".{names[0]}")
-    shown = ", ".join(f".{name}" for name in names)
-    return _named(lambda event: tuple([getattr(event, name) for name in names]), shown)
+    first, shown = names[0], ", ".join(f".{name}" for name in names)
+    one = lambda event: getattr(event, first)
+    several = lambda event: tuple([getattr(event, name) for name in names])
+    made: Callable[[Any], Any] = _named(one if len(names) == 1 else several, shown)
+    return made
 
 
 def _unsettled(t: Type) -> bool:

@@ -153,7 +153,7 @@ def test_on_all_cores() -> None:
     table = pa.Table.from_pylist(rows)
     assert counted(table, key="k", cores=2).to_pylist() == meaning(rows, "k", None)
     rows[3210]["v"] = 9
-    with pytest.raises(DataError, match=r"position 3,210: the field 'k' of the output 'out' is 'x', and the key column"):
+    with pytest.raises(DataError, match=r"position 3,210: the field 'k' of the output 'out' is 'x', and the key"):
         counted(pa.Table.from_pylist(rows), key="k", cores=2)
 
 

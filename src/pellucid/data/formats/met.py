@@ -20,7 +20,7 @@ import pyarrow as pa
 from pellucid.data.arrow import column_at, column_leaves, numpy_of
 from pellucid.data.bind import Place, parted, shorten
 from pellucid.data.columns import Column, Output, Strings, events_of, values_of
-from pellucid.data.fields import own_paths, written_path
+from pellucid.data.formats.fields import own_paths, written_path
 from pellucid.data.formats.outputs import arrow_type, key_array
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, UsageError

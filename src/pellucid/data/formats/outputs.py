@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import shorten
 from pellucid.data.columns import Column, Output, Strings
-from pellucid.data.fields import own_paths
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.lists import list_array
 from pellucid.data.rich import rich_array, rich_type
 from pellucid.errors import DataError, UsageError

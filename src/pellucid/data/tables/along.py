@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import taken, without_views
 from pellucid.data.columns import Output
-from pellucid.data.fields import own_paths
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.lists import is_list
 from pellucid.data.formats.met import Where, refuse_other_columns, refuse_other_keys, refuse_types
 from pellucid.data.formats.outputs import array_of, arrow_type, event_fields, output_batch, output_schema

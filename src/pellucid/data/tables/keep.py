@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.bind import some
-from pellucid.data.fields import own_paths
+from pellucid.data.formats.fields import own_paths
 from pellucid.errors import DataError, UsageError, listener, nearest, option
 from pellucid.expr.types import RecordType, TupleType, Type
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns, missing_keys
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
-from pellucid.data.fields import own_paths
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.times import check_formats, said_formats
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.data.tables.inputs import Input, input_of
@@ -198,8 +198,8 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
     places = {name: options.place(graph.name, name) for name in inputs}
     run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options=options, places=places)
     if options.bad and run.apart:
-        for one, name in zip(run.given, types, strict=True):
-            _silence([one], set(places[name].bad or ()))
+        for given, name in zip(run.given, types, strict=True):
+            _silence([given], set(places[name].bad or ()))
     elif options.bad and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pellucid.data.bind import Binding
-from pellucid.data.fields import own_paths
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.spelled import inner_type
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType
 from pellucid.graph.memory import inner_key
