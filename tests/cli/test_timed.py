@@ -140,7 +140,8 @@ def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--keep-columns", "user"), ("--order", "when"), ("--bad", "bad.csv"), ("--measure", "m.json"),
+    [("--keep-columns", "user"), ("--order", "when"), ("--measure", "m.json"),
+     ("--pushes", "2", "--state", "s", "--bad", "bad.csv"),
      ("--pushes", "2", "--state", "s", "--cut", "hours")],
 )  # fmt: skip
 def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[str, ...]) -> None:
@@ -280,3 +281,40 @@ def test_the_events_of_all_inputs_are_counted(pellucid: Command, timed: Path) ->
     assert found.stderr.startswith("5 in, 1 out, ")
     found = pellucid("run", "near.py", "--in", "a=a.csv", "--in", "b=b.csv", "--out", "out.json", "--json")
     assert json.loads(found.stdout)["events_in"] == 5
+
+
+def test_rows_that_cannot_be_read_are_set_aside(pellucid: Command, timed: Path) -> None:
+    """As `p(table, bad=…)` does; a step that fails on an event still ends the run."""
+    (timed / "in.csv").write_text(
+        "when,user,amount\n2024-05-01T09:00:00,ada,11.5\nno time,ada,2\n2024-05-01T09:10:00,bob,x\n"
+        "2024-05-01T09:20:00,ada,2\n"
+    )
+    found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.jsonl", "--bad", "bad.jsonl", "--chunk", "2")
+    assert found.exit_code == 0, found.stderr
+    assert "4 in, 1 out, 2 bad, " in found.stderr
+    assert [json.loads(line)["value"] for line in (timed / "out.jsonl").read_text().splitlines()] == [13.5]
+    letters = [json.loads(line) for line in (timed / "bad.jsonl").read_text().splitlines()]
+    assert [(one["row"], one["column"]) for one in letters] == [(2, "when"), (3, "amount")]
+    many = pellucid("run", "timed.py", "--in", "in.csv", "--out", "o.jsonl", "--bad", "b.jsonl", "--max-bad", "1")
+    assert many.exit_code == 2 and not (timed / "o.jsonl").exists() and not (timed / "b.jsonl").exists()
+
+
+def test_by_event_time_a_bad_row_takes_no_row_of_another_input_with_it(pellucid: Command, timed: Path) -> None:
+    (timed / "two.py").write_text(
+        "from pellucid import Stream, join, pipeline\n"
+        "@pipeline\n"
+        "def near(x: Stream[int], y: Stream[int]):\n"
+        "    return join(x.at(lambda v: v), y.at(lambda v: v), within=1)\n"
+    )
+    (timed / "x.csv").write_text("x\n1\nno\n5\n")
+    (timed / "y.csv").write_text("y\n9\n1\n5\n")
+    inputs = ("--in", "x=x.csv", "--in", "y=y.csv")
+    found = pellucid("run", "two.py", *inputs, "--out", "out.jsonl", "--bad", "bad.jsonl")
+    assert found.exit_code == 0, found.stderr
+    rows = [json.loads(line) for line in (timed / "out.jsonl").read_text().splitlines()]
+    assert sorted((r["out_0"], r["out_1"]) for r in rows) == [(1, 1), (5, 5)]
+    (letter,) = [json.loads(line) for line in (timed / "bad.jsonl").read_text().splitlines()]
+    assert (letter["file"], letter["row"]) == ("x.csv", 2)
+    here = load_pipeline(f"{timed}/two.py")(pa.table({"x": [1, None, 5]}), pa.table({"y": [9, 1, 5]}), bad="keep")
+    assert sorted(tuple(r.values()) for r in here["out"].to_pylist()) == [(1, 1), (5, 5)]
+    assert [r["row"] for r in here["bad"].to_pylist()] == [1] or here["bad"].num_rows == 1

@@ -7,7 +7,7 @@ sources, each in the columns of its name: there a null is silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +40,7 @@ from pellucid.data.tables.sorting import (
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError, StepError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.graph.memory import refuse_answer_names
 from pellucid.graph.model import Graph
 
 ROWS = 1 << 17
@@ -56,6 +57,7 @@ class Fed:
     along: dict[str, Any] = field(default_factory=dict)  # columns that come along, a value for each push
     parts: list[Any] = field(default_factory=list)  # what the places speak of: the rows as they were read
     bad: list[tuple[int, BadRow]] = field(default_factory=list)  # rows that cannot be read, with their pushes
+    fills: list[int] = field(default_factory=list)  # for each place the last source that it feeds
 
     def letters(self, failed: Sequence[StepError]) -> list[BadRow]:
         """The rows that are set aside: those that cannot be read, and those in whose push a step failed."""
@@ -67,13 +69,21 @@ class Fed:
                     out.append((i, of_row(place, i, error.why, part, step=error.step)))
         return [row for _, row in sorted(out, key=lambda one: one[0])]
 
-    def set_aside(self) -> None:
-        """Make silent every push with a row that cannot be read, and write down its rows."""
-        self.bad = set_aside(self.places, self.parts)
-        gone = sorted({i for i, _ in self.bad})
-        if not gone:
+    def set_aside(self, *, apart: bool = False) -> None:
+        """Make silent every push with a row that cannot be read, and write down its rows; ``apart``: the row alone, as
+        rows of several inputs do not go together."""
+        if apart:
+            for place, part, s in zip(self.places, self.parts, self.fills, strict=True):
+                found = set_aside([place], [part])
+                self.bad += found
+                self._silence(sorted({i for i, _ in found}), [s])
             return
-        for s, mask in enumerate(self.batch.masks):
+        self.bad = set_aside(self.places, self.parts)
+        self._silence(sorted({i for i, _ in self.bad}), range(len(self.batch.masks)))
+
+    def _silence(self, gone: list[int], sources: Iterable[int]) -> None:
+        for s in sources if gone else ():
+            mask = self.batch.masks[s]
             there = np.ones(self.batch.count, dtype=bool) if mask is None else np.array(mask, dtype=bool)
             there[gone] = False
             self.batch.masks[s] = there
@@ -167,6 +177,8 @@ class Feed:
         self._take_words(nulls, read)
         for column in key:
             self._find_key_type(column, missing.get(column))
+        refuse_answer_names(graph, key)
+        self._formats = formats
         self.order, self.late, self._again = tuple(order), late, again
         self.orders = [order_types(reader, order) for reader, _ in self._lanes]
         self.along = self._along(keep)
@@ -243,7 +255,7 @@ class Feed:
                 self.order_as = {c: read.get(c) or typed[c] for c in self.order if is_text(reader)}
                 types |= {c: order_type(reader, c, read, self.orders[0]) for c in self.order}
         self._keeps = [kept.from_input(name) for name in names]
-        return Along(self.order, kept, types)
+        return Along(self.order, kept, types, self._formats)
 
     @property
     def one_key(self) -> bool:
@@ -289,7 +301,7 @@ class Feed:
             fed = Fed(Batch(count, [], [], [] if self.key else None), first, _share(lanes))
             for lane in lanes:
                 lane.take(count, fed, self.along)
-            fed.set_aside()
+            fed.set_aside(apart=self.graph.timed and not self.wide)
             yield fed
             del fed
             first += count
@@ -394,6 +406,7 @@ class _Lane:
             fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place, form)
         fed.places.append(place)
         fed.parts.append(part)
+        fed.fills.append(len(fed.batch.masks) - 1)
         self.at += count
         self.taken += count
 

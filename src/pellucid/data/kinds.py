@@ -5,7 +5,7 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -246,11 +246,28 @@ def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
 # ------------------------------------------------------------------ results
 
 
-def result(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str] = (), extra: Along = ()) -> Any:
+def result(
+    kind: str,
+    output: Output,
+    first: Any,
+    rows: Any,
+    key: Sequence[str] = (),
+    extra: Along = (),
+    *,
+    met: Along = (),
+    where: Callable[[int], str] | None = None,
+    formats: Mapping[str, str] = _NO_FORMATS,
+) -> Any:
     """An output as the kind of the first input; ``rows`` are those of the first input that the events came with,
-    ``extra`` the columns between the key and the event."""
+    ``extra`` the columns between the key and the event; ``met`` are the order's that the event has itself, and
+    ``where`` names the row of an event."""
     if kind == "ndarray":
         return _to_numpy(output)
+    if key or met:
+        from pellucid.data.formats.met import refuse_other_columns, refuse_other_keys
+
+        refuse_other_keys(output, key, where, formats)
+        refuse_other_columns("order", output, met, where)
     if kind in ("Series", "DataFrame"):
         return _to_pandas(kind, output, first, rows, key, extra)
     import pyarrow as pa

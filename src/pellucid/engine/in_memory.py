@@ -47,12 +47,14 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
         from pellucid.data.kinds import result
 
         if graph.timed:
-            results.append(result(shows, output, run.inputs[first].data, _no_rows(len(output)), options.key))
+            said: dict[str, Any] = {"formats": options.formats}
+            results.append(result(shows, output, run.inputs[first].data, _no_rows(len(output)), options.key, **said))
             continue
         pushes = output.positions if pushed is None or not positions else [pushed[int(p)] for p in output.positions]
         rows = run.rows(first, pushes) if shows in ("Series", "DataFrame") else None
         extra = run.along(output, pushes) if along else []
-        results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra))
+        said = {"met": run.met(output, pushes) if along else [], "where": run.where(pushes), "formats": options.formats}
+        results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra, **said))
     names = [o.name for o in outputs]
     if options.bad.to == "keep":
         names, results = [*names, KEPT], [*results, shown_letters(aside, shows)]

@@ -18,6 +18,7 @@ from typing import Any
 
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
+from pellucid.graph.called import explained
 from pellucid.graph.model import Graph, Node, node_shape
 from pellucid.graph.stream import Step, Stream, caller, inside_of, scope, widened
 from pellucid.graph.timing import swapped
@@ -118,6 +119,11 @@ def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constant
                 f"pipeline {name} calls itself: {name} → {name}; a pipeline must not have a cycle"
             ) from None
         raise PipelineError(f"pipeline {name}: {error} (where the pipeline is built)") from error
+    except TypeError as error:
+        said = explained(error)
+        if said is None:
+            raise
+        raise said from None
     finally:
         scope.reset(token)
 
@@ -174,6 +180,11 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
         else:
             with _running(sub, name):
                 result = sub(event)
+    except TypeError as error:
+        said = explained(error)
+        if said is None:
+            raise
+        raise said from None
     finally:
         scope.reset(token)
         inside_of.reset(frame)

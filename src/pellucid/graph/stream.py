@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
@@ -377,16 +377,26 @@ class Stream(EventTime[T], Generic[T]):
         item = fn.result.item
         return _make("explode", (self,), TupleType((self.type, item)) if beside else item, fn=fn, id=id)
 
-    def key_by(self, f: Callable[[T], Any], *, to: Any = None, id: str | None = None) -> Stream[T]:
-        """The same events; every stateful processor after it keeps one state for each key.
+    def key_by(
+        self, f: Callable[[T], Any] | str | Sequence[str], *, to: Any = None, id: str | None = None
+    ) -> Stream[T]:
+        """The same events; every stateful processor after it keeps one state for each key: what ``f`` gives, or a field
+        by its name, or several.
 
         >>> from pellucid import pipeline
         >>> def per_parity(x):
         ...     return x.key_by(lambda v: v % 2).cumulate(lambda n, v: n + 1, start=0)
         >>> pipeline(per_parity, x=int)([1, 3, 2, 5])
         [1, 2, 1, 3]
+        >>> from typing import NamedTuple
+        >>> class Visit(NamedTuple):
+        ...     user: str
+        ...     page: str
+        >>> visits = pipeline(lambda x: x.key_by("user").cumulate(lambda n, v: n + 1, start=0), x=Visit)
+        >>> visits([Visit("ada", "/"), Visit("bob", "/"), Visit("ada", "/faq")])
+        [1, 1, 2]
         """
-        fn = _function("key_by", id, f, (self.type,), to=to)
+        fn = _function("key_by", id, by_name("key_by", id, self, f), (self.type,), to=to)
         if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
             raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
         if fn.result.width == 0:
@@ -595,6 +605,27 @@ def _function(
         return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact, many=many, asks=asks)
     except PipelineError as error:
         raise type(error)(f"{_title(kind, id)}: {error}") from None
+
+
+def by_name(kind: str, id: str | None, x: Stream[Any], f: Any) -> Callable[[Any], Any]:
+    """The function that gives a field, or several, if they are said by their names."""
+    names = [f] if isinstance(f, str) else list(f) if isinstance(f, (list, tuple)) else None
+    if names is None:
+        return f  # type: ignore[no-any-return]
+    known = list(dict(x.type.fields)) if isinstance(x.type, RecordType) else []
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            what = f"its events are {x.type}"
+            if known:
+                what = f"its events have {', '.join(known)}{nearest(str(name), known)}"
+            raise PipelineError(f"{_title(kind, id)}: the events of this stream have no field {name!r}: {what}")
+    if not names:
+        raise PipelineError(f"{_title(kind, id)}: no field is named: name one, or give a function")
+    first, shown = names[0], ", ".join(f".{name}" for name in names)
+    one = lambda event: getattr(event, first)
+    several = lambda event: tuple([getattr(event, name) for name in names])
+    made: Callable[[Any], Any] = _named(one if len(names) == 1 else several, shown)
+    return made
 
 
 def _unsettled(t: Type) -> bool:

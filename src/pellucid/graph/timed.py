@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import datetime as dt
 import zoneinfo
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pellucid.errors import PipelineError, TypeMismatch, nearest
-from pellucid.expr.types import DATE, FLOAT, INSTANT, INT, RecordType, TupleType, Type, list_in
+from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.expr.types import DATE, FLOAT, INSTANT, INT, TupleType, Type, list_in
 from pellucid.expr.types.times import DAY, EPOCH, TICK
 from pellucid.graph.processors import PROCESSORS
-from pellucid.graph.stream import Step, Stream, _function, _make, _named, _need_streams, _title
+from pellucid.graph.stream import Step, Stream, _function, _make, _need_streams, _title, by_name
 from pellucid.graph.timing import (
     Timing,
     late_type,
@@ -37,7 +36,7 @@ MOST_WINDOWS = 100_000
 
 def make_at(x: Stream[Any], f: Any, lateness: Any, idle: Any, to: Any, id: str | None) -> Stream[Any]:
     """The step that says what an event's time is."""
-    fn = _function("at", id, _by_name("at", id, x, f), (x.type,), to=to)
+    fn = _function("at", id, by_name("at", id, x, f), (x.type,), to=to)
     clock = time_type(fn.result)
     if clock is None:
         hint = "; make one of it, as in datetime(d.year, d.month, d.day)" if fn.result == DATE else ""
@@ -143,7 +142,7 @@ def _windows(kind: str, x: Stream[Any], clock: Type, sub: Any, timing: Timing, i
 def make_dedup(x: Stream[Any], by: Any, within: Any, late: str, to: Any, id: str | None) -> Stream[Any]:
     """The first of like events."""
     clock = _clock("dedup", id, x)
-    fn = _function("dedup", id, _by_name("dedup", id, x, by if by is not None else _same), (x.type,), to=to)
+    fn = _function("dedup", id, by_name("dedup", id, x, by if by is not None else _same), (x.type,), to=to)
     if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
         _wrong("dedup", id, f"what makes events alike must not contain a float, found {fn.result}: say by=…")
     if list_in(fn.result) is not None:
@@ -232,7 +231,8 @@ def join(
         least = -(2**63)
         low, high = (_length("join", id, clock, w, "within", least=least) for w in within)
         if low > high:
-            _wrong("join", id, f"within=(low, high): low must be at most high, found {within!r}")
+            found = f"({shown_length(clock, low)}, {shown_length(clock, high)})"
+            _wrong("join", id, f"within=(low, high): low must be at most high, found {found}")
     else:
         high = _length("join", id, clock, within, "within", least=0)
         low = -high
@@ -339,18 +339,6 @@ def _sources_of_time(x: Stream[Any]) -> list[Step]:
 
 def _wrong(kind: str, id: str | None, what: str) -> NoReturn:
     raise PipelineError(f"{_title(kind, id)}: {what}")
-
-
-def _by_name(kind: str, id: str | None, x: Stream[Any], f: Any) -> Callable[[Any], Any]:
-    """The function that gives a field, if it is said by its name."""
-    if not isinstance(f, str):
-        return f  # type: ignore[no-any-return]
-    known = list(dict(x.type.fields)) if isinstance(x.type, RecordType) else []
-    if f not in known:
-        what = f"its events have {', '.join(known)}{nearest(f, known)}" if known else f"its events are {x.type}"
-        _wrong(kind, id, f"the events of this stream have no field {f!r}: {what}")
-    made: Callable[[Any], Any] = _named(lambda event: getattr(event, f), f".{f}")
-    return made
 
 
 def _clock(kind: str, id: str | None, x: Stream[Any]) -> Type:

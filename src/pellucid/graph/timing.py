@@ -205,7 +205,8 @@ def length(clock: Type, given: Any, word: str, *, least: int = 1) -> int:
             raise ValueError(f"{word} must be a timedelta, found {type(given).__name__} {given!r}")
         units = given // TICK
     if units < least:
-        raise ValueError(f"{word} must be {'positive' if least == 1 else 'at least 0'}, found {given}")
+        wanted = "positive" if least == 1 else "at least 0"
+        raise ValueError(f"{word} must be {wanted}, found {shown_length(clock, units)}")
     if units > INT_MAX:
         raise ValueError(f"{word} does not fit in 64 bits: {given}")
     return units

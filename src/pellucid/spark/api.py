@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import keeps_nan
+from pellucid.data.formats.met import refuse_types
 from pellucid.data.formats.times import said_formats
 from pellucid.data.tables.bad import COLUMNS, BadOption, BadRow, said_bad, too_many
 from pellucid.data.tables.keep import keep_word, kept_columns, said_keep
@@ -18,10 +19,10 @@ from pellucid.expr.types import INT, Type
 from pellucid.graph.memory import refuse_answer_names
 from pellucid.graph.model import Graph
 from pellucid.spark.batch import keyed
-from pellucid.spark.frames import Frame, one_frame
-from pellucid.spark.job import BAD, LATE, Late, SparkJob
+from pellucid.spark.frames import Frame, case_counts, one_frame
+from pellucid.spark.job import BAD, LATE, Late, Met, SparkJob
 from pellucid.spark.plan import SparkPlan, choose
-from pellucid.spark.reading import event_columns
+from pellucid.spark.reading import arrow_kind, event_columns
 from pellucid.spark.session import cores
 from pellucid.spark.state.order import check_sequence
 from pellucid.spark.state.store import Store
@@ -271,7 +272,7 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
         taken = {name for name, _ in outputs} | ({LATE} if late.policy == "keep" else set())
         taken |= {BAD} if options.bad == "keep" else set()
     for what, column in (("tag", options.tag), ("nth", nth)):
-        if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
+        if column is not None and (column in taken or column in {n for n, _ in frame.kept} or column in held.along):
             raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
     scalars = {
         name for name, t in outputs if options.tag is not None or [f.name for f in event_columns(t, name)] == [name]
@@ -283,17 +284,38 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
                 "be lost; rename the column, or "
                 "name the output otherwise (a pipeline that returns a dict names its outputs)"
             )
+    if options.tag is not None:
+        _refuse_outputs([*(name for name, _ in frame.kept), *held.along], taken)
     columns = [*held.keys, *held.orders]
     kept: dict[str, str] = {}
-    for (name, _), column in zip(frame.kept, columns, strict=True):
-        if name not in taken:  # an event that carries the key or the order itself needs no second column of it
+    met: dict[str, Met] = {}
+    for i, ((name, found), column) in enumerate(zip(frame.kept, columns, strict=True)):
+        if name not in taken:
             kept.setdefault(name, column)
+            continue
+        what = "key" if i < len(held.keys) else "order"  # that the event has itself, and which is the same there
+        for output, t in outputs:
+            refuse_types(what, output, t, {name: arrow_kind(found, name, "the DataFrame", t)})
+        forms = [form for source in held.sources for path, form in source.formats if path == name]
+        met.setdefault(name, Met(what, name, column, forms[0] if forms else None))
     for name, column in zip(held.along, held.keeps, strict=True):
         if name not in taken:  # of all columns those that a record has itself are its own
             kept[name] = column
-    _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], held.along)
+    if not case_counts(frame.df):
+        _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], held.along)
     bad = str(options.bad or "fail")
-    return SparkJob(graph, held, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag, bad=bad)
+    said: dict[str, Any] = {"late": late, "nth": nth, "tag": options.tag, "bad": bad}
+    return SparkJob(graph, held, outputs, tuple(kept.items()), met=tuple(met.values()), **said)
+
+
+def _refuse_outputs(names: Sequence[str], outputs: Collection[str]) -> None:
+    """With a tag each output is a column by its name, also that of late and of bad rows."""
+    for name in names:
+        if name in outputs:
+            raise UsageError(
+                f"the column {name!r} has the name of an output, which is a column with tag=: one of them would be "
+                "lost; rename the column, or do not keep it"
+            )
 
 
 def _kept(
@@ -339,6 +361,13 @@ def refuse_keep(graph: Graph, given: Collection[str | None], keep: Any, *, waits
 
 def _refuse_case(names: Sequence[str], along: Sequence[str]) -> None:
     """Two columns that differ only in case are one to Spark."""
+    for name in names:
+        other = next((n for n in names if n != name and n.lower() == name.lower()), None)
+        if other is not None and name not in along and other not in along:
+            raise UsageError(
+                f"the columns {name!r} and {other!r} of what comes out differ only in case, which Spark does not tell "
+                "apart: rename one"
+            )
     for name in along:
         other = next((n for n in names if n != name and n.lower() == name.lower()), None)
         if other is not None:

@@ -188,9 +188,14 @@ def one_frame(
     return Frame(whole, fields, kept, parts[0][0], chosen, along)
 
 
+def case_counts(df: DataFrame) -> bool:
+    """Whether this Spark tells columns apart that differ only in case."""
+    return str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
 def _refuse_twins(df: DataFrame, paths: Sequence[str], place: str) -> None:
     """Two columns that differ only in case are one to Spark, and it cannot say which is meant."""
-    if str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+    if case_counts(df):
         return
     names = list(df.columns)
     for path in paths:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
@@ -42,6 +42,20 @@ class Late:
             )
 
 
+class Met(NamedTuple):
+    """A column of the key or the order of whose name an event has a field: both must be the same."""
+
+    what: str  # "key" or "order"
+    name: str
+    column: str  # of the frame
+    form: str | None = None  # of times in texts
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """By the name of the column."""
+        return {} if self.form is None else {self.name: self.form}
+
+
 @dataclass(frozen=True)
 class SparkJob:
     """The work of one task."""
@@ -58,6 +72,7 @@ class SparkJob:
     nth: str | None = None  # the column that numbers the events of one push
     tag: str | None = None  # the column that says which output an event is of
     engine: str = "auto"  # the engine's mode
+    met: tuple[Met, ...] = ()  # columns of key and order that the event has itself: they stand once
     bad: str = "fail"  # or rows that cannot be read, or on which a step fails, are left out ("drop"), or told ("keep")
     asked: str = (
         ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)

@@ -157,11 +157,11 @@ def check_columns(binding: Binding, schema: StructType, place: str) -> None:
         if isinstance(inner, EnumType):
             _as_enum(inner, f, path, place)
         elif isinstance(inner, ListType):
-            column_leaves(t, pa.array([], _arrow(f.type, path, place, t)), column=path, place=Place(place, str))
+            column_leaves(t, pa.array([], arrow_kind(f.type, path, place, t)), column=path, place=Place(place, str))
         elif not isinstance(inner, (TimeType, DecimalType)):
             _as_scalar(t, f, path, place)
         elif f.type.typeName() != "void":
-            empty = pa.array([], _arrow(f.type, path, place, t))
+            empty = pa.array([], arrow_kind(f.type, path, place, t))
             rich_column(inner, empty, path, Place(place, str), binding.formats.get(path))
 
 
@@ -201,16 +201,17 @@ def find(schema: StructType, path: str, place: str) -> FoundColumn:
     raise DataError(f"{place}: no column {path!r}: its columns are {', '.join(fields)}")
 
 
-def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
+def arrow_kind(found: Any, column: str, place: str, t: Type) -> Any:
+    """The Arrow type in which a worker gets a column of this Spark type."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 
     if found.typeName() == "timestamp":
         return pa.timestamp("us", tz="UTC")  # versions of Spark differ in how they are told the time zone
     if found.typeName() == "array":
-        return pa.list_(_arrow(found.elementType, column, place, t))
+        return pa.list_(arrow_kind(found.elementType, column, place, t))
     if found.typeName() == "struct":
-        return pa.struct([(f.name, _arrow(f.dataType, column, place, t)) for f in found.fields])
+        return pa.struct([(f.name, arrow_kind(f.dataType, column, place, t)) for f in found.fields])
     try:
         return to_arrow_type(found)
     except PySparkException:
@@ -237,7 +238,7 @@ def _as_scalar(t: Type, f: FoundColumn, column: str, place: str) -> Column:
         return F.when(x.isNull() | ((F.abs(x) <= most) & (F.rint(x) == x)), x.cast("bigint")).otherwise(wrong)
     t = inner_type(t)
     if kind != "void":
-        check_kind(t, _arrow(f.type, column, place, t), column, Place(place, str))
+        check_kind(t, arrow_kind(f.type, column, place, t), column, Place(place, str))
     if kind == "boolean" and t == FLOAT:
         return f.column.cast("bigint").cast("double")
     # A cast that changes nothing costs nothing; one of a text drops its collation, which would compare differently.
@@ -254,7 +255,7 @@ def _as_enum(t: EnumType, f: FoundColumn, column: str, place: str) -> Column:
         return x.cast("string")
     if not texts and kind not in ("byte", "short", "integer", "long", "float", "double", "boolean"):
         raise DataError(
-            f"{place}: column {column!r} holds {_arrow(f.type, column, place, t)}: expected {t}; "
+            f"{place}: column {column!r} holds {arrow_kind(f.type, column, place, t)}: expected {t}; "
             "give its members by name or by value"
         )
     known: dict[Any, str] = {}

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pellucid.data.bind import Place
 from pellucid.data.columns import Batch, Column, Output, Strings
+from pellucid.data.formats.met import refuse_other_columns
 from pellucid.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
 from pellucid.data.tables.bad import BadRow, as_text, one_line
 from pellucid.data.tables.bad import schema as letters_schema
@@ -234,6 +235,11 @@ class Runner(Reader):
             names.append(name)
             found = table.column(column)
             arrays.append(found if whole else found.take(pa.array(rows)))
+        for met in self.job.met:
+            found = table.column(met.column)
+            given = [(met.name, found if whole else found.take(pa.array(rows)))]
+            where = lambda i: self._row(table, int(rows[i]))
+            refuse_other_columns(met.what, output, given, where, met.formats)
         if self.job.tag is not None:
             names.append(self.job.tag)
             arrays.append(pa.array([output.name], pa.string()).take(pa.array(np.zeros(len(rows), np.int64))))

@@ -138,20 +138,24 @@ class _Progress(Progress):
 
 
 def _line(report: Report) -> str:
-    """One line for a person."""
-    new = report.pushes - report.began_at
-    parts = [f"{new:,} in", f"{sum(report.rows.values()):,} out", count_text(report.epochs, "epoch")]
+    """One line for a person; of a run that went on, what is of all of it and what is of this command, each said."""
+    new, again = report.pushes - report.began_at, report.resumed_from is not None
+    words = ["pushes in", "rows out"] if again else ["in", "out"]
+    parts = [f"{report.pushes:,} {words[0]}", f"{sum(report.rows.values()):,} {words[1]}"]
+    parts.append(count_text(report.epochs, "epoch"))
     if report.bad is not None:
         parts.insert(2, f"{report.bad:,} bad")
     if report.forgotten:
         parts.insert(2, f"{count_text(sum(report.forgotten.values()), 'key')} forgotten")
     if report.late:
         parts.insert(2, f"{sum(report.late.values()):,} late")
-    if report.resumed_from is not None:
-        parts.append(f"went on after epoch {report.resumed_from:,}")
+    now = [f"{report.seconds:.2f} s", rate_text(report.rate)]
     if report.recoveries:
-        parts.append(f"{report.recoveries} recover{'y' if report.recoveries == 1 else 'ies'}")
-    return ", ".join([*parts, f"{report.seconds:.2f} s", rate_text(report.rate)])
+        now.insert(0, f"{report.recoveries} recover{'y' if report.recoveries == 1 else 'ies'}")
+    if not again:
+        return ", ".join([*parts, *now])
+    since = f"now, after epoch {report.resumed_from:,}"
+    return f"in all {', '.join(parts)}; {since}: {', '.join([f'{new:,} pushes in', *now])}"
 
 
 def _document(
@@ -163,6 +167,7 @@ def _document(
         "out": {output: redact(place) for output, place in outputs.items()},
         "state": state,
         "pushes": report.pushes,
+        "pushes_now": report.pushes - report.began_at,
         "events_out": report.rows,
         **({} if report.bad is None else {"bad": report.bad}),
         **({"forgotten": report.forgotten} if report.forgotten else {}),

@@ -54,7 +54,6 @@ def by_time(graph: Graph, rows: Rows, measure: str | None) -> Rows:
         ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
         ("order", rows.order, in_order),
         ("late", rows.late != "fail", "what is late is said at the step, with late='drop', or by taking its .late"),
-        ("bad", rows.bad, "a row that was taken into a window cannot be taken out again: leave it out before"),
         ("measure", measure, "what it would write down is of steps that no clock holds back"),
     ):
         if given:

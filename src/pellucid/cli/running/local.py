@@ -123,7 +123,9 @@ def run_here(
             )  # fmt: skip
             if graph.timed:
                 write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
+                write.open_bad(rows.bad, exists, stack)
                 _by_time(graph, feed, write, progress, report, limit)
+                report.bad = write.bad.count if rows.bad else None
                 if verbose:
                     report.told.append("how long each step took is not measured by event time yet")
                 return _done(report, write, sinks, progress, cores)
@@ -187,6 +189,8 @@ def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, repor
         if fed.batch.count:
             with _placed(feed, fed):
                 write(run.take(fed.batch, positions=write.needs_positions), fed)
+        if fed.bad:
+            write.set_aside(fed.letters([]))
         report.pushes += fed.batch.count
         there = [fed.batch.count if mask is None else int(np.count_nonzero(mask)) for mask in fed.batch.masks]
         report.events += sum(there)

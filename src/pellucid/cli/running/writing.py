@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tables.bad import BadOption, BadRows
@@ -35,7 +36,7 @@ class Writing:
         key = feed.key
         types = {name: graph.nodes[i].type for name, i in graph.outputs}
         self.counts = dict.fromkeys(types, 0)
-        self._key, self._along = key, feed.along
+        self._key, self._along, self._timed = key, feed.along, graph.timed
         self._schemas = {name: feed.along.schema(types[name], name, key) for name in sinks}
         shared = [name for name, path in sinks.items() if path == "-"]
         self._shared = shared if len(shared) > 1 else []
@@ -71,6 +72,7 @@ class Writing:
         import numpy as np
 
         lines: list[tuple[int, int, str]] = []
+        ready: list[tuple[str, Any]] = []  # written when all of them are whole
         for at, output in enumerate(outputs):
             self.counts[output.name] += len(output)
             if output.name not in self._writers or not len(output):
@@ -79,12 +81,15 @@ class Writing:
             if self._along and fed is not None:
                 rows = np.asarray(output.positions, dtype=np.int64) - fed.first
             along = fed.along if fed is not None else {}
-            batch = self._along.batch(output, self._key, along, rows, self._schemas[output.name])
+            where = _where(output, fed) if fed is not None and not self._timed else None
+            batch = self._along.batch(output, self._key, along, rows, self._schemas[output.name], where)
             if output.name in self._shared:
                 texts = _shared_lines(output.name, batch)
                 lines += [(int(p), at, text) for p, text in zip(output.positions, texts, strict=True)]
             else:
-                self._writers[output.name].write(batch)
+                ready.append((output.name, batch))
+        for name, batch in ready:
+            self._writers[name].write(batch)
         if lines:
             lines.sort(key=lambda line: line[:2])
             self._writers[self._shared[0]].write_lines([text for _, _, text in lines])
@@ -101,6 +106,16 @@ class Writing:
         """Finish every file before the first takes its name: all of them appear, or none."""
         for writer in [*self._writers.values(), *([self._letters] if self._letters is not None else [])]:
             writer.prepare()
+
+
+def _where(output: Output, fed: Fed) -> Callable[[int], str]:
+    """Names the rows whose push put the i-th event out."""
+
+    def at(i: int) -> str:
+        push = int(output.positions[i]) - fed.first
+        return "; ".join(place.at(push) for place in fed.places)
+
+    return at
 
 
 def _shared_lines(name: str, batch: Any) -> list[str]:

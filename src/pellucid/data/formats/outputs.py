@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import shorten
 from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.lists import list_array
 from pellucid.data.rich import rich_array, rich_type
 from pellucid.errors import DataError, UsageError
@@ -113,7 +114,8 @@ def key_array(t: Type, leaves: Sequence[Column]) -> Any:
 
 
 def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
-    """The Arrow schema of an output; the columns of the key, by name, come first.
+    """The Arrow schema of an output; the columns of the key, by name, come first.  One that the event has itself stands
+    once: that both are the same, `pellucid.data.formats.met` sees to.
 
     >>> output_schema(INT, "out", {"user": STR}).names
     ['user', 'out']
@@ -123,15 +125,9 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
             f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name "
             "the output otherwise (a pipeline that returns a dict names its outputs)"
         )
-    own = _carried(t, name)
+    own = own_paths(t, name)
     keys = [(n, arrow_type(leaf)) for n, leaf in key.items() if n not in own]
     return pa.schema([*keys, *[(n, nested_type(inner)) for n, inner in event_fields(t, name)]])
-
-
-def _carried(t: Type, name: str) -> set[str]:
-    """The columns of an event and the paths of its leaves: a record that carries a key's column itself needs no second
-    one of it."""
-    return {n for n, _ in event_fields(t, name)} | {path for path, _ in t.columns()}
 
 
 def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any:
@@ -149,7 +145,7 @@ def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any
                 f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to "
                 f"{', '.join(key)}"
             )
-        own = _carried(output.type, output.name)
+        own = own_paths(output.type, output.name)
         flat = [array_of(t, c) for (_, t), c in zip(output.key_type.leaves(), output.keys, strict=True)]
         parts = event_arrays(output.key_type, key[0], flat)[1]
         arrays = [*[array for n, array in zip(key, parts, strict=True) if n not in own], *arrays]

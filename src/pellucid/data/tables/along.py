@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from pellucid.data.arrow import taken, without_views
 from pellucid.data.columns import Output
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.lists import is_list
-from pellucid.data.formats.outputs import array_of, event_fields, output_batch, output_schema
-from pellucid.data.tables.keep import Kept, own_columns
+from pellucid.data.formats.met import Where, refuse_other_columns, refuse_other_keys, refuse_types
+from pellucid.data.formats.outputs import array_of, arrow_type, event_fields, output_batch, output_schema
+from pellucid.data.tables.keep import Kept
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, Type
 
@@ -25,27 +27,48 @@ class Along:
     order: tuple[str, ...] = ()
     kept: Kept = field(default_factory=Kept)
     types: Mapping[str, Any] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)  # of times in texts, by column
 
     def __bool__(self) -> bool:
         return bool(self.order or self.kept.columns)
 
     def names(self, t: Type, name: str, key: Sequence[str]) -> list[str]:
         """Those that go with one output: what a record has itself, or the key has, is there already."""
-        own = {*own_columns(t, name), *(path for path, _ in t.columns())}
+        own = own_paths(t, name)
         order = [column for column in self.order if column not in own and column not in key]
         return [*order, *(column for _, column in self.kept.of(t, name))]
 
+    def met(self, t: Type, name: str, key: Sequence[str]) -> list[str]:
+        """The columns of the order that an output has itself: they stand once, if both are the same."""
+        own = own_paths(t, name)
+        return [column for column in self.order if column in own and column not in key]
+
     def schema(self, t: Type, name: str, key: Mapping[str, Type]) -> Any:
         """The columns of an output: the key's, what comes along, the event's."""
+        refuse_types("key", name, t, {column: arrow_type(kind) for column, kind in key.items()})
+        refuse_types("order", name, t, {column: self.types[column] for column in self.met(t, name, list(key))})
         plain = output_schema(t, name, key)
         at = len(plain) - len(event_fields(t, name))
         fields = list(plain)
         more = [pa.field(column, self.types[column]) for column in self.names(t, name, list(key))]
         return pa.schema([*fields[:at], *more, *fields[at:]])
 
-    def batch(self, output: Output, key: Mapping[str, Type], columns: Mapping[str, Any], rows: Any, schema: Any) -> Any:
-        """What an output put out, with the values that came along in these rows of the columns; texts may be codes."""
-        names = self.names(output.type, output.name, list(key))
+    def batch(
+        self,
+        output: Output,
+        key: Mapping[str, Type],
+        columns: Mapping[str, Any],
+        rows: Any,
+        schema: Any,
+        where: Where | None = None,
+    ) -> Any:
+        """What an output put out, with the values that came along in these rows of the columns; texts may be codes.
+        ``where`` names the row of an event."""
+        names, met = (of(output.type, output.name, list(key)) for of in (self.names, self.met))
+        refuse_other_keys(output, list(key), where, self.formats)
+        if met:
+            take = _picker(np.asarray(rows, dtype=np.int64), len(columns[met[0]]))
+            refuse_other_columns("order", output, [(name, take(columns[name])) for name in met], where)
         width = len(event_fields(output.type, output.name))
         keys = schema.names[: len(schema) - width - len(names)]
         given = bool(names) and all(name in columns for name in keys)  # as they were read: texts may be codes

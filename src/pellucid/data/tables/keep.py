@@ -11,22 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.bind import some
+from pellucid.data.formats.fields import own_paths
 from pellucid.errors import DataError, UsageError, listener, nearest, option
 from pellucid.expr.types import RecordType, TupleType, Type
 
 KEEP = "the name of a column, a list of names, or True for all"
-
-
-def own_columns(t: Type, name: str) -> list[str]:
-    """The columns that an output has of itself.
-
-    >>> from pellucid.expr.types import INT
-    >>> own_columns(INT, "out"), own_columns(TupleType((INT, INT)), "out")
-    (['out'], ['out_0', 'out_1'])
-    """
-    if isinstance(t, RecordType):
-        return [field for field, _ in t.fields]
-    return [f"{name}_{i}" for i in range(len(t.items))] if isinstance(t, TupleType) else [name]
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class Kept:
 
     def of(self, t: Type, name: str) -> list[tuple[str, str]]:
         """The columns that come along with an output."""
-        own = set(own_columns(t, name))
+        own = own_paths(t, name)
         return [(source, column) for source, column in self.columns if column not in own]
 
     def from_input(self, name: str) -> list[str]:
@@ -137,7 +126,7 @@ def _refuse_own(column: str, outputs: Mapping[str, Type], *, every: bool) -> Non
     """An output's own column and a kept one of the same name: one would be lost.  Of *all* columns those that a record
     has itself are its own."""
     for name, t in outputs.items():
-        if column not in own_columns(t, name) or (every and isinstance(t, RecordType)):
+        if column not in own_paths(t, name) or (every and isinstance(t, RecordType)):
             continue
         if every:
             raise UsageError(

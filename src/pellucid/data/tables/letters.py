@@ -29,7 +29,10 @@ def letters(run: Ready, failed: Sequence[StepError], pushed: Sequence[int] | Non
     if not bad:
         return []
     found: list[tuple[int, BadRow]] = []
-    if run.lineup is None:
+    if run.apart:
+        for name, place in run.places.items():
+            found += [(i, _letter(run, name, i, *note)) for i, note in sorted((place.bad or {}).items())]
+    elif run.lineup is None:
         for i in sorted({i for place in run.places.values() for i in place.bad or ()}):
             whys = (f"{p.at(i)}: {p.bad[i][1]}" for p in run.places.values() if p.bad and i in p.bad)
             why = f"its push has a row that cannot be read: {next(whys)}"

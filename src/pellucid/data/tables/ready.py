@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns, missing_keys
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.times import check_formats, said_formats
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.data.tables.inputs import Input, input_of
-from pellucid.data.tables.keep import Kept, kept_columns, own_columns, refuse_order_names, said_keep
+from pellucid.data.tables.keep import Kept, kept_columns, refuse_order_names, said_keep
 from pellucid.data.tables.needed import needed_columns
 from pellucid.data.tables.rows import field_values, from_dicts, key_values, refuse_scalars
 from pellucid.errors import DataError, UsageError, nearest
@@ -84,6 +85,11 @@ class Ready:
     options: RunOptions = field(default_factory=RunOptions)
     places: dict[str, Place] = field(default_factory=dict)  # of each input
 
+    @property
+    def apart(self) -> bool:
+        """Whether rows of several inputs do not go together by their numbers: event times say which do."""
+        return self.graph.timed and "" not in self.inputs
+
     def rows(self, source: str, pushes: Any) -> Any:
         """The rows of an input that came with these pushes; -1 where there was none."""
         import numpy as np
@@ -100,7 +106,7 @@ class Ready:
         from pellucid.data.kinds import shown_as
 
         out: list[tuple[str, Any]] = []
-        own = {*own_columns(output.type, output.name), *(path for path, _ in output.type.columns())}
+        own = own_paths(output.type, output.name)
         first = next(iter(self.inputs))
         shows = self.inputs[first].shows
         for j, name in enumerate(self.options.order):
@@ -115,6 +121,25 @@ class Ready:
             column = found.taken(name, self.rows(source, pushes))
             out.append((name, column if found.shows == shows else shown_as(shows, column)))
         return out
+
+    def met(self, output: Output, pushes: Any) -> list[tuple[str, Any]]:
+        """The columns of the order that an output has itself, as Arrow arrays."""
+        if self.lineup is None:
+            return []
+        own = own_paths(output.type, output.name)
+        named = zip(self.options.order, self.lineup.order, strict=True)
+        met = [(name, column) for name, column in named if name in own and name not in self.options.key]
+        return [(name, column.take(_indices(pushes))) for name, column in met]
+
+    def where(self, pushes: Any) -> Callable[[int], str]:
+        """Names the row of the first input that came with the i-th of these pushes."""
+        first = next(iter(self.inputs))
+
+        def at(i: int) -> str:
+            row = int(self.rows(first, [pushes[i]])[0])
+            return self.places[first].at(row) if row >= 0 else f"{self.graph.name}: push {int(pushes[i]):,}"
+
+        return at
 
 
 def _indices(pushes: Any) -> Any:
@@ -172,7 +197,10 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
             inputs[name] = one.narrowed(reads, kept.from_input(name))
     places = {name: options.place(graph.name, name) for name in inputs}
     run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options=options, places=places)
-    if options.bad and not options.order:
+    if options.bad and run.apart:
+        for given, name in zip(run.given, types, strict=True):
+            _silence([given], set(places[name].bad or ()))
+    elif options.bad and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
         from pellucid.data.tables.lineup import line_up

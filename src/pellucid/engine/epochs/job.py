@@ -376,7 +376,12 @@ def _by_time(graph: Graph, settings: Settings) -> Settings:
         ("workers", settings.workers if settings.workers > 1 else None, whole),
         ("keep_columns", settings.keep, "an answer is of many rows: put the fields that you want into the events"),
         ("order", settings.orders, "rows count by their times; what came first is the order of the file: sort it"),
-        ("bad", settings.aside, "a row that was taken into a window cannot be taken out again: leave it out before"),
+        (
+            "bad",
+            settings.aside,
+            "with epochs rows are not set aside by event time yet; a run without epochs sets those aside that cannot "
+            "be read",
+        ),
         ("changed", settings.changed, "a state by event time is of one pipeline: start anew in another folder"),
     ):
         if given:

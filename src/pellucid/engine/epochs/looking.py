@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,21 @@ def look(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
     now = {"pipeline": graph.name, "steps": steps_of(graph)}
     refuse_other(place, run, now, {}, "Give the pipeline as it was when it ran")
     hint, process = store.hint("progress.json"), running_in(store.root)
-    epoch, found = _newest(store, run)
+    if graph.timed:
+        (graph,) = fragments(graph, ())  # as the worker has it
+    engine: TimedEngine | None = None
+
+    def taken(found: list[Snapshot]) -> None:
+        """What is inside has a checksum of its own: one that is not whole is found when it is loaded."""
+        nonlocal engine
+        worker = next((s for s in found if s.task == "worker"), None)
+        engine = engine_at(graph, worker.payload, place) if worker is not None and graph.timed else None
+
+    epoch, found = _newest(store, run, taken)
     about = _about(os.fspath(folder), run, hint, process, epoch, found)
     if not graph.timed:
         return Progress(graph.name, graph, _plain_sources(graph, run, found), (), about, True)
-    (graph,) = fragments(graph, ())  # as the worker has it
-    worker = next((s for s in found if s.task == "worker"), None)
-    engine = engine_at(graph, worker.payload, place) if worker is not None else TimedEngine(graph, mode="python")
+    engine = engine or TimedEngine(graph, mode="python")
     met: dict[str, Any] = next((s.about["sources"] for s in found if "sources" in s.about), {})
     rows = {source: int(known["rows"]) for source, known in met.items() if known["rows"] is not None}
     heard = {source: float(known["heard"]) for source, known in met.items() if known["heard"] is not None}
@@ -69,8 +78,9 @@ def look(graph: Graph, folder: str | os.PathLike[str]) -> Progress:
     return progress_of(graph, [engine], rows=rows, heard=heard, silent=silent, about=about)
 
 
-def _newest(store: Store, run: dict[str, Any]) -> tuple[int, list[Snapshot]]:
-    """The last epoch that all tasks have a snapshot of, and what those of sources and workers say; 0: there is none."""
+def _newest(store: Store, run: dict[str, Any], taken: Callable[[list[Snapshot]], None]) -> tuple[int, list[Snapshot]]:
+    """The last epoch that all tasks have a snapshot of, and what those of sources and workers say; 0: there is none.
+    ``taken`` refuses (`Damaged`) what is not whole inside: then the epoch before may be."""
     tasks = list(run.get("tasks", ()))
     wanted = [task for task in tasks if task.startswith(("source.", "worker"))]
     wrong: set[int] = set()
@@ -85,7 +95,9 @@ def _newest(store: Store, run: dict[str, Any]) -> tuple[int, list[Snapshot]]:
             return 0, []
         epoch = max(common)
         try:
-            return epoch, [store.load(task, epoch, run=run["run"]) for task in wanted]
+            found = [store.load(task, epoch, run=run["run"]) for task in wanted]
+            taken(found)
+            return epoch, found
         except FileNotFoundError:
             tries += 1  # it was removed meanwhile: there is a later one
         except Damaged as error:
@@ -104,9 +116,12 @@ def engine_at(graph: Graph, state: container.Buffer, place: str) -> TimedEngine:
     except container.OtherVersion as error:
         raise StateError(refused(place, error)) from None
     except container.Broken as error:
-        raise StateError(f"{place}: a snapshot is damaged: {error}") from None
+        raise Damaged(f"{place}: a snapshot is damaged: {error}") from None
     engine = TimedEngine(graph, key=type_named(head["key"], place), mode="python")
-    engine.load(state)
+    try:
+        engine.load(state)
+    except StateError as error:
+        raise Damaged(f"{place}: a snapshot cannot be read: {error}") from None
     return engine
 
 

@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pellucid.data.bind import Binding
-from pellucid.expr.types import BOOL, INT, STR, OptionalType
+from pellucid.data.formats.fields import own_paths
+from pellucid.data.spelled import inner_type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType
 from pellucid.graph.memory import inner_key
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
 from pellucid.spark.job import SparkJob
-from pellucid.spark.native.column import column
+from pellucid.spark.native.column import NotNative, column
 from pellucid.spark.native.stateless import frame as stateless_frame
+from pellucid.spark.native.stateless import stateless
 from pellucid.spark.reading import never_null, source_leaves, surely_events
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
+    if not _surely_met(job, frame):
+        raise NotNative("has a field of the name of a column of the key or the order, which may be something else")
     schema = frame.raw.schema
     keys = {name for name, t in frame.fields.key if not isinstance(t, OptionalType)}
     whole = set(frame.fields.along)  # such a column is taken as it is, whatever is in its name
@@ -32,6 +37,31 @@ def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     return stateless_frame(
         job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag
     )
+
+
+def _surely_met(job: SparkJob, frame: Frame) -> bool:
+    """Whether the fields that have the name of a column of the key or the order are that column, as the source reads
+    it: else rows are looked at."""
+    if not job.met:
+        return True
+    (source,) = frame.fields.sources
+    places, at = {}, 0
+    for read, (_, t) in zip(source.columns, source.type.columns(), strict=True):
+        places[read] = t, at
+        at += t.width
+    found, graph = stateless(job.graph), job.graph
+    for name, _ in job.outputs:
+        output = dict(graph.outputs)[name]
+        own = own_paths(graph.nodes[output].type, name)
+        for met in job.met:
+            (t, first), (found_as, leaf) = own[met.name], places.get(met.name, (None, 0))
+            if t != found_as or inner_type(t) == FLOAT:  # a whole number may have been rounded
+                return False
+            for slot in found.slots[output]:
+                leaves = slot.leaves[first : first + t.width]
+                if any(e.op != "var" or e.value != leaf + i for i, e in enumerate(leaves)):
+                    return False
+    return True
 
 
 def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.columns import Batch, Column, Output
+from pellucid.data.formats.met import refuse_other_columns
 from pellucid.data.formats.outputs import array_of, event_arrays, key_array
 from pellucid.engine.timed.engine import TimedEngine
 from pellucid.errors import StepError
@@ -101,12 +102,18 @@ class TimedRunner(Reader):
         """What came out, as Spark gets it: the key, which output it is of, the event."""
         names, arrays = [], []
         kept = {column: name for name, column in self.job.kept}
+        met = {one.column: one for one in self.job.met}
         leaves = iter(output.keys or ())
         for (_, t), column in zip(self.fields.key if self.job.external else (), self.fields.keys, strict=False):
             own = [next(leaves) for _ in range(t.width)]
+            if column not in kept and column not in met:
+                continue
+            array = _as_it_came(key_array(t, own), self._schema.field(column).type)
+            if column in met:
+                refuse_other_columns("key", output, [(met[column].name, array)], formats=met[column].formats)
             if column in kept:
                 names.append(kept[column])
-                arrays.append(_as_it_came(key_array(t, own), self._schema.field(column).type))
+                arrays.append(array)
         count = len(output)
         if self.job.tag is not None:
             names.append(self.job.tag)

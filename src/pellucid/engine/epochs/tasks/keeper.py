@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import column_at
 from pellucid.data.bind import Place
+from pellucid.data.formats.met import refuse_other_rows
 from pellucid.data.formats.outputs import event_fields
 from pellucid.data.tables.along import Along, fitting
 from pellucid.data.tables.sorting import order_values
@@ -36,7 +37,9 @@ class Keeper:
         opened: Open,
         order_as: Mapping[str, Type] = MappingProxyType({}),
         formats: Mapping[str, str] = MappingProxyType({}),
+        key: Sequence[str] = (),
     ) -> None:
+        self._key = key
         self._along, self._opened, self._order_as, self._formats = along, opened, order_as, formats
         self._lanes: list[tuple[Lane | ManyLane, list[str]]] = []
 
@@ -88,6 +91,8 @@ class Keeper:
         columns = self.read(until, positions)
         if not batch.num_rows:
             return batch
+        met = [(name, columns[name]) for name in self._along.met(t, output, self._key)]
+        refuse_other_rows("order", output, t, batch, met, lambda i: f"push {int(positions[i]):,}")
         at = batch.num_columns - len(event_fields(t, output))
         more = [columns[name] for name in schema.names[at : at + len(schema) - batch.num_columns]]
         return pa.RecordBatch.from_arrays([*batch.columns[:at], *more, *batch.columns[at:]], schema=schema)

@@ -138,11 +138,12 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
         return BadSink(context, target, schema, RowFinder(job.open_all), job.settings.aside.most)
     t = job.plan.types[task.step]
     keeper = None
-    if job.along.names(t, task.output, list(job.key)):
-        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats)
+    if any(of(t, task.output, list(job.key)) for of in (job.along.names, job.along.met)):
+        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats, list(job.key))
     if task.place in job.members:
         return MemberSink(
             context, task.output, task.step, t, target, schema, job.key, keeper, place=task.place,
             log=DecisionLog(job.log_folder), patience=job.settings.patience, keeps_open=keeps_open(job, task.place),
+            formats=job.settings.formats,
         )  # fmt: skip
-    return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper)
+    return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.formats)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from pellucid.base import faults
 from pellucid.base.files import no_links, sync, write_lasting
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
+from pellucid.data.formats.met import refuse_other_keys
 from pellucid.data.formats.outputs import array_of, output_batch, output_schema
 from pellucid.engine.epochs.letters import RowFinder
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
@@ -85,8 +87,10 @@ class SinkTask(TaskProcess):
         keeper: Keeper | RowFinder | None = None,
         *,
         place: str = "",
+        formats: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(context)
+        self._formats = formats  # of times in texts, by column
         self._keeper = keeper
         self._plain = schema if keeper is None else output_schema(t, output, key)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
@@ -133,7 +137,7 @@ class SinkTask(TaskProcess):
         self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
         if self._keeper is not None:
-            self._keeper.restore(snapshot.about["lanes"] if snapshot is not None else None)
+            self._keeper.restore((snapshot.about["lanes"] or None) if snapshot is not None else None)
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
@@ -249,8 +253,10 @@ class SinkTask(TaskProcess):
             output = Output(self.output, self.type, events.columns)
             if self.key and events.keys is not None:
                 output.key_type, output.keys = type_of_key(self.key), events.keys
+            pushes = positions_of(events, first)
+            refuse_other_keys(output, list(self.key), _push_of(pushes), self._formats)
             batches.append(output_batch(output, self._plain, key=list(self.key)))
-            numbers.append(positions_of(events, first))
+            numbers.append(pushes)
         if not batches:
             return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self._plain], schema=self._plain), []
         if len(batches) == 1:
@@ -341,6 +347,11 @@ class SinkTask(TaskProcess):
             faults.point("sink:after-commit")
             del self._staged[: len(parts)]
         context.link.send(committed=epoch)
+
+
+def _push_of(pushes: Any) -> Callable[[int], str]:
+    """Names the push of the i-th event."""
+    return lambda i: f"push {int(pushes[i]):,}"
 
 
 def _upto(staged: StagedPart, epoch: int) -> tuple[str, int, int] | None:

@@ -1,0 +1,415 @@
+"""A field of the name of a column of the key or the order: it stands once where both are the same, and is refused where
+they differ, in the same words in every way to run a pipeline.  Plain Python is the oracle."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+import pytest
+from click.testing import CliRunner
+
+from pellucid import DataError, PellucidError, Stream, UsageError, Windowed, pipeline
+from pellucid.cli.main import cli
+from pellucid.data.columns import Output
+from pellucid.data.formats.met import refuse_other_columns, refuse_other_keys
+from pellucid.expr.types import FLOAT, INT, STR, OptionalType, TupleType
+from pellucid.expr.types import type_of as made
+
+
+class Row(NamedTuple):
+    k: str
+    t: int
+    v: int
+
+
+class Counted(NamedTuple):
+    k: str
+    t: int
+    n: int
+
+
+PIPES = """\
+from typing import NamedTuple
+from pellucid import Stream, pipeline
+
+class Row(NamedTuple):
+    k: str
+    t: int
+    v: int
+
+class Counted(NamedTuple):
+    k: str
+    t: int
+    n: int
+
+@pipeline
+def counted(x: Stream[Row]) -> Stream[Counted]:
+    n = x.cumulate(lambda n, e: n + 1, start=0)
+    from pellucid import apply
+    return apply(lambda e, n: Counted("x" if e.v == 9 else e.k, e.t + (100 if e.v == 8 else 0), n), x, n)
+"""
+_made: dict[str, Any] = {}
+exec(PIPES, _made)
+counted = _made["counted"]
+
+
+def meaning(rows: list[dict[str, Any]], key: str | None, order: str | None) -> Any:
+    """The rows that come out; or what is lost first of the key and of the order: the name, the field's value, the
+    column's."""
+    seen: dict[Any, int] = {}
+    out = []
+    lost: dict[str, tuple[str, Any, Any]] = {}
+    for row in rows if order is None else sorted(rows, key=lambda r: r[order]):
+        group = row[key] if key else None
+        seen[group] = seen.get(group, 0) + 1
+        k, t = "x" if row["v"] == 9 else row["k"], row["t"] + (100 if row["v"] == 8 else 0)
+        if key == "k" and k != row["k"]:
+            lost.setdefault("k", ("key", k, row["k"]))
+        if order == "t" and t != row["t"]:
+            lost.setdefault("t", ("order", t, row["t"]))
+        out.append({"k": k, "t": t, "n": seen[group]})
+    return lost or out
+
+
+def words(lost: dict[str, tuple[str, Any, Any]]) -> list[str]:
+    """What may be said of it: rows that are looked at together have their key looked at first."""
+    return [
+        f"the field {name!r} of the output 'out' is {own!r}, and the {what} column of this name is {other!r}: one of "
+        "them would be lost; rename the field, or that column before"
+        for name, (what, own, other) in lost.items()
+    ]
+
+
+KINDS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": lambda rows: pl.DataFrame(rows).lazy(),
+    "arrow": pa.Table.from_pylist,
+    "batch": lambda rows: pa.RecordBatch.from_pylist(rows),
+    "dicts": lambda rows: rows,
+    "duckdb": lambda rows: duckdb.from_arrow(pa.Table.from_pylist(rows)),
+}
+
+
+def plain(found: Any) -> list[dict[str, Any]]:
+    if isinstance(found, list):
+        return found
+    if isinstance(found, pd.DataFrame):
+        return found.to_dict("records")
+    if isinstance(found, pl.LazyFrame):
+        found = found.collect()
+    return found.to_dicts() if isinstance(found, pl.DataFrame) else found.to_pylist()
+
+
+def drawn(seed: int) -> tuple[list[dict[str, Any]], str | None, str | None]:
+    chance = random.Random(seed)
+    odd = chance.choice([0, 0, 0.1, 0.4])
+    count = chance.randrange(1, 14)
+    times = chance.sample(range(50), count)
+    values = [chance.choice([8, 9]) if chance.random() < odd else chance.randrange(8) for _ in times]
+    rows = [{"k": chance.choice("abx"), "t": t, "v": v} for t, v in zip(times, values, strict=True)]
+    return rows, *chance.choice([("k", None), (None, "t"), ("k", "t")])
+
+
+def ask(wanted: Any, rows: list[dict[str, Any]], run: Callable[[], Any], where: str | None = None) -> None:
+    if isinstance(wanted, list):
+        assert plain(run()) == wanted
+        return
+    with pytest.raises(DataError) as refused:
+        run()
+    assert any(said in str(refused.value) for said in words(wanted)), str(refused.value)
+    assert re.match(where or r"counted: source 'x': position \d+: the field", str(refused.value)), str(refused.value)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_in_memory(kind: str) -> None:
+    for seed in range(25):
+        rows, key, order = drawn(seed)
+        said = {name: column for name, column in (("key", key), ("order", order)) if column}
+        ask(meaning(rows, key, order), rows, lambda r=rows, s=said: counted(KINDS[kind](r), **s))
+
+
+def test_the_row_is_the_users() -> None:
+    """With an order the row is named as it came, not as it was sorted."""
+    rows = [{"k": "a", "t": 3, "v": 8}, {"k": "a", "t": 1, "v": 0}]
+    with pytest.raises(DataError, match=r"^counted: source 'x': position 0: the field 't'"):
+        counted(rows, key="k", order="t")
+
+
+def test_on_all_cores() -> None:
+    rows = [{"k": f"k{i % 40}", "t": i, "v": 0} for i in range(4000)]
+    table = pa.Table.from_pylist(rows)
+    assert counted(table, key="k", cores=2).to_pylist() == meaning(rows, "k", None)
+    rows[3210]["v"] = 9
+    with pytest.raises(DataError, match=r"position 3,210: the field 'k' of the output 'out' is 'x', and the key"):
+        counted(pa.Table.from_pylist(rows), key="k", cores=2)
+
+
+# ---------------------------------------------------------------- files
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> None:
+    table = pa.Table.from_pylist(rows)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    elif path.suffix == ".csv":
+        arrow_csv.write_csv(table, path)
+    else:
+        path.write_text("".join(f'{{"k": "{r["k"]}", "t": {r["t"]}, "v": {r["v"]}}}\n' for r in rows))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        return parquet.read_table(path).to_pylist()
+    if path.suffix == ".csv":
+        return arrow_csv.read_csv(path).to_pylist()
+    import json
+
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_files(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipes.py").write_text(PIPES)
+    for seed in range(8):
+        rows, key, order = drawn(seed)
+        written(tmp_path / f"in.{ending}", rows)
+        said = [word for name, column in (("--key", key), ("--order", order)) if column for word in (name, column)]
+        out = tmp_path / f"out{seed}.{ending}"
+        found = CliRunner().invoke(
+            cli, ["run", "pipes.py:counted", "--in", f"in.{ending}", "--out", str(out), "--chunk", "3", *said]
+        )
+        wanted = meaning(rows, key, order)
+        if isinstance(wanted, list):
+            assert found.exit_code == 0, found.stderr
+            assert read(out) == wanted
+            continue
+        assert found.exit_code == 2 and "Traceback" not in found.stderr
+        assert any(said in " ".join(found.stderr.split()) for said in words(wanted)), found.stderr
+        assert f"in.{ending}: " in found.stderr and not out.exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_epochs(workers: int, tmp_path: Path) -> None:
+    for seed in (1, 2, 3, 5):
+        rows, key, order = drawn(seed)
+        place = tmp_path / str(seed)
+        place.mkdir()
+        written(place / "in.csv", rows)
+        said: dict[str, Any] = {name: column for name, column in (("key", key), ("order", order)) if column}
+        if workers > 1 and not key:
+            continue
+
+        def run(place: Path = place, said: dict[str, Any] = said) -> list[dict[str, Any]]:
+            counted.run_epochs(
+                place / "in.csv", place / "out.csv", state=place / "state", pushes=4, workers=workers, **said
+            )
+            return read(place / "out.csv")
+
+        ask(meaning(rows, key, order), rows, run, where=r".*push \d+: the field")
+
+
+def test_epochs_keep_what_was_committed_before(tmp_path: Path) -> None:
+    """Nothing of the epoch in which they differ is written, and the same command says the same again."""
+    rows = [{"k": "a", "t": i, "v": 0} for i in range(6)]
+    rows[5]["v"] = 9
+    written(tmp_path / "in.csv", rows)
+    said: dict[str, Any] = {"state": tmp_path / "state", "pushes": 4, "key": "k"}
+    for _ in range(2):
+        with pytest.raises(DataError, match="push 5: the field 'k' of the output 'out' is 'x'"):
+            counted.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", **said)
+        assert not (tmp_path / "out.csv").exists() or len(read(tmp_path / "out.csv")) <= 4
+
+
+# ---------------------------------------------------------------- what the types tell
+
+
+class Typed(NamedTuple):
+    k: int
+    n: int
+
+
+class Nested(NamedTuple):
+    k: Typed
+    n: int
+
+
+def _typed(make: Callable[[Any], Any]) -> Any:
+    return pipeline(lambda x: x.map(make), x=Row)
+
+
+TYPES = {
+    "int for str": (_typed(lambda e: Typed(e.v, e.t)), "of type int, and the key column of this name holds string"),
+    "a record for str": (_typed(lambda e: Nested(Typed(e.v, e.t), e.t)), "Typed(k: int, n: int), and the key column"),
+}
+
+
+@pytest.mark.parametrize("which", list(TYPES))
+def test_types_tell_it_before_anything_is_written(which: str, tmp_path: Path) -> None:
+    p, said = TYPES[which]
+    rows = [{"k": "a", "t": 1, "v": 2}]
+    for kind in ("pandas", "polars", "arrow", "dicts"):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            p(KINDS[kind](rows), key="k")
+    written(tmp_path / "in.parquet", rows)
+    with pytest.raises(UsageError, match=re.escape(said)):
+        p.run_epochs(tmp_path / "in.parquet", tmp_path / "out.csv", state=tmp_path / "state", pushes=1, key="k")
+    assert not (tmp_path / "out.csv").exists() and not (tmp_path / "state").exists()
+
+
+class Color(Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+class Event(NamedTuple):
+    day: dt.date
+    color: Color
+    user: str | None
+
+
+def test_what_is_read_as_something_else_is_the_same(tmp_path: Path) -> None:
+    """A date that a CSV file spells, a member of an enum by its name, a null: the key is the text, the field what is
+    read of it."""
+    (tmp_path / "in.csv").write_text("day,color,user\n2013-01-01,RED,ada\n2013-01-02,BLUE,\n")
+    same = pipeline(lambda x: x.filter(lambda e: True), x=Event)
+    for i, key in enumerate((["day"], ["day", "color", "user"])):
+        out = tmp_path / f"{i}.jsonl"
+        same.run_epochs(tmp_path / "in.csv", out, state=tmp_path / f"s{i}", pushes=1, key=key)
+        assert [(r["day"], r["color"], r["user"]) for r in read(out)] == [
+            ("2013-01-01", "RED", "ada"), ("2013-01-02", "BLUE", None),
+        ]  # fmt: skip
+    table = pa.table({"day": [dt.date(2013, 1, 1)], "color": ["RED"], "user": ["ada"]})
+    other = pipeline(lambda x: x.map(lambda e: Event(e.day + dt.timedelta(days=1), e.color, None)), x=Event)
+    with pytest.raises(DataError, match="the field 'day' of the output 'out' is 2013-01-02, and the key column of this "
+                       "name is 2013-01-01"):  # fmt: skip
+        other(table, key="day")
+    with pytest.raises(DataError, match=r"the field 'user' of the output 'out' is None, and the key .* is 'ada'"):
+        other(table, key="user")
+
+
+def test_items_of_tuples() -> None:
+    """``0`` is no column of what comes out, ``out_0`` is one."""
+    pairs = pipeline(lambda v: v.map(lambda e: (e, e + 1)), v=int)
+    rows = [{"0": 5, "v": 1}, {"0": 6, "v": 2}]
+    assert pairs(rows, key="0") == [{"0": 5, "out_0": 1, "out_1": 2}, {"0": 6, "out_0": 2, "out_1": 3}]
+    table = pa.table({"out_0": [1, 7], "v": [1, 2]})
+    with pytest.raises(DataError, match="position 1: the field 'out_0' of the output 'out' is 2, and the key column"):
+        pairs(table, key="out_0")
+
+
+class User(NamedTuple):
+    id: int
+
+
+class Visit(NamedTuple):
+    user: User
+    n: int
+
+
+def test_inside_a_record() -> None:
+    same, other = (
+        pipeline(lambda x, by=by: x.map(lambda e: Visit(User(e.user.id + by), e.n)), x=Visit) for by in (0, 1)
+    )
+    table = pa.table({"user.id": [3, 4], "n": [1, 2]})
+    assert same(table, key="user.id").to_pylist() == [{"user": {"id": 3}, "n": 1}, {"user": {"id": 4}, "n": 2}]
+    with pytest.raises(DataError, match=r"the field 'user.id' of the output 'out' is 4, and the key .* is 3"):
+        other(table, key="user.id")
+    with pytest.raises(UsageError, match="has a column of this name itself"):
+        same(table, keep="user.id")
+    assert same(table, keep=True).column_names == ["user", "n"]
+
+
+def test_two_outputs_each_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pipeline
+    def both(x: Stream[Row]) -> dict[str, Stream[Any]]:
+        return {"same": x.filter(lambda e: True), "other": x.map(lambda e: Row("z", e.t, e.v))}
+
+    with pytest.raises(DataError, match="the field 'k' of the output 'other' is 'z', and the key column of this"):
+        both([{"k": "a", "t": 1, "v": 2}], key="k")
+    text = PIPES + (
+        "\n@pipeline\ndef both(x: Stream[Row]) -> dict[str, Stream[Row]]:\n"
+        "    return {'same': x.filter(lambda e: True), 'other': x.map(lambda e: Row('z', e.t, e.v))}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipes.py").write_text(text)
+    (tmp_path / "in.csv").write_text("k,t,v\nz,1,2\na,1,2\n")
+    words = ["run", "pipes.py:both", "--in", "in.csv", "--key", "k", "--out", "same=a.csv", "--out", "other=b.csv"]
+    found = CliRunner().invoke(cli, words)
+    assert found.exit_code == 2 and "in.csv: row 2" in found.stderr and "the output 'other' is 'z'" in found.stderr
+    assert not (tmp_path / "a.csv").exists() and not (tmp_path / "b.csv").exists()
+
+
+def test_event_time() -> None:
+    """A window's own columns are refused by their names, fields of other answers by what they hold."""
+
+    @pipeline
+    def tens(x: Stream[Row]) -> Stream[Windowed[int, int]]:
+        return x.at("t").tumbling(10, lambda w: w.cumulate(lambda n, e: n + 1, start=0))
+
+    rows = [{"k": "a", "t": 1, "v": 2, "start": 7}, {"k": "b", "t": 1, "v": 2, "start": 7}]
+    with pytest.raises(UsageError, match="key='start': the answers of tens have a column 'start' of their own"):
+        tens(pa.Table.from_pylist(rows), key="start")
+    named = pipeline(lambda x: tens(x).map(lambda w: Typed(w.start, w.value)), x=Row)
+    with pytest.raises(UsageError, match="has a field 'k' of type int, and the key column of this name holds string"):
+        named(pa.Table.from_pylist(rows), key="k")
+    once = pipeline(lambda x: x.at("t").dedup(by=lambda e: e.t, within=5).map(lambda e: Row("b", e.t, e.v)), x=Row)
+    with pytest.raises(DataError, match=r"^the field 'k' of the output 'out' is 'b', and the key column .* is 'a'"):
+        once(pa.Table.from_pylist(rows), key="k")
+
+
+def test_windows_in_files(tmp_path: Path) -> None:
+    tens = pipeline(lambda x: x.at("t").tumbling(10, lambda w: w.cumulate(lambda n, e: n + 1, start=0)), x=Row)
+    (tmp_path / "in.csv").write_text("k,t,v,end\na,1,2,3\n")
+    with pytest.raises(UsageError, match="have a column 'end' of their own, and the key would be lost"):
+        tens.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", state=tmp_path / "s", pushes=1, key="end")
+
+
+# ---------------------------------------------------------------- the comparison itself
+
+
+VALUES: list[tuple[Any, Any, list[Any], pa.Array, int | None]] = [
+    (INT, INT, [1, 2**62], pa.array([1, 2**62]), None),
+    (FLOAT, INT, [1.0, float(2**53)], pa.array([1, 2**53]), None),
+    (FLOAT, INT, [1.0, float(2**53)], pa.array([1, 2**53 + 1]), 1),  # no float is equal to it
+    (OptionalType(INT), INT, [1, None], pa.array([1, None]), None),
+    (OptionalType(INT), INT, [1, 0], pa.array([1, None]), 1),
+    (OptionalType(STR), STR, ["", None], pa.array([None, None], pa.string()), 0),
+    (STR, STR, ["é", ""], pa.array(["é", ""]).dictionary_encode(), None),
+    (STR, STR, ["a", "b"], pa.array(["a", None]), 1),
+    (made(dt.date), STR, [dt.date(2013, 1, 1)] * 2, pa.array(["2013-01-01", "2013-01-02"]), 1),
+    (made(dt.date), STR, [dt.date(2013, 1, 1)] * 2, pa.array(["2013-01-01", "no date"]), 1),
+    (made(Color), STR, [Color.RED, Color.RED], pa.array(["RED", "BLUE"]), 1),
+    (made(Color), STR, [Color.RED, Color.BLUE], pa.array(["RED", "BLUE"]), None),
+]
+
+
+@pytest.mark.parametrize("at", range(len(VALUES)))
+def test_values(at: int) -> None:
+    t, _, own, column, differs = VALUES[at]
+    rows = [t.flatten(value) for value in own]
+    output = Output("f", t, [list(leaf) for leaf in zip(*rows, strict=True)])
+    where = lambda i: f"row {i}"
+    if differs is None:
+        refuse_other_columns("order", output, [("f", column)], where)
+    else:
+        with pytest.raises(DataError, match=f"^row {differs}: the field 'f' of the output 'f' is "):
+            refuse_other_columns("order", output, [("f", column)], where)
+
+
+def test_a_run_without_keys_is_no_excuse() -> None:
+    with pytest.raises(PellucidError, match="has no key of 1 column"):
+        refuse_other_keys(Output("f", TupleType((INT, INT)), [[1], [2]]), ["f_0"])
