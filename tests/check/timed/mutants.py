@@ -54,6 +54,19 @@ latest = pipeline(
     lambda x, y: as_of(x.at(lambda v: v, lateness=1), y.at(lambda v: v, lateness=1), within=2, late="drop", id="w"),
     x=int, y=int)  # fmt: skip
 once = pipeline(lambda x: x.at(lambda v: v, lateness=1).dedup(by=lambda v: 0, within=2, late="drop", id="w"), x=int)
+
+
+def _heard(n, e):  # type: ignore[no-untyped-def]
+    return n + e.v, [n * 2 + e.v], [e.t + 1]
+
+
+def _told(n, t):  # type: ignore[no-untyped-def]
+    return n + 1, [-n], []
+
+
+waking = pipeline(
+    lambda x: x.at(lambda e: e.t, lateness=1).task(_heard, 0, on_time=_told, late="drop", id="w"), x=Reading
+)
 two = pipeline(
     lambda x, y: merge(x.at(lambda v: v), y.at(lambda v: v)).tumbling(2, count, late="drop", id="w"), x=int, y=int
 )
@@ -212,6 +225,42 @@ MUTANTS: dict[str, Mutant] = {
         range(5),
         {"batch", "in time"},
         3,
+    ),
+    "a task sees an event one too early": Mutant(
+        "for item in [i for i in waiting if over > i.at]:",
+        "for item in [i for i in waiting if over >= i.at]:",
+        waking,
+        None,
+        {"batch", "in time"},
+        3,
+        {"events": [Reading(0, 1), Reading(1, 0), Reading(1, 1)]},
+    ),
+    "a task sees events by arrival": Mutant(
+        "(0, rank(event.value))",
+        "(0, ())",
+        waking,
+        None,
+        {"batch", "in time"},
+        3,
+        {"events": [Reading(0, 1), Reading(0, 2)]},
+    ),
+    "a task is told of a time before its events": Mutant(
+        "*((1, ()) if event is None",
+        "*((-1, ()) if event is None",
+        waking,
+        None,
+        {"batch", "in time"},
+        3,
+        {"events": [Reading(0, 1), Reading(1, 1)]},
+    ),
+    "a task is told twice": Mutant(
+        "                mine.times.discard(time)\n",
+        "                pass\n",
+        waking,
+        None,
+        {"complete", "batch", "in time"},
+        3,
+        {"events": [Reading(0, 1), Reading(3, 1)]},
     ),
     "judged after the clock moves": Mutant(
         "return self.clocks.now(stage.inputs[number], stage.step)",

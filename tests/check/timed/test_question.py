@@ -179,3 +179,24 @@ def test_values_that_nobody_meant_prove_nothing() -> None:
     assert check.equivalent(total, most, pushes=2, ints=[0, 60]).refuted
     assert check.equivalent(total, total, pushes=2, ints=[0, 60]).proved
     assert check.holds(total, "G (out -> out.value.value > 1000)", pushes=2).unknown
+
+
+def test_what_a_task_puts_out_stays_in_its_order_for_who_follows() -> None:
+    """Behind a task that is told of times, a step by arrival sees one order, whatever came first."""
+
+    def heard(n, v):  # type: ignore[no-untyped-def]
+        return n + v, [n * 2 + v, 7], [v + 1]
+
+    def told(n, _):  # type: ignore[no-untyped-def]
+        return n + 1, [-n, n + 3], []
+
+    task = pipeline(
+        lambda x: (
+            x.at(lambda v: v, lateness=1)
+            .task(heard, 0, on_time=told, late="drop")
+            .cumulate(lambda s, v: s * 3 + v, start=0)
+        ),
+        x=int,
+    )
+    found = check.times(task, times=[0, 1, 2], pushes=3)
+    assert found.proved and {part.status for part in found.parts.values()} == {"proved"}, found

@@ -7,6 +7,7 @@ compared with, so it uses nothing of the engines of event time.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -15,8 +16,10 @@ from zoneinfo import ZoneInfo
 from pellucid.engine.failure import call
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.timed.order import ranking
+from pellucid.errors import StepError
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.timers import MOST_ALONE
 from pellucid.graph.timing import Windowed, missing, value_of
 
 Keys: TypeAlias = tuple[Any, Any]
@@ -147,10 +150,37 @@ def dedup(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, Any
     return out
 
 
+def timers(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, Any, Any]]]) -> list[Timed]:
+    """Of each key its events by time, then by the whole event; behind those of a time the time itself, once, if it was
+    asked for by then."""
+    assert node.fn is not None and node.on_time is not None
+    clock, rank, out = _clock(graph, node), ranking(graph.nodes[node.inputs[0]].type), []
+    for mine in {keys: None for keys, *_ in rows[0]}:
+        events = [(time, rank(value), value) for keys, time, value, _ in rows[0] if keys == mine]
+        events.sort(key=lambda e: e[:2])
+        state, asked, alone = copy.deepcopy(node.start), set[int](), 0
+        while events or asked:
+            told = not events or (bool(asked) and min(asked) < events[0][0])
+            alone = alone + 1 if told else 0
+            if told:
+                time = min(asked)
+                asked.remove(time)
+                state, put, more = call(node, node.on_time, (state, value_of(clock, time)), 0)
+            else:
+                time, _, value = events.pop(0)
+                state, put, more = call(node, node.fn, (state, value), 0)
+            out += [(mine, time, value) for value in put]
+            times = {int(t) for (t,) in map(clock.flatten, more)}
+            if any(t < time or (told and t == time) for t in times) or alone > MOST_ALONE:
+                raise StepError(f"{node.describe()} asks for a time that is over, or has no end", step=node.id)
+            asked |= times
+    return out
+
+
 #: What each kind means; of a kind that is not here nothing can be said.
 MEANING: dict[str, Callable[..., list[Timed]]] = {
     "tumbling": fixed, "sliding": fixed, "session": session, "join": join, "as_of": as_of, "lookup": as_of,
-    "dedup": dedup,
+    "dedup": dedup, "timers": timers,
 }  # fmt: skip
 
 

@@ -283,8 +283,9 @@ class _AllRows(Literal):
         if node.kind not in MEANING:
             return super()._timed(stage, streams)
         rows = [[(item.keys, item.at, item.value, None) for item in streams[j]] for j in stage.inputs]
-        for keys, time, value in MEANING[node.kind](self.graph, node, rows):
-            self._put(keys, time, value)
+        for place, (keys, time, value) in enumerate(MEANING[node.kind](self.graph, node, rows)):
+            # What a task puts out on one event, or told of one time, stays in its own order.
+            self._put(keys, time, value, place if node.kind == "timers" else 0)
         return self._in_order(node)
 
 
