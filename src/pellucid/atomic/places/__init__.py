@@ -1,0 +1,1 @@
+"""Places: processes with a durable log, between which transactions commit as a set or are undone."""
