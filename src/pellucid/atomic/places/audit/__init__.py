@@ -125,10 +125,11 @@ def audit_logs(
     found = Findings(limit, None if upto is None else dict(upto))
     rows = {place: rows_of(place, records, found) for place, records in logs.items()}
     boots, asked = _known(rows)
-    judge = Judge(found, boots, asked)
+    judge = Judge(found, tree, boots, asked)
     run = list(one_run(rows))
     for row in run:
         judge.step(row)
+    judge.at_the_end()
     causal(run, found)
     by_hand(judge, found)
     checks = [check for check in CHECKS if check != "calculus"]

@@ -20,7 +20,7 @@ from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Item
 from pellucid.atomic.machine import Atomic, Step
 from pellucid.atomic.names import path_of
-from pellucid.atomic.places.audit.shapes import Row, cascade_of, home
+from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to
 from pellucid.atomic.reading import parse
 from pellucid.atomic.state import State
 
@@ -77,40 +77,20 @@ class Translated:
     def path(self, mid: str) -> tuple[str, ...]:
         """The capabilities of a message from its place to its channel."""
         row = self.sends[mid]
-        hops = _hops(self.tree, row.place, row.fields["to"])
-        channel = self.names.of("channel", f"{row.fields['to']}.{row.fields['channel']}")
-        return (*(f"{way} {self.names.of('place', place)}" for way, place in hops), f"in {channel}")
+        to, channel = leads_to(row, self.tree)
+        steps = [f"{move} {self.names.of('place', name)}" for move, name, *_ in row.fields["path"][:-1]]
+        return (*steps, f"in {self.names.of('channel', f'{to}.{channel}')}")
 
     def value(self, mid: str) -> str:
         """The name of what a message carries."""
         return self.names.of("value", repr(self.sends[mid].fields["value"]))
 
 
-def _above(tree: Mapping[str, str | None], place: str) -> list[str]:
-    out = [place]
-    while (parent := tree.get(out[-1])) is not None and parent not in out:
-        out.append(parent)
-    return out
-
-
-def _hops(tree: Mapping[str, str | None], start: str, to: str) -> list[tuple[str, str]]:
-    """The way from a place to another, through the tree.
-
-    >>> _hops({"office": None, "agent": "office", "desk": "agent", "airline": None}, "desk", "airline")
-    [('out', 'desk'), ('out', 'agent'), ('out', 'office'), ('in', 'airline')]
-    """
-    up, down = _above(tree, start), _above(tree, to)
-    while up and down and up[-1] == down[-1]:
-        up.pop()
-        down.pop()
-    return [*(("out", place) for place in up), *(("in", place) for place in reversed(down))]
-
-
 def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated:
     """A run as a network: its text, and what its names mean.
 
     >>> run = [Row("p", 1, "boot", {"n": 1}), Row("p", 2, "begin", {"t": "p:1:1", "parent": None}),
-    ...        Row("p", 3, "send", {"t": "p:1:1", "seq": 0, "to": "p", "channel": "c", "value": 7}),
+    ...        Row("p", 3, "send", {"t": "p:1:1", "seq": 1, "path": [["in", "c"]], "value": 7}),
     ...        Row("p", 4, "pending", {"t": "p:1:1"})]
     >>> print(translated({"p": None}, run).text)
     new p: Place.
@@ -125,6 +105,8 @@ def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated
     for place in tree:
         names.of("place", place)
     sends = {f"{row.fields['t']}/{row.fields['seq']}": row for row in run if row.kind == "send"}
+    if any(name not in tree for row in sends.values() for _, name, *_ in row.fields["path"][:-1]):
+        raise TooLarge("a path leads through a place that is not of the network")
     does: dict[str, list[Row]] = {}
     births: dict[str, list[str]] = {}
     for row in run:
@@ -290,23 +272,24 @@ class Replay:
         return f"there is no {' or '.join(wanted)} {who}"
 
     def _restored(self, row: Row, who: str, then: State, place: int) -> str:
-        """Whether what the record puts back is what the rule puts back."""
+        """Whether what the record puts back is what the rule puts back; messages of who has aborted here aside."""
         if row.fields.get("back") is None:
             return ""
         items, births = self.machine.store.items, {s.In(s.Param(name)) for name in self.names.sort("birth")}
+        gone = {who} | {t for t in self.machine.view(self.at).aborted if self.machine.home(self.at, t) == place}
         found = Counter(then.soups[place])
         found.subtract(i for i in self.at.soups[place] if items[i].trans != who)
         by_rule = Counter[Item]()
         for i, count in found.items():
             process = items[i].process
-            if count > 0 and isinstance(process, s.Send) and process.to not in births:
+            if count > 0 and isinstance(process, s.Send) and process.to not in births and items[i].trans not in gone:
                 by_rule[Item(items[i].trans, s.Send(process.to, process.what))] += count
         by_record = Counter[Item]()
         for mid in row.fields["back"]:
             if mid not in self.run.sends:
                 return f"nobody sent {mid}"
             sender = self.names.of("trans", self.run.sends[mid].fields["t"])
-            if sender != who:
+            if sender not in gone:
                 channel = _capability(self.run.path(mid)[-1])
                 by_record[Item(sender, s.Send(channel, s.Param(self.run.value(mid))))] += 1
         if by_rule == by_record:

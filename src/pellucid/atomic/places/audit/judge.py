@@ -8,10 +8,11 @@ told once and where it is.  A set is committed when its decision is on record; t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, message_of, name_of
+from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of, name_of
 from pellucid.atomic.places.audit.words import Findings, Violation
 
 Status = Literal["active", "pending", "committed", "aborted"]
@@ -53,13 +54,16 @@ class Attempt:
     prepared: dict[str, Row] = field(default_factory=dict)
     decided: Row | None = None
     done: set[str] = field(default_factory=set)
+    given_up: dict[str, Row] = field(default_factory=dict)
 
 
 class Judge:
     """The state of a run, and a method for each kind of record."""
 
-    def __init__(self, found: Findings, last_boot: dict[str, int], asked: frozenset[str]) -> None:
-        self.found, self.last_boot, self.asked = found, last_boot, asked
+    def __init__(
+        self, found: Findings, tree: Mapping[str, str | None], last_boot: Mapping[str, int], asked: frozenset[str]
+    ) -> None:
+        self.found, self.tree, self.last_boot, self.asked = found, tree, last_boot, asked
         self.boots: dict[str, int] = {}
         self.transactions: dict[str, Transaction] = {}
         self.sends: dict[str, Row] = {}
@@ -152,7 +156,7 @@ class Judge:
         elif sent is None:
             self.lost += 1
         else:
-            to, channel = sent.fields["to"], sent.fields["channel"]
+            to, channel = leads_to(sent, self.tree)
             if (to, channel) != (row.place, f["channel"]):
                 self._no("deposit-elsewhere", row, t, other=f"{to}.{channel}, {sent.where}")
             if sent.fields["value"] != f["value"]:
@@ -241,6 +245,10 @@ class Judge:
             if known is not None and known.status != "pending":
                 self._no("prepared-not-pending", row, t, other=known.says)
 
+    def on_given_up(self, row: Row, f: Any) -> None:
+        """The coordinator does not go on with an attempt: whoever prepared it waits as before."""
+        self.attempts.setdefault(f["attempt"], Attempt()).given_up.setdefault(row.place, row)
+
     def on_decide(self, row: Row, f: Any) -> None:
         """The decision: from here on the set is committed, wherever that is known."""
         name, members = f["attempt"], list(f["members"])
@@ -251,8 +259,9 @@ class Judge:
             if place not in attempt.prepared and place != row.place:
                 self._no("decide-unprepared", row, other=f"{name} with {place}")
         for place, prepared in sorted(attempt.prepared.items()):
-            if set(prepared.fields["members"]) != set(members):
-                these, those = ", ".join(sorted(members)), ", ".join(sorted(prepared.fields["members"]))
+            here, there = ({t for t in one if home(t) == place} for one in (members, prepared.fields["members"]))
+            if here != there:
+                these, those = (", ".join(sorted(one)) or "nobody" for one in (here, there))
                 self._no("decide-members", row, other=f"{these}, and {place} prepared {those}, {prepared.where}")
         for t in members:
             if home(t) not in f["participants"] and home(t) != row.place:
@@ -326,9 +335,16 @@ class Judge:
         known.status, known.since = "aborted", row
 
     def _back(self, row: Row, t: str, known: Transaction, back: list[str]) -> None:
-        """What it put back is what it took; its own messages are dead with it, there or not."""
-        took = Counter(mid for mid in known.took if not mid.startswith(f"{t}/"))
-        put = Counter(mid for mid in back if not mid.startswith(f"{t}/"))
+        """What it put back is what it took.  Messages of who has aborted here may be left out or not: nobody can take
+        them."""
+
+        def dead(mid: str) -> bool:
+            sender = mid.rpartition("/")[0]
+            other = self.transactions.get(sender)
+            return sender == t or (home(sender) == row.place and other is not None and other.status == "aborted")
+
+        took = Counter(mid for mid in known.took if not dead(mid))
+        put = Counter(mid for mid in back if not dead(mid))
         for mid in sorted((took - put).keys()):
             self._no("abort-keeps", row, t, other=mid)
         for mid in sorted((put - took).keys()):
@@ -346,12 +362,19 @@ class Judge:
 
     # ---------------------------------------------------------------- at the end
 
+    def at_the_end(self) -> None:
+        """What only the whole run tells: nobody was told that a decided attempt is given up."""
+        for name, attempt in self.attempts.items():
+            for row in attempt.given_up.values() if attempt.decided is not None else ():
+                assert attempt.decided is not None
+                self._no("given-up-decided", row, other=f"{name}, which was decided, {attempt.decided.where}")
+
     def doubt(self) -> dict[str, str]:
         """Transactions in doubt: prepared, and their place has neither committed nor aborted them; by which attempt."""
         out: dict[str, str] = {}
         for name, attempt in self.attempts.items():
             for place, row in attempt.prepared.items():
-                for t in row.fields["members"] if place not in attempt.done else ():
+                for t in row.fields["members"] if place not in {*attempt.done, *attempt.given_up} else ():
                     known = self.transactions.get(t)
                     if home(t) == place and known and (attempt.decided is not None or known.status == "pending"):
                         out[t] = name

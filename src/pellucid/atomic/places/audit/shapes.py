@@ -96,6 +96,11 @@ def _any(value: Any) -> bool:
     return True
 
 
+def _path(value: Any) -> bool:
+    steps = [isinstance(step, (list, tuple)) and len(step) >= 2 and step[0] in ("in", "out") for step in value or ()]
+    return bool(steps) and all(steps) and value[-1][0] == "in"
+
+
 # kind: its fields, each with what it is in words and how that is seen.  Those with ? may be missing.
 _Field = tuple[str, Callable[[Any], bool]]
 _T: _Field = ("the name of a transaction (PLACE:BOOT:N)", _transaction)
@@ -107,7 +112,7 @@ _ANY: _Field = ("anything", _any)
 FIELDS: dict[str, dict[str, _Field]] = {
     "boot": {"n": _N},
     "begin": {"t": _T, "parent?": ("the name of a transaction, or nothing", _maybe(_transaction))},
-    "send": {"t": _T, "seq": _N, "to": _TEXT, "channel": _TEXT, "value": _ANY},
+    "send": {"t": _T, "seq": _N, "path": ("a path that ends in a channel", _path), "value": _ANY},
     "sent": {"t": _T, "seq": _N},
     "deposit": {"channel": _TEXT, "mid": _MID, "sender": _T, "value": _ANY},
     "take": {"t": _T, "channel": _TEXT, "mid": _MID, "sender": _T},
@@ -116,6 +121,7 @@ FIELDS: dict[str, dict[str, _Field]] = {
     "decide": {"attempt": _TEXT, "members": _SET, "participants": ("a list of places", _all(_text))},
     "commit": {"members": _SET, "attempt?": ("an attempt, or nothing", _maybe(_text))},
     "abort": {"t": _T, "why?": _ANY, "back?": ("a list of names of messages", _maybe(_all(_message)))},
+    "given_up": {"attempt": _TEXT},
     "end": {"attempt": _TEXT},
     "hand": {"what": _TEXT, "outcome": _TEXT, "who?": _ANY, "when?": _ANY},
     "refused": {},
@@ -153,6 +159,20 @@ def rows_of(place: str, records: Iterable[tuple[int, str, Mapping[str, Any]]], f
             found.add(Violation("no-boot", place, seq, kind, other=what))
         out.append(Row(place, seq, kind, fields))
     return out
+
+
+def leads_to(row: Row, tree: Mapping[str, str | None]) -> tuple[str, str]:
+    """The place and the channel to which the path of a `send` leads: out of its place as often as it says, then in.
+
+    >>> row = Row("p", 1, "send", {"path": [["out", "p", b"-"], ["in", "q", b"-"], ["in", "c", b"-"]]})
+    >>> leads_to(row, {"p": None, "q": None})
+    ('q', 'c')
+    """
+    at: str | None = row.place
+    *steps, last = row.fields["path"]
+    for move, name, *_ in steps:
+        at = tree.get(name) if move == "out" else name
+    return at or "nowhere", last[1]
 
 
 def _wrong(kind: str, fields: Mapping[str, Any]) -> str:

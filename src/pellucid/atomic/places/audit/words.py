@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "prepared-twice": ("sets", "{other} was prepared before: attempts never come again"),
     "prepared-not-pending": ("sets", "{t} is prepared, and {other}"),
     "prepared-nobody": ("sets", "nobody of {other} is at home here"),
-    "prepared-needs": ("sets", "{t} needs {u}, and the record of its attempt does not say so"),
+    "given-up-decided": ("sets", "it gives up {other}"),
     "decide-twice": ("sets", "{other} was decided before: attempts never come again"),
     "decide-unprepared": ("sets", "it decides {other}, and has not been prepared there until then"),
     "decide-members": ("sets", "it decides about {other}"),
