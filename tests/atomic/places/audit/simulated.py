@@ -19,6 +19,7 @@ TREES: list[dict[str, str | None]] = [
     {"a": None},
 ]
 CHANNELS = ("c", "d")
+LASTING = {"boot", "commit", "prepared", "decide", "hand"}  # synced, and with them all before
 
 # A fault, and the kind of violation that names the planted record.
 FAULTS = {
@@ -70,6 +71,7 @@ class T:
     needs: set[str] = field(default_factory=set)
     sent: int = 0
     attempt: str = ""  # a live one
+    parent: str = ""
 
 
 @dataclass
@@ -83,6 +85,7 @@ class M:
     value: Any
     there: bool = False
     taken: str = ""
+    lost: bool = False  # nobody has it on record that it was sent
 
 
 @dataclass
@@ -114,6 +117,7 @@ class World:
         self.ts: dict[str, T] = {}
         self.ms: dict[str, M] = {}
         self.attempts: list[A] = []
+        self.synced = dict.fromkeys(self.places, 0)
         for p in self.places:
             self.boot(p)
         for n in range(steps):
@@ -132,6 +136,8 @@ class World:
         log = self.logs[place]
         seq = log[-1][0] + 1 if log else 1
         log.append((seq, kind, fields))
+        if kind in LASTING:
+            self.synced[place] = len(log)
         return place, seq
 
     def boot(self, place: str) -> None:
@@ -187,6 +193,7 @@ class World:
         self.numbers[place] += 1
         t = T(f"{place}:{self.boots[place]}:{self.numbers[place]}", place)
         if parent:
+            t.parent = parent.name
             t.needs.add(parent.name)
         self.ts[t.name] = t
         self.write(place, "begin", t=t.name, parent=parent.name if parent else None)
@@ -215,7 +222,8 @@ class World:
         m.there = True
         self.write(m.to, "deposit", channel=m.channel, mid=m.mid, sender=m.sender, value=m.value)
         home = self.ts[m.sender].home
-        if home != m.to and self.chance.random() < 0.7:
+        if home != m.to and not m.lost and self.chance.random() < 0.7:
+            self.synced[m.to] = len(self.logs[m.to])
             self.write(home, "sent", t=m.sender, seq=int(m.mid.rpartition("/")[2]))
 
     def can_take(self, t: T) -> list[M]:
@@ -244,11 +252,14 @@ class World:
             self.write(t.home, "pending", t=t.name)
 
     def undo(self, t: T, why: str) -> tuple[str, int]:
-        t.status = "aborted"
+        waited, t.status = t.status == "pending", "aborted"
         for mid in t.took:
             if self.ms[mid].taken == t.name:
                 self.ms[mid].taken = ""
-        return self.write(t.home, "abort", t=t.name, why=why, back=list(t.took))
+        where = self.write(t.home, "abort", t=t.name, why=why, back=list(t.took))
+        if waited:  # it would ask again after a restart
+            self.synced[t.home] = len(self.logs[t.home])
+        return where
 
     def give_up(self) -> None:
         free = [t for t in self.of("active") + self.of("pending") if not t.attempt]
@@ -258,12 +269,44 @@ class World:
 
     def die(self) -> None:
         if self.chance.random() < 0.4:
-            self.boot(self.chance.choice(self.places))
+            place = self.chance.choice(self.places)
+            if self.chance.random() < 0.6:
+                self.lose(place, self.chance.randint(self.synced[place], len(self.logs[place])))
+            self.boot(place)
+
+    def lose(self, place: str, kept: int) -> None:
+        """What was not synced dies with the place; what others have seen of it they have seen."""
+        dropped = self.logs[place][kept:]
+        del self.logs[place][kept:]
+        for _, kind, f in reversed(dropped):
+            if kind == "begin":
+                self.ts[f["t"]].status = "lost"
+            elif kind == "send":
+                m = self.ms[f"{f['t']}/{f['seq']}"]
+                m.lost = True
+                if not m.there and (m.to == place or self.chance.random() < 0.5):
+                    del self.ms[m.mid]
+            elif kind == "deposit":
+                self.ms[f["mid"]].there = False
+            elif kind == "take":
+                t = self.ts[f["t"]]
+                self.ms[f["mid"]].taken = ""
+                t.took.remove(f["mid"])
+                t.needs = {self.ms[mid].sender for mid in t.took} | {t.parent} - {t.name}
+                t.needs.discard("")
+                t.needs.discard(t.name)
+            elif kind == "pending":
+                self.ts[f["t"]].status = "active"
+            elif kind == "abort":
+                t = self.ts[f["t"]]
+                t.status = "active"
+                for mid in t.took:
+                    self.ms[mid].taken = t.name
 
     def cascade(self) -> None:
         able = [
             (t, u) for t in self.of("active") + self.of("pending") if not t.attempt
-            for u in sorted(t.needs) if u in self.ts and self.ts[u].status == "aborted"
+            for u in sorted(t.needs) if u in self.ts and self.ts[u].status in ("aborted", "lost")
         ]  # fmt: skip
         if able:
             t, u = self.chance.choice(able)
@@ -311,7 +354,8 @@ class World:
     def advanced(self, a: A) -> None:
         others = [p for p in a.places if p != a.coordinator]
         left = [p for p in others if p not in a.prepared]
-        if not a.decided and self.chance.random() < 0.15:
+        stuck = any(self.ts[t].status != "pending" for t in a.members)
+        if not a.decided and (stuck or self.chance.random() < 0.15):
             for p in sorted(a.prepared):
                 self.write(p, "given_up", attempt=a.name)
             for t in a.members:
@@ -449,7 +493,7 @@ class World:
             self.planted = self.taken(*found)
 
     def fault_a_deposit_out_of_nothing(self) -> None:
-        if t := self.one(self.of("active")):
+        if t := self.one(self.of("committed")):
             to = self.chance.choice(self.places)
             self.planted = self.write(to, "deposit", channel="c", mid=f"{t.name}/{t.sent + 50}", sender=t.name, value=1)
 

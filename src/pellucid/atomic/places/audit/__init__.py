@@ -21,6 +21,7 @@ from pellucid.atomic.places.audit.facts import by_hand, causal
 from pellucid.atomic.places.audit.judge import Judge
 from pellucid.atomic.places.audit.order import one_run
 from pellucid.atomic.places.audit.shapes import Row, rows_of
+from pellucid.atomic.places.audit.tails import Tails
 from pellucid.atomic.places.audit.words import CHECKS, Findings, Violation
 from pellucid.model import Judgement, Status
 from pellucid.model.show.documents import versioned
@@ -124,8 +125,7 @@ def audit_logs(
     began = time.monotonic()
     found = Findings(limit, None if upto is None else dict(upto))
     rows = {place: rows_of(place, records, found) for place, records in logs.items()}
-    boots, asked = _known(rows)
-    judge = Judge(found, tree, boots, asked)
+    judge = Judge(found, tree, Tails(row for log in rows.values() for row in log))
     run = list(one_run(rows))
     for row in run:
         judge.step(row)
@@ -137,7 +137,7 @@ def audit_logs(
     if judge.refused:
         notes.append(f"{judge.refused:,} hostile or malformed inputs were refused, and changed nothing")
     if judge.lost:
-        notes.append(f"{judge.lost:,} messages are of transactions that their place lost before they asked to commit")
+        notes.append(f"{judge.lost:,} messages are of transactions that their place did not have on record: nobody commits on them")
     replayed = None
     if replay:
         replayed, why = _replayed(tree, run, found)
@@ -152,21 +152,6 @@ def audit_logs(
         {t: known.status for t, known in judge.transactions.items()}, judge.doubt(), tuple(checks), found.by_check(),
         tuple(told), judge.standing(), replayed, time.monotonic() - began, tuple(notes),
     )  # fmt: skip
-
-
-def _known(rows: Mapping[str, list[Row]]) -> tuple[dict[str, int], frozenset[str]]:
-    """How often each place has started, and who has asked to commit."""
-    boots: dict[str, int] = {}
-    asked: set[str] = set()
-    for place, log in rows.items():
-        for row in log:
-            if row.kind == "boot":
-                boots[place] = row.fields["n"]
-            elif row.kind == "pending":
-                asked.add(row.fields["t"])
-            elif row.kind in ("commit", "decide"):
-                asked.update(row.fields["members"])
-    return boots, frozenset(asked)
 
 
 def _replayed(tree: Mapping[str, str | None], run: list[Row], found: Findings) -> tuple[NetworkRun | None, str]:

@@ -20,7 +20,7 @@ from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Item
 from pellucid.atomic.machine import Atomic, Step
 from pellucid.atomic.names import path_of
-from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to
+from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of
 from pellucid.atomic.reading import parse
 from pellucid.atomic.state import State
 
@@ -73,6 +73,7 @@ class Translated:
     run: Sequence[Row]
     tree: Mapping[str, str | None]
     sends: dict[str, Row]
+    lost: set[str] = field(default_factory=set)  # of whom no log says that they began
 
     def path(self, mid: str) -> tuple[str, ...]:
         """The capabilities of a message from its place to its channel."""
@@ -109,6 +110,14 @@ def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated
         raise TooLarge("a path leads through a place that is not of the network")
     does: dict[str, list[Row]] = {}
     births: dict[str, list[str]] = {}
+    for row in run:  # a message whose record was lost with a tail: it came all the same
+        if row.kind == "deposit" and row.fields["mid"] not in sends:
+            t, seq = message_of(row.fields["mid"]) or ("", 0)
+            if home(t) in tree:
+                path = [*_way(tree, home(t), row.place), ["in", row.fields["channel"]]]
+                lost = Row(home(t), 0, "send", {"t": t, "seq": seq, "path": path, "value": row.fields["value"]})
+                sends[row.fields["mid"]] = lost
+                does.setdefault(t, []).append(lost)
     for row in run:
         if row.kind == "begin":
             does.setdefault(row.fields["t"], [])
@@ -117,7 +126,8 @@ def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated
                 does[row.fields["t"]].append(row)
         elif row.kind in ("send", "take", "pending", "abort"):
             does.setdefault(row.fields["t"], []).append(row)
-    out = Translated("", names, run, tree, sends)
+    begun = {row.fields["t"] for row in run if row.kind == "begin"}
+    out = Translated("", names, run, tree, sends, {*does} - begun)
     bodies: dict[str, list[str]] = {place: [] for place in tree}
     for t, rows in does.items():
         if len(rows) > _LONG:
@@ -128,6 +138,26 @@ def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated
         bodies[home(t)].append(f"{names.of('trans', t)}{{{born}{_process(out, rows)}}}")
     out.text = _network(out, bodies)
     return out
+
+
+def _way(tree: Mapping[str, str | None], start: str, to: str) -> list[list[str]]:
+    """The way from a place to another, through the tree.
+
+    >>> _way({"office": None, "agent": "office", "desk": "agent", "airline": None}, "desk", "airline")
+    [['out', 'desk'], ['out', 'agent'], ['out', 'office'], ['in', 'airline']]
+    """
+
+    def around(place: str) -> list[str]:
+        out = [place]
+        while (parent := tree.get(out[-1])) is not None and parent not in out:
+            out.append(parent)
+        return out
+
+    up, down = around(start), around(to)
+    while up and down and up[-1] == down[-1]:
+        up.pop()
+        down.pop()
+    return [*(["out", place] for place in up), *(["in", place] for place in reversed(down))]
 
 
 def _process(out: Translated, rows: Sequence[Row]) -> str:
@@ -176,6 +206,9 @@ class Replay:
 
     def go(self) -> tuple[Row, str] | None:
         """The first record for which the machine has no step, and what it would have to be; None if it has all."""
+        for mid, sent in self.run.sends.items():
+            if not sent.seq and len(self.run.path(mid)) > 1:  # its record was lost, it was not: it is on its way
+                self._hop(mid)
         for row in self.run.run:
             wrong = self.record(row)
             if wrong:
@@ -263,12 +296,21 @@ class Replay:
 
     def _abort(self, row: Row) -> str:
         t, why = row.fields["t"], row.fields.get("why")
-        who, place = self.names.of("trans", t), self._at(row.place)
+        who = self.names.of("trans", t)
+        u = cascade_of(why)
+        if u in self.run.lost:  # its end is on no record: it crashed with its place
+            self.run.lost.discard(u)
+            if wrong := self._step(["CRASH"], self.names.of("trans", u)):
+                return wrong
         wanted = ["CASCADE"] if cascade_of(why) else ["ABORT", "CRASH"] if why == "asked" else ["CRASH"]
+        return self._step(wanted, who, row)
+
+    def _step(self, wanted: list[str], who: str, row: Row | None = None) -> str:
         for rule in wanted:
             for step, then in self.machine.steps(self.at):
                 if step.rule == rule and step.who == (who,):
-                    return self._restored(row, who, then, place) or self._take(step, then)
+                    wrong = self._restored(row, who, then, self._at(row.place)) if row is not None else ""
+                    return wrong or self._take(step, then)
         return f"there is no {' or '.join(wanted)} {who}"
 
     def _restored(self, row: Row, who: str, then: State, place: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of, name_of
+from pellucid.atomic.places.audit.tails import Tails
 from pellucid.atomic.places.audit.words import Findings, Violation
 
 Status = Literal["active", "pending", "committed", "aborted"]
@@ -60,10 +61,8 @@ class Attempt:
 class Judge:
     """The state of a run, and a method for each kind of record."""
 
-    def __init__(
-        self, found: Findings, tree: Mapping[str, str | None], last_boot: Mapping[str, int], asked: frozenset[str]
-    ) -> None:
-        self.found, self.tree, self.last_boot, self.asked = found, tree, last_boot, asked
+    def __init__(self, found: Findings, tree: Mapping[str, str | None], tails: Tails) -> None:
+        self.found, self.tree, self.tails = found, tree, tails
         self.boots: dict[str, int] = {}
         self.transactions: dict[str, Transaction] = {}
         self.sends: dict[str, Row] = {}
@@ -71,7 +70,7 @@ class Judge:
         self.attempts: dict[str, Attempt] = {}
         self.hands: list[Row] = []
         self.refused = 0
-        self.lost = 0  # deposits whose sender forgot them with a restart: nobody can commit on them
+        self.lost = 0  # deposits whose sender forgot them with a tail: nobody can commit on them
 
     def step(self, row: Row) -> None:
         """One record."""
@@ -144,14 +143,14 @@ class Judge:
     def on_deposit(self, row: Row, f: Any) -> None:
         """RED IN PLACE, RED OUT PLACE up to the channel."""
         mid = f["mid"]
-        t, _ = message_of(mid) or ("", 0)
+        t, seq = message_of(mid) or ("", 0)
         if t != f["sender"]:
             self._no("deposit-sender", row, t, f["sender"])
         if mid in self.messages:
             self._no("deposit-twice", row, t, other=self.messages[mid].deposit.where)
             return
         sent = self.sends.get(mid)
-        if sent is None and not self._forgotten(t):
+        if sent is None and not self.tails.send_lost(t, seq):
             self._no("deposit-nothing", row, t, other=mid)
         elif sent is None:
             self.lost += 1
@@ -162,13 +161,6 @@ class Judge:
             if sent.fields["value"] != f["value"]:
                 self._no("deposit-altered", row, t, other=sent.where)
         self.messages[mid] = Message(f["channel"], f["sender"], f["value"], row)
-
-    def _forgotten(self, t: str) -> bool:
-        """Whether a place may have lost what it wrote about t and did not sync: it has started again, and t never
-        asked to commit (what it sent is on record no later than that)."""
-        name = name_of(t)
-        assert name is not None
-        return name.boot < self.last_boot.get(name.place, 0) and t not in self.asked
 
     def on_sent(self, row: Row, f: Any) -> None:
         """The far place has it."""
@@ -322,7 +314,7 @@ class Judge:
             return
         if u := cascade_of(f.get("why")):
             other = self.transactions.get(u)
-            if other is None or other.status != "aborted":
+            if not (self.tails.lost(u) if other is None else other.status == "aborted"):
                 self._no("cascade-nothing", row, t, u)
             if u not in known.needs:
                 self._no("cascade-other", row, t, u)
