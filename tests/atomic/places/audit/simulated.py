@@ -270,7 +270,7 @@ class World:
     def die(self) -> None:
         if self.chance.random() < 0.4:
             place = self.chance.choice(self.places)
-            if self.chance.random() < 0.6:
+            if self.chance.random() < 0.6 and not self.planted:
                 self.lose(place, self.chance.randint(self.synced[place], len(self.logs[place])))
             self.boot(place)
 
