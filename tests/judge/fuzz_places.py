@@ -252,7 +252,7 @@ def over_sockets(frames: int, seed: int, counts: Counter[str]) -> None:
         new_network(folder, [PlaceInfo("q", "127.0.0.1", port, None, ("c",))])
         with open(Path(name) / "out", "ab") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "pellucid.cli.main", "net", "up", str(folder), "q"],
+                [sys.executable, "-m", "pellucid.atomic.places.host", str(folder), "q"],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             )  # fmt: skip
         try:

@@ -76,8 +76,8 @@ class Judge:
             command = [sys.executable, "-m", "tests.judge.places_clients", name, str(self.folder), said]
             command.append(str(self.rng.randrange(10**9)))
         else:
-            program = self.planted or [sys.executable, "-m", "pellucid.cli.main"]
-            command = [*program, "net", "up", str(self.folder), name]
+            program = self.planted or [sys.executable, "-m", "pellucid.atomic.places.host"]
+            command = [*program, str(self.folder), name]
         with open(self.base / f"{who}.out", "ab") as out:
             self.running[who] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
