@@ -1,1 +1,0 @@
-"""Places: processes with a durable log, between which transactions commit as a set or are undone."""
