@@ -6,6 +6,7 @@ replied, in that order.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -69,7 +70,7 @@ class Core(Commits):
         for t in [t for t, own in self.state.live.items() if not own.pending]:
             if t in self.state.live:  # not by cascade
                 self._abort(t, "crash")
-        self._unheard.update(dict.fromkeys(self.state.outbox, 0.0))
+        self._unheard.update(dict.fromkeys(self.state.outbox, -math.inf))  # at the first tick
         self._resume()
         return self._finish()
 
@@ -267,8 +268,7 @@ class Core(Commits):
             message = f"{self.name!r} has no channel {str(channel)[:80]!r}; its channels: {there}"
             self._error(asked.request, "path", message)
             return
-        if timeout is not None and (type(timeout) not in (int, float) or not timeout >= 0):
-            self._error(asked.request, "usage", f"receive: a timeout is a number of seconds or None, not {timeout!r}")
+        if not self._seconds(asked, timeout):
             return
         if not self.waiting.get(channel) and self._take(t, channel, asked.request):
             return
@@ -281,6 +281,13 @@ class Core(Commits):
         if timeout is not None:
             text = f"no message in {channel!r} of {self.name!r} for {timeout:g} seconds"
             self._later(timeout, lambda: self._stop_waiting(channel, key, "timeout", text))
+
+    def _seconds(self, asked: Asked, timeout: Any) -> bool:
+        right = timeout is None or (type(timeout) in (int, float) and timeout >= 0)
+        if not right:
+            text = f"{asked.op}: a timeout is a number of seconds or None, not {str(timeout)[:80]!r}"
+            self._error(asked.request, "usage", text)
+        return right
 
     def _take(self, t: str, channel: str, request: Any) -> bool:
         """The first message whose sender is not known to have aborted."""
@@ -314,8 +321,7 @@ class Core(Commits):
             self._error(one.request, code, text, **more)
 
     def _undone(self, t: str, why: str, channels: Collection[str]) -> None:
-        for channel, key in sorted(self._waits.pop(t, ())):
-            self._waits[t] = set()
+        for channel, key in sorted(self._waits.get(t, ())):
             self._stop_waiting(channel, key, "aborted", f"{t} was aborted: {why}", why=why)
         self._waits.pop(t, None)
         self._serve.update(channels)
@@ -331,12 +337,11 @@ class Core(Commits):
         if fits("id", t) and self.state.could_be(t) and self.state.status(t) == "committed":
             self._reply(asked.request, status="committed")
             return
-        if not self._own(asked, t, active=False):
+        if not self._own(asked, t, active=False) or not self._seconds(asked, timeout):
             return
         self.deciders.setdefault(t, []).append(asked.request)
         if not self.state.live[t].pending:
-            for channel, key in sorted(self._waits.pop(t, ())):
-                self._waits[t] = set()
+            for channel, key in sorted(self._waits.get(t, ())):
                 self._stop_waiting(channel, key, "state", f"{t} is to be committed: it receives nothing any more")
             self._pend(t)
             self._settle()
