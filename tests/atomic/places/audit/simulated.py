@@ -525,10 +525,9 @@ class World:
             self.planted = self.commit([t])
 
     def fault_cascade_from_nobody(self) -> None:
-        able = [(t, u) for t in self.of("active") for u in sorted(t.needs) if self.ts[u].status == "active"]
+        able = [(t, u) for t in self.of("active") for u in sorted(t.needs) if self.ts[u].status == "committed"]
         if found := self.one(able):
             t, u = found
-            self.ts[u].status = "frozen"  # and never aborts: an order in which it had would make this right
             self.planted = self.undo(t, f"cascade from {u}")
 
     def fault_decided_before_all_prepared(self) -> None:

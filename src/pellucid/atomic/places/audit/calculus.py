@@ -73,7 +73,7 @@ class Translated:
     run: Sequence[Row]
     tree: Mapping[str, str | None]
     sends: dict[str, Row]
-    lost: set[str] = field(default_factory=set)  # of whom no log says that they began
+    lost: set[str] = field(default_factory=set)  # of whom no log says how they ended
 
     def path(self, mid: str) -> tuple[str, ...]:
         """The capabilities of a message from its place to its channel."""
@@ -126,8 +126,8 @@ def translated(tree: Mapping[str, str | None], run: Sequence[Row]) -> Translated
                 does[row.fields["t"]].append(row)
         elif row.kind in ("send", "take", "pending", "abort"):
             does.setdefault(row.fields["t"], []).append(row)
-    begun = {row.fields["t"] for row in run if row.kind == "begin"}
-    out = Translated("", names, run, tree, sends, {*does} - begun)
+    ended = {row.fields["t"] for row in run if row.kind in ("abort", "pending")}
+    out = Translated("", names, run, tree, sends, {*does} - ended)
     bodies: dict[str, list[str]] = {place: [] for place in tree}
     for t, rows in does.items():
         if len(rows) > _LONG:
@@ -298,7 +298,7 @@ class Replay:
         t, why = row.fields["t"], row.fields.get("why")
         who = self.names.of("trans", t)
         u = cascade_of(why)
-        if u in self.run.lost:  # its end is on no record: it crashed with its place
+        if u in self.run.lost:  # it crashed with its place
             self.run.lost.discard(u)
             if wrong := self._step(["CRASH"], self.names.of("trans", u)):
                 return wrong

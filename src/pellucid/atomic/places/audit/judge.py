@@ -314,7 +314,7 @@ class Judge:
             return
         if u := cascade_of(f.get("why")):
             other = self.transactions.get(u)
-            if not (self.tails.lost(u) if other is None else other.status == "aborted"):
+            if not (other is not None and other.status == "aborted") and not self.tails.lost_abort(u):
                 self._no("cascade-nothing", row, t, u)
             if u not in known.needs:
                 self._no("cascade-other", row, t, u)

@@ -71,6 +71,7 @@ def causes(row: Row, needs: Mapping[str, Mapping[str, str]]) -> Iterator[Key]:
         case "abort":
             if u := cascade_of(f.get("why")):
                 yield "aborted", u
+                yield "last", u  # its abort may have been lost with a tail: then after all that is on record of it
         case "end":
             pass  # who has committed is seen when its turn comes: see `_ends`
 
@@ -91,11 +92,15 @@ def one_run(logs: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
     """
     needs = needs_of(row for rows in logs.values() for row in rows)
     ends = _ends(logs)
+    lasts: dict[str, Row] = {}
+    for rows in logs.values():
+        lasts.update((row.fields["t"], row) for row in rows if row.kind in ("begin", "send", "take", "pending"))
     first: dict[Key, str] = {}  # where something happens, if it does at all
     for place, rows in logs.items():
         for row in rows:
             for key in happens(row):
                 first.setdefault(key, place)
+    first.update((("last", t), row.place) for t, row in lasts.items())
     happened: set[Key] = set()
     at = dict.fromkeys(logs, 0)
     waiting: dict[Key, list[str]] = {}
@@ -106,7 +111,7 @@ def one_run(logs: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
             place = min(blocked, key=lambda p: (first[blocked[p]] != p, p))
             waiting[blocked.pop(place)].remove(place)
             row = logs[place][at[place]]
-            yield from _go(row, place, at, happened, waiting, blocked, ready)
+            yield from _go(row, place, at, lasts, happened, waiting, blocked, ready)
             ready.append(place)
             continue
         place = ready.popleft()
@@ -118,16 +123,17 @@ def one_run(logs: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
                 blocked[place] = missing
                 waiting.setdefault(missing, []).append(place)
                 break
-            yield from _go(row, place, at, happened, waiting, blocked, ready)
+            yield from _go(row, place, at, lasts, happened, waiting, blocked, ready)
 
 
 def _go(
-    row: Row, place: str, at: dict[str, int], happened: set[Key], waiting: dict[Key, list[str]],
-    blocked: dict[str, Key], ready: deque[str],
+    row: Row, place: str, at: dict[str, int], lasts: dict[str, Row], happened: set[Key],
+    waiting: dict[Key, list[str]], blocked: dict[str, Key], ready: deque[str],
 ) -> Iterator[Row]:  # fmt: skip
     yield row
     at[place] += 1
-    for key in happens(row):
+    t = row.fields.get("t", "")
+    for key in [*happens(row), *([("last", t)] if lasts.get(t) is row else [])]:
         happened.add(key)
         for other in waiting.pop(key, ()):
             del blocked[other]

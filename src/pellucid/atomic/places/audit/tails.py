@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pellucid.atomic.places.audit.shapes import Row, home, name_of
+from pellucid.atomic.places.audit.shapes import Row, name_of
 
 
 class Tails:
@@ -27,6 +27,7 @@ class Tails:
         self._known: set[str] = set()
         self._sent: dict[str, int] = {}
         self._settled: set[str] = set()  # asked to commit, or aborted in its own start: what it did before is on record
+        self._aborted: set[str] = set()
         now: dict[str, int] = {}
         for row in rows:
             f = row.fields
@@ -43,8 +44,10 @@ class Tails:
                     self._settled.add(f["t"])
                 case "commit" | "decide":
                     self._settled.update(f["members"])
-                case "abort" if (name := name_of(f["t"])) is not None and name.boot == now.get(home(f["t"])):
-                    self._settled.add(f["t"])
+                case "abort" if (name := name_of(f["t"])) is not None:
+                    self._aborted.add(f["t"])
+                    if name.boot == now.get(name.place):
+                        self._settled.add(f["t"])
 
     def lost(self, t: str) -> bool:
         """Whether all that was written about a transaction may have been lost."""
@@ -58,3 +61,8 @@ class Tails:
         if t not in self._known:
             return self.lost(t)
         return t not in self._settled and seq > self._sent.get(t, -1)
+
+    def lost_abort(self, t: str) -> bool:
+        """Whether the abort of a transaction may have been lost: it never asked to commit, and nothing says how it
+        ended."""
+        return self.lost(t) or (t in self._known and t not in self._settled and t not in self._aborted)
