@@ -68,18 +68,17 @@ class Judge:
 
     # ------------------------------------------------------------ processes
 
-    def start(self, who: str) -> None:
-        """A place, or the programs of one (``agent!``)."""
+    def command(self, who: str) -> list[str]:
+        """What starts a place, or the programs of one (``agent!``)."""
         name = who.rstrip("!")
-        if who.endswith("!"):
-            said = str(self.base / f"{name}.said")
-            command = [sys.executable, "-m", "tests.judge.places_clients", name, str(self.folder), said]
-            command.append(str(self.rng.randrange(10**9)))
-        else:
-            program = self.planted or [sys.executable, "-m", "pellucid.atomic.places.host"]
-            command = [*program, str(self.folder), name]
+        if not who.endswith("!"):
+            return [*(self.planted or [sys.executable, "-m", "pellucid.atomic.places.host"]), str(self.folder), name]
+        said, seed = str(self.base / f"{name}.said"), str(self.rng.randrange(10**9))
+        return [sys.executable, "-m", "tests.judge.places_clients", name, str(self.folder), said, seed]
+
+    def start(self, who: str) -> None:
         with open(self.base / f"{who}.out", "ab") as out:
-            self.running[who] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            self.running[who] = subprocess.Popen(self.command(who), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     def stop_all(self) -> None:
         for process in self.running.values():
