@@ -22,7 +22,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pellucid.atomic.places.core.paths import Tree
 from pellucid.atomic.places.described import VERSION, PlaceInfo, is_loopback, places_of, text_of, tls_of
 from pellucid.base.files import own_folder, write_lasting
 from pellucid.errors import StateError, UsageError, nearest
@@ -84,6 +86,11 @@ class Network:
         """Each place and the one that it is inside of."""
         return {name: place.inside for name, place in self.places.items()}
 
+    @property
+    def channels(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each place."""
+        return {name: place.channels for name, place in self.places.items()}
+
     def place(self, name: str) -> PlaceInfo:
         """What is said about a place; one that is not there is refused by name."""
         if name not in self.places:
@@ -126,14 +133,13 @@ class Network:
         for name in places:
             self.place(name)
         to = places[-1] if places else start
-        up, down = self._between(start, to)
-        inner = [name for name in down if name != to]
-        if places[:-1] and places[:-1] != inner[len(inner) - len(places) + 1 :]:
-            raise UsageError(
-                f"{path!r}: {to} is not there: expected '{'.'.join([*inner, to, channel])}', or '{to}.{channel}'"
-            )
         self._channel(to, channel, path)
-        return Route((*(("out", p) for p in up), *(("in", p) for p in down), ("in", channel)), to, channel)
+        steps = Tree(self.tree, self.channels).route(start, to, channel)
+        down = [name for way, name in steps[:-1] if way == "in"]
+        if places[:-1] and places != down[-len(places) :]:
+            whole = ".".join([*down, channel])
+            raise UsageError(f"{path!r}: {to} is not there: expected {whole!r}, or '{to}.{channel}'")
+        return Route(tuple(steps), to, channel)
 
     def _literal(self, start: str, path: str, parts: Sequence[str]) -> Route:
         steps: list[Step] = []
@@ -166,42 +172,38 @@ class Network:
                 at = name
         raise UsageError(f"{path!r}: does not end in a channel")
 
-    def _between(self, start: str, to: str) -> tuple[list[str], list[str]]:
-        """The places that are left and those that are entered."""
-
-        def line(name: str) -> list[str]:
-            out = [name]
-            while (above := self.place(out[-1]).inside) is not None:
-                out.append(above)
-            return out
-
-        mine, theirs = line(start), line(to)
-        while mine and theirs and mine[-1] == theirs[-1]:
-            mine.pop(), theirs.pop()
-        return mine, theirs[::-1]
-
     def _channel(self, place: str, channel: str, path: str) -> None:
         has = self.place(place).channels
         if channel not in has:
             listed = f"it has {', '.join(has)}" if has else "it has none"
             raise UsageError(f"{path!r}: the place {place} has no channel {channel!r}: {listed}{nearest(channel, has)}")
 
-    def tokens(self, secrets: Secrets, start: str, route: Route) -> list[bytes]:
-        """The tokens for each step of a way, of those that the place has; a capability that it lacks is told."""
-        out = []
-        for n, (way, name) in enumerate(route.path):
-            if n == len(route.path) - 1:
-                what = f"channel {name}" if route.to == start else f"{route.to}.{name}"
+    def path(self, secrets: Secrets, start: str, text: str) -> list[list[Any]]:
+        """The steps of a way with their tokens, of those that the place has; a capability that it lacks is told."""
+        route = self.route(start, text)
+        out: list[list[Any]] = []
+        for way, name in route.path:
+            channel = len(out) == len(route.path) - 1
+            if channel and route.to == start:
+                what, token = f"in {name}", secrets.own.get(f"channel {name}")
+            elif channel:
+                what, token = f"{route.to}.{name}", secrets.held.get(f"{route.to}.{name}")
             else:
                 what = f"{way} {name}"
-            token = secrets.own.get(way if name == start else what) or secrets.held.get(what)
+                token = secrets.own.get(way) if name == start else secrets.held.get(what)
             if token is None:
                 raise UsageError(
-                    f"{start} has no capability for {'.'.join((route.to, route.channel))!r}: the token for '{what}' is "
-                    f"missing; `may` of {start} in {FILE} said when the network was made what it may send to"
+                    f"{start} has no capability for '{route.to}.{route.channel}': the token for '{what}' is missing; "
+                    f"`may` of {start} in {FILE} said, when the network was made, what it may send to"
                 )
-            out.append(token)
+            out.append([way, name, token])
         return out
+
+    def tree_of(self, name: str, secrets: Secrets) -> Tree:
+        """What the core of a place knows: where places are, and the tokens that are asked for here."""
+        tokens = {("in", what.removeprefix("channel ")): t for what, t in secrets.own.items() if " " in what}
+        tokens |= {(way, name): secrets.own[way] for way in ("in", "out")}
+        return Tree(self.tree, self.channels, tokens)
 
     # ---------------------------------------------------------------- secrets
 
@@ -215,7 +217,7 @@ class Network:
                     f"{file}: others can read it (mode {mode:o}), and it holds keys: `chmod 600 {file}`, and make a "
                     "new network if somebody may have read it"
                 )
-            said = tomllib.loads(file.readtext_of(encoding="ascii"))
+            said = tomllib.loads(file.read_text(encoding="ascii"))
             if said.pop("version") != VERSION:
                 raise StateError(f"{file}: is of another version than {VERSION}: use the Pellucid that has made it")
             told = {part: {k: bytes.fromhex(v) for k, v in said[part].items()} for part in ("peers", "own", "held")}
