@@ -2,6 +2,7 @@
 
 from pellucid.atomic.places.core.events import Asked, Effects, Event, Heard, Message, Tick
 from pellucid.atomic.places.core.paths import NoWay, Tree, walk
-from pellucid.atomic.places.core.place import Core, Timing
+from pellucid.atomic.places.core.place import Core
+from pellucid.atomic.places.core.speaking import Timing
 
 __all__ = ["Asked", "Core", "Effects", "Event", "Heard", "Message", "NoWay", "Tick", "Timing", "Tree", "walk"]

@@ -126,6 +126,32 @@ def walk(tree: Tree, here: str, path: Sequence[Step], *, inside: bool) -> Arrive
     raise NoWay(f"the path ends inside of {here!r} and not in a channel")
 
 
+def ends_in(tree: Tree, here: str, path: Sequence[Step]) -> tuple[str, str]:
+    """The place and the channel in which a path from inside of a place ends, whatever its tokens; `NoWay` if it does not.
+
+    >>> tree = Tree({"p": None, "q": None, "r": "q"}, {"q": ["c"], "r": ["d"]})
+    >>> ends_in(tree, "p", [["out", "p", b""], ["in", "q", b""], ["in", "r", b""], ["in", "d", b""]])
+    ('r', 'd')
+    >>> ends_in(tree, "p", [["in", "q", b""], ["in", "c", b""]])
+    Traceback (most recent call last):
+    pellucid.atomic.places.core.paths.NoWay: inside of 'p' there is no way 'in q'
+    """
+    at: str | None = here
+    for number, (move, name, _) in enumerate(path):
+        if move == "out" and at == name:
+            at = tree.parents[name]
+        elif move == "in" and name in tree.parents and tree.parents[name] == at:
+            at = name
+        elif move == "in" and at is not None and name in tree.channels.get(at, ()):
+            if number + 1 < len(path):
+                raise NoWay(f"the path goes on behind the channel {name!r} of {at!r}: {plain(path[number + 1 :])}")
+            return at, name
+        else:
+            where = f"inside of {at!r}" if at else "outside of all places"
+            raise NoWay(f"{where} there is no way {f'{move} {name}'!r}")
+    raise NoWay(f"the path ends {f'inside of {at!r}' if at else 'outside of all places'} and not in a channel")
+
+
 def _outside(tree: Tree, here: str, rest: list[Step]) -> Onward:
     """A message has left this place: who has the say next?"""
     around = tree.parents[here]
