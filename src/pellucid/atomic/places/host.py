@@ -31,6 +31,7 @@ from pellucid.base import faults
 from pellucid.errors import PellucidError, UsageError, from_outside
 
 TICK = 0.1  # seconds
+SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
 TOLD = 100  # refusals that are told in a minute; the others are counted
 FROM_CLIENTS = {  # what a client may ask, and of which types
@@ -55,7 +56,7 @@ class Host:
         check_may_listen(network, name)
         self.network, self.name = network, name
         self.secrets = network.secrets(name)
-        self.log = open_log(str(network.log_of(name)), name)
+        self.log = open_log(network.log_of(name), name)
         try:
             self.core = Core(name, network.tree_of(name, self.secrets), self.log.records())
         except BaseException:
@@ -64,6 +65,7 @@ class Host:
         self.stop = asyncio.Event()
         self._inbox: deque[Event] = deque()
         self._wake = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._clients: dict[int, Connection] = {}
         self._connected: set[Connection] = set()
         self._numbers = 0
@@ -81,7 +83,7 @@ class Host:
     async def serve(self) -> None:
         """Start, listen, and work until it is stopped."""
         faults.arm(self.name, 0, os.getpid())
-        await self._carry_out([self.core.start(), self.core.handle(Tick(time.time()))])
+        await self._carry_out([self.core.start(time.time()), self.core.handle(Tick(time.time()))])
         listening = Listening(self.network, self.name, self._key_of, self)
         try:
             await listening.start()
@@ -113,6 +115,10 @@ class Host:
             await asyncio.sleep(TICK)
             self._event(Tick(time.time()))
 
+    def _tick_soon(self) -> None:
+        self._soon = None
+        self._event(Tick(time.time()))
+
     async def _work(self) -> None:
         while True:
             await self._wake.wait()
@@ -120,6 +126,8 @@ class Host:
             events, self._inbox = self._inbox, deque()
             self.counts["events"] += len(events)
             await self._carry_out([self.core.handle(event) for event in events])
+            if self._soon is None and any(not isinstance(event, Tick) for event in events):
+                self._soon = asyncio.get_running_loop().call_later(SOON, self._tick_soon)
             if self._paused and len(self._inbox) < CROWDED // 2:
                 paused, self._paused = self._paused, []
                 for connection in paused:
@@ -173,9 +181,11 @@ class Host:
             faults.point(f"place:said-{message['kind']}")
 
     def _answer(self, request: Any, reply: dict[str, Any]) -> None:
-        number, asked = request
+        number, asked, *view = request
         connection = self._clients.get(number)
         if connection is not None:
+            if view:
+                reply = self._view(reply)
             connection.send(pack({"n": asked, **reply}))
 
     # ---------------------------------------------------------------- in
@@ -230,24 +240,23 @@ class Host:
                 connection.end(f"{op}: {name} is a {type(value).__name__}")
                 return
         request = (connection.number, number)
-        if op == "view":
-            self._answer(request, self._view())
-            return
         try:
             if op == "send":
                 message["path"] = self._path(message["path"])
             elif op == "hand":
                 message["when"] = time.time()
+            elif op == "view":
+                op, request = "doubt", (*request, op)
         except PellucidError as error:
             self._answer(request, {"error": "path", "message": str(error)})
             return
         self._event(Asked(request, connection.number, op, message))
 
-    def _view(self) -> dict[str, Any]:
+    def _view(self, doubt: dict[str, Any]) -> dict[str, Any]:
         now = time.time()
         commits = sum(n for at, n in list(self._commits) if at >= now - MINUTE)
         return {
-            **view(self.core, self.network.place(self.name).channels),
+            **view(self.core.state, doubt, self.network.place(self.name).channels),
             "commits_per_second": commits / min(max(now - self.began, 1.0), MINUTE),
             "process": {
                 "seconds_up": round(now - self.began, 3), "clients": len(self._clients), "records": self.counts["records"],

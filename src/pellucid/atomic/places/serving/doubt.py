@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.atomic.places.client import Place
-from pellucid.atomic.places.core import Asked, Core, Tick
+from pellucid.atomic.places.core import Asked, Core
 from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
@@ -105,7 +105,9 @@ def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[
     waits = tuple((place, _known(places, place)) for place in one["missing"])
     down = [place for place, _ in waits if places[place].state != "running"]
     resolve = _runs(places, name, network) or (
-        f"it is committed; start {', '.join(down)}, which will be told" if down else "it is committed; they are being told"
+        f"it is committed; start {', '.join(down)}, which will be told"
+        if down
+        else "it is committed; they are being told"
     )
     return Doubt(name, one["attempt"], "deciding", tuple(one.get("members", ())), one["since"], waits, resolve)
 
@@ -146,7 +148,7 @@ def _known_of(places: dict[str, Looked], t: str) -> str:
             if t in (item.get("t"), *item.get("members", ())):
                 state = "pending" if kind == "pending" else "prepared"
                 return f"{state} at {home}, which {_known(places, home)}"
-    return f"of {home}, which {_known(places, home)}: its program has neither committed nor aborted, or it was decided just now"
+    return f"of {home}, which {_known(places, home)}: its program has not committed or aborted it, or it is decided by now"
 
 
 # ---------------------------------------------------------------- by hand
@@ -156,17 +158,32 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
     """Where an attempt or a transaction is to be decided by hand, and what whoever does that must know."""
     every = doubts(network, list(network.places))
     about = [one for one in every.found if what == one.what or (one.kind == "prepared" and what in one.members)]
+    decided = [one for one in about if one.kind == "deciding"]
+    about = [one for one in about if one.kind != "deciding"] or about
     if place is not None:
         about = [one for one in about if one.place == place]
     if not about:
         where = f" at {place}" if place else ""
         raise UsageError(
-            f"{what}: nothing of that name waits to be decided{where}: `pellucid net doubt {network.folder}` lists what does"
+            f"{what}: nothing of that name waits to be decided{where}: `pellucid net doubt {network.folder}` lists "
+            "what does"
         )
     if len({one.place for one in about}) > 1:
         listed = ", ".join(sorted({one.place for one in about}))
         raise UsageError(f"{what}: waits at {listed}: say where, with --place")
     one = about[0]
+    if one.what != what:
+        raise UsageError(f"{what}: is prepared together with others: decide the attempt {one.what} as a whole")
+    if decided and outcome == "abort":
+        raise UsageError(
+            f"{what}: {decided[0].place} has decided to commit it, and it is written down there: to undo it here would "
+            f"leave half of it. {decided[0].resolve[0].upper()}{decided[0].resolve[1:]}"
+        )
+    if one.kind == "deciding":
+        raise UsageError(f"{what}: is decided: committed. {one.resolve[0].upper()}{one.resolve[1:]}")
+    if one.kind == "pending" and outcome == "commit":
+        others = ", ".join(u for u, _ in one.waits) or "others"
+        raise UsageError(f"{what}: is not prepared: it commits by itself once {others} commit; it can only be aborted")
     if one.kind == "prepared":
         who = one.waits[0][0]
         said = (
@@ -174,8 +191,6 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
             f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit {network.folder}` "
             "will name it"
         )
-    elif outcome == "commit":
-        said = f"{what} waits for {', '.join(u for u, _ in one.waits) or 'others'}, which may be undone yet"
     else:
         said = f"{what} is undone, with all that took its messages"
     return one.place, said
@@ -188,12 +203,11 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
             return str(connection.ask("hand", what=what, outcome=outcome, who=who)["status"])
     secrets = network.secrets(place)
     with only_one(network, place):
-        log = open_log(str(network.log_of(place)), place)
+        log = open_log(network.log_of(place), place)
         try:
             core = Core(place, network.tree_of(place, secrets), log.records())
-            log.append(core.start().writes, sync=True)
             now = time.time()
-            log.append(core.handle(Tick(now)).writes, sync=True)
+            log.append(core.start(now).writes, sync=True)
             done = core.handle(Asked(1, 0, "hand", {"what": what, "outcome": outcome, "who": who, "when": now}))
             log.append(done.writes, sync=True)
         finally:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pellucid.atomic.places.core import Asked, Core
+from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.records import Record
 
 MINUTE = 60.0
 
 
-def view(core: Core, channels: Sequence[str]) -> dict[str, Any]:
-    """What a place has, as plain data without any value of a user."""
-    state = core.state
+def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[str, Any]:
+    """The counts of a place, and what it told of its doubts; no value, and no token."""
     undecided = {"active": 0, "pending": 0, "prepared": 0}
     taken: dict[str, int] = {}
     for own in state.live.values():
@@ -21,7 +20,6 @@ def view(core: Core, channels: Sequence[str]) -> dict[str, Any]:
         for lying in own.takes.values():
             taken[lying.channel] = taken.get(lying.channel, 0) + 1
     waiting = {channel: len(state.channels.get(channel, ())) for channel in channels}
-    answer = core.handle(Asked(None, None, "doubt", {})).replies[0][1]
     return {
         "starts": state.boot,
         "channels": {c: {"waiting": n, "taken": taken.get(c, 0)} for c, n in waiting.items()},
@@ -30,7 +28,7 @@ def view(core: Core, channels: Sequence[str]) -> dict[str, Any]:
         "aborted": dict(state.why),
         "outbox": len(state.outbox),
         "refused": state.refused,
-        "doubt": answer,
+        "doubt": doubt,
     }
 
 
