@@ -171,7 +171,7 @@ class Place:
             self.close()
             raise NotReached(
                 f"{self.name}: who listens at {place.address} hung up: it has another key than the one in "
-                f"{self.network.folder}/secrets, or is no place; see what it said in {self.network.folder_of(self.name)}"
+                f"{self.network.folder}/secrets, or is no place; see {self.network.folder_of(self.name)}/said.log"
             ) from None
         except BadFrame as error:
             self.close()
@@ -265,8 +265,8 @@ class Transaction:
             return "committed"
         waits = ", ".join(map(str, answer.get("waits") or ())) or "an answer"
         raise InDoubt(
-            f"{self.id}: is {answer['status']} after {seconds:g} seconds, and waits for {waits}: it is decided later; ask "
-            f"status({self.id!r}), or see `pellucid net doubt {self.place.network.folder}`"
+            f"{self.id}: is {answer['status']} after {seconds:g} seconds, and waits for {waits}: it is decided later; "
+            f"ask status({self.id!r}), or see `pellucid net doubt {self.place.network.folder}`"
         )
 
     def abort(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from pellucid.errors import UsageError, nearest
 
 VERSION = 1
+HERE = "127.0.0.1"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _PLACE_KEYS = {"address": str, "inside": str, "channels": list, "may": list, "log": str}
 _TLS_KEYS = {"ca": str, "certificate": str, "key": str}
@@ -147,6 +149,22 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses now, each another.
+
+    >>> len(set(free_ports(3)))
+    3
+    """
+    held = [socket.socket() for _ in range(count)]  # all at once, so that no two are the same
+    try:
+        for one in held:
+            one.bind((HERE, 0))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
 
 
 def text_of(places: Iterable[PlaceInfo], tls: Mapping[str, str] | None) -> str:

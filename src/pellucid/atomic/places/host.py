@@ -259,8 +259,8 @@ class Host:
             **view(self.core.state, doubt, self.network.place(self.name).channels),
             "commits_per_second": commits / min(max(now - self.began, 1.0), MINUTE),
             "process": {
-                "seconds_up": round(now - self.began, 3), "clients": len(self._clients), "records": self.counts["records"],
-                "writes": self.counts["writes"], "syncs": self.counts["syncs"],
+                "seconds_up": round(now - self.began, 3), "clients": len(self._clients),
+                "records": self.counts["records"], "writes": self.counts["writes"], "syncs": self.counts["syncs"],
                 "refused_connections": self.counts["refused"],
             },
         }  # fmt: skip

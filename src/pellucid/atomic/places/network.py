@@ -25,7 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.atomic.places.core.paths import Tree
-from pellucid.atomic.places.described import VERSION, PlaceInfo, is_loopback, places_of, text_of, tls_of
+from pellucid.atomic.places.described import (
+    HERE,
+    VERSION,
+    PlaceInfo,
+    free_ports,
+    is_loopback,
+    places_of,
+    text_of,
+    tls_of,
+)
 from pellucid.base.files import own_folder, write_lasting
 from pellucid.errors import StateError, UsageError, nearest
 
@@ -258,15 +267,22 @@ def check_may_listen(network: Network, name: str) -> None:
 
 
 def new_network(
-    folder: str | os.PathLike[str], places: Iterable[PlaceInfo], tls: Mapping[str, str] | None = None
+    folder: str | os.PathLike[str],
+    places: Iterable[PlaceInfo] | Mapping[str, Sequence[str]],
+    tls: Mapping[str, str] | None = None,
 ) -> Network:
     """Make the folder of a new network, with fresh keys and tokens; one that is there is left alone.
 
+    The channels of each place are enough: they then listen on this machine, at ports that are free now.
+
     >>> import tempfile
-    >>> made = new_network(tempfile.mkdtemp() + "/net", [PlaceInfo("agent", "127.0.0.1", 4701, None, ("answers",))])
-    >>> made.places["agent"].address, oct((made.folder / "secrets/agent.toml").stat().st_mode & 0o777)
-    ('127.0.0.1:4701', '0o600')
+    >>> made = new_network(tempfile.mkdtemp() + "/net", {"agent": ["answers"], "airline": ["requests", "seats"]})
+    >>> made.channels, oct((made.folder / "secrets/agent.toml").stat().st_mode & 0o777)
+    ({'agent': ('answers',), 'airline': ('requests', 'seats')}, '0o600')
     """
+    if isinstance(places, Mapping):
+        ports = free_ports(len(places))
+        places = [PlaceInfo(n, HERE, p, None, tuple(c)) for p, (n, c) in zip(ports, places.items(), strict=True)]
     root = Path(folder)
     if (root / FILE).exists():
         raise UsageError(f"{root}: is a network already: choose another folder, or remove this one")

@@ -89,30 +89,23 @@ def _pairs(texts: Sequence[str], what: str) -> dict[str, str]:
 
 
 def _described(texts: Sequence[str], given: dict[str, dict[str, str]]) -> list[PlaceInfo]:
-    from pellucid.atomic.places.described import PlaceInfo, address_of
+    from pellucid.atomic.places.described import HERE, PlaceInfo, address_of, free_ports
 
     out: list[PlaceInfo] = []
-    held: list[socket.socket] = []
-    try:
-        for text in texts:
-            head, _, channels = text.partition("=")
-            name, at, address = head.partition("@")
-            if name in [place.name for place in out]:
-                raise UsageError(f"--place {text}: {name} is given twice: leave one out")
-            if at:
-                host, port = address_of(address, f"--place {text}")
-            else:
-                held.append(socket.socket())  # kept until all have one, so that no two get the same
-                held[-1].bind(("127.0.0.1", 0))
-                host, port = held[-1].getsockname()
-            may = given["may"].pop(name, None)
-            inside, log = given["inside"].pop(name, None), given["logs"].pop(name, None)
-            listed = tuple(channel.strip() for channel in channels.split(",") if channel.strip())
-            allowed = None if may is None else tuple(one.strip() for one in may.split(",") if one.strip())
-            out.append(PlaceInfo(name, host, port, inside, listed, allowed, log))
-    finally:
-        for one in held:
-            one.close()
+    ports = free_ports(len(texts))
+    for text, port in zip(texts, ports, strict=True):
+        head, _, channels = text.partition("=")
+        name, at, address = head.partition("@")
+        if name in [place.name for place in out]:
+            raise UsageError(f"--place {text}: {name} is given twice: leave one out")
+        host = HERE
+        if at:
+            host, port = address_of(address, f"--place {text}")
+        may = given["may"].pop(name, None)
+        inside, log = given["inside"].pop(name, None), given["logs"].pop(name, None)
+        listed = tuple(channel.strip() for channel in channels.split(",") if channel.strip())
+        allowed = None if may is None else tuple(one.strip() for one in may.split(",") if one.strip())
+        out.append(PlaceInfo(name, host, port, inside, listed, allowed, log))
     for what, left in given.items():
         for name in left:
             raise UsageError(f"--{what.rstrip('s')} {name}=…: there is no --place {name}")
@@ -125,7 +118,7 @@ def _described(texts: Sequence[str], given: dict[str, dict[str, str]]) -> list[P
 @net.command("up")
 @_folder
 @click.argument("name", metavar="[PLACE]", required=False)
-@click.option("--background", is_flag=True, help="Of one PLACE: as a process of its own, and come back when it answers.")
+@click.option("--background", is_flag=True, help="One PLACE as a process of its own; come back when it answers.")
 def up_verb(folder: str, name: str | None, background: bool) -> None:
     """Start all places of a network as processes of their own; or be one PLACE, until SIGTERM.
 

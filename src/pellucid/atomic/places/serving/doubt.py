@@ -148,7 +148,7 @@ def _known_of(places: dict[str, Looked], t: str) -> str:
             if t in (item.get("t"), *item.get("members", ())):
                 state = "pending" if kind == "pending" else "prepared"
                 return f"{state} at {home}, which {_known(places, home)}"
-    return f"of {home}, which {_known(places, home)}: its program has not committed or aborted it, or it is decided by now"
+    return f"of {home}, which {_known(places, home)}: its program has not ended it, or it is decided by now"
 
 
 # ---------------------------------------------------------------- by hand
@@ -188,8 +188,8 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
         who = one.waits[0][0]
         said = (
             f"{who} may have decided otherwise, or will: then some members of {one.what} are committed and others are "
-            f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit {network.folder}` "
-            "will name it"
+            f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit "
+            f"{network.folder}` will name it"
         )
     else:
         said = f"{what} is undone, with all that took its messages"

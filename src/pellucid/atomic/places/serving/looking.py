@@ -74,7 +74,8 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "new", place.address, why="it has never run here")
     try:
         records = read_log(target, name)
-        seen = view(_replayed(name, records), _doubt(Core(name, network.tree_of(name, secrets), records)), place.channels)
+        told = _doubt(Core(name, network.tree_of(name, secrets), records))
+        seen = view(_replayed(name, records), told, place.channels)
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
     seen["commits_per_second"] = commits_a_second(records, time.time())
