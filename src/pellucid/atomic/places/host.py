@@ -1,0 +1,339 @@
+"""The process of a place: it has the log and the sockets, and runs no code of users.
+
+One loop: what has come in meanwhile is handled by the core, one after the other; all that the core wants written is
+written at once, with one sync for all of it; then answers and messages go out.  So many clients share one sync, and
+nothing is said before it lasts.  If the log cannot be written the process ends: what it has in memory is ahead of what
+lasts, and a restart begins with what lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Tick
+from pellucid.atomic.places.frames import BadFrame, pack, unpack
+from pellucid.atomic.places.link import CLIENT, PLACE
+from pellucid.atomic.places.log import open_log
+from pellucid.atomic.places.network import Network, check_may_listen
+from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing
+from pellucid.atomic.places.serving.lock import only_one
+from pellucid.atomic.places.serving.view import MINUTE, view
+from pellucid.base import faults
+from pellucid.errors import PellucidError, UsageError, from_outside
+
+TICK = 0.1  # seconds
+SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
+CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
+TOLD = 100  # refusals that are told in a minute; the others are counted
+FROM_CLIENTS = {  # what a client may ask, and of which types
+    "begin": {"parent": (str, type(None))},
+    "send": {"t": (str,), "path": (str,), "value": (bytes,)},
+    "receive": {"t": (str,), "channel": (str,), "timeout": (int, float, type(None))},
+    "commit": {"t": (str,), "timeout": (int, float, type(None))},
+    "abort": {"t": (str,)},
+    "status": {"t": (str,)},
+    "doubt": {},
+    "metrics": {},
+    "look": {"channel": (str,)},
+    "view": {},
+    "hand": {"what": (str,), "outcome": (str,), "who": (str,)},
+}  # fmt: skip
+
+
+class Host:
+    """A place that is running.  `serve` returns when ``stop`` is set."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        check_may_listen(network, name)
+        self.network, self.name = network, name
+        self.secrets = network.secrets(name)
+        self.log = open_log(network.log_of(name), name)
+        try:
+            self.core = Core(name, network.tree_of(name, self.secrets), self.log.records())
+        except BaseException:
+            self.log.close()
+            raise
+        self.stop = asyncio.Event()
+        self._inbox: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
+        self._clients: dict[int, Connection] = {}
+        self._connected: set[Connection] = set()
+        self._numbers = 0
+        self._paused: list[Connection] = []
+        self._paths: dict[str, list[list[Any]]] = {}
+        self._outgoing: dict[str, Outgoing] = {}
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self._told, self._untold, self._minute = 0, 0, 0
+        self._commits: deque[tuple[float, int]] = deque()  # of the last minute
+        self.counts = {"events": 0, "writes": 0, "records": 0, "syncs": 0, "refused": 0}
+        self.began = time.time()
+
+    # ---------------------------------------------------------------- its life
+
+    async def serve(self) -> None:
+        """Start, listen, and work until it is stopped."""
+        faults.arm(self.name, 0, os.getpid())
+        await self._carry_out([self.core.start(time.time()), self.core.handle(Tick(time.time()))])
+        listening = Listening(self.network, self.name, self._key_of, self)
+        try:
+            await listening.start()
+            say(f"listens at {self.network.place(self.name).address}")
+            work = asyncio.create_task(self._work())
+            ticking = asyncio.create_task(self._tick())
+            stopping = asyncio.create_task(self.stop.wait())
+            try:
+                await asyncio.wait({work, ticking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (work, ticking, stopping):
+                    task.cancel()
+                ended = await asyncio.gather(work, ticking, stopping, return_exceptions=True)
+            for one in ended:
+                if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):
+                    raise one
+        finally:
+            listening.close()
+            for peer in self._outgoing.values():
+                peer.close()
+            for connection in list(self._connected):
+                connection.end()
+            self._disk.shutdown()
+            self.log.close()
+        say("ended")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self._event(Tick(time.time()))
+
+    def _tick_soon(self) -> None:
+        self._soon = None
+        self._event(Tick(time.time()))
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            events, self._inbox = self._inbox, deque()
+            self.counts["events"] += len(events)
+            await self._carry_out([self.core.handle(event) for event in events])
+            if self._soon is None and any(not isinstance(event, Tick) for event in events):
+                self._soon = asyncio.get_running_loop().call_later(SOON, self._tick_soon)
+            if self._paused and len(self._inbox) < CROWDED // 2:
+                paused, self._paused = self._paused, []
+                for connection in paused:
+                    with contextlib.suppress(RuntimeError):
+                        connection.transport.resume_reading()
+
+    async def _carry_out(self, effects: list[Effects]) -> None:
+        """Write all that is to be written, with one sync; only then say what is to be said."""
+        writes = [record for one in effects for record in one.writes]
+        sync = any(one.sync for one in effects)
+        if faults.armed():
+            for record in writes:
+                faults.point(f"place:before-{_dashed(record.kind)}")
+        if sync:
+            await asyncio.get_running_loop().run_in_executor(self._disk, self._append, writes, True)
+        elif writes:
+            self._append(writes, False)
+        if faults.armed():
+            for record in writes:
+                faults.point(f"place:after-{_dashed(record.kind)}")
+        for one in effects:
+            for peer, message in one.sends:
+                self._say(peer, message)
+            for request, reply in one.replies:
+                self._answer(request, reply)
+
+    def _append(self, records: list[Any], sync: bool) -> None:
+        self.log.append(records, sync=sync)
+        self.counts["writes"] += 1
+        self.counts["records"] += len(records)
+        self.counts["syncs"] += sync
+        now = time.time()
+        for record in records:
+            if record.kind == "commit":
+                self._commits.append((now, len(record["members"])))
+        while self._commits and self._commits[0][0] < now - MINUTE:
+            self._commits.popleft()
+
+    # ---------------------------------------------------------------- out
+
+    def _say(self, peer: str, message: dict[str, Any]) -> None:
+        if peer == self.name:
+            self._event(Heard(peer, message))
+            return
+        if peer not in self._outgoing:
+            if peer not in self.network.places:
+                return
+            self._outgoing[peer] = Outgoing(self.network, self.name, peer, self._key_of, self)
+        self._outgoing[peer].send(pack(message))
+        if faults.armed():
+            faults.point(f"place:said-{message['kind']}")
+
+    def _answer(self, request: Any, reply: dict[str, Any]) -> None:
+        number, asked, *view = request
+        connection = self._clients.get(number)
+        if connection is not None:
+            if view:
+                reply = self._view(reply)
+            connection.send(pack({"n": asked, **reply}))
+
+    # ---------------------------------------------------------------- in
+
+    def _key_of(self, role: str, name: str) -> bytes | None:
+        if role == CLIENT:
+            return self.secrets.client if name == self.name else None
+        return self.secrets.peers.get(name)
+
+    def _event(self, event: Event) -> None:
+        self._inbox.append(event)
+        self._wake.set()
+
+    def opened(self, connection: Connection) -> None:
+        """A client or a place has shown its key."""
+        self._connected.add(connection)
+        if connection.link.peer_role == CLIENT:
+            self._numbers += 1
+            connection.number = self._numbers
+            self._clients[self._numbers] = connection
+
+    def closed(self, connection: Connection) -> None:
+        """What a client had begun and not asked to commit is undone."""
+        self._connected.discard(connection)
+        if connection.open and connection.link.peer_role == CLIENT:
+            self._clients.pop(connection.number, None)
+            self._event(Asked((connection.number, 0), connection.number, "gone"))
+
+    def heard(self, connection: Connection, payload: bytes) -> None:
+        """A request of a client, or a message of a place."""
+        try:
+            message = unpack(payload)
+        except BadFrame as error:
+            connection.end(str(error))
+            return
+        if connection.link.peer_role == PLACE:
+            self._event(Heard(connection.link.peer, message))
+        else:
+            self._asked(connection, message)
+        if len(self._inbox) > CROWDED:
+            connection.transport.pause_reading()
+            self._paused.append(connection)
+
+    def _asked(self, connection: Connection, message: dict[str, Any]) -> None:
+        op, number = message.pop("op", None), message.pop("n", None)
+        kinds = FROM_CLIENTS.get(op) if isinstance(op, str) else None
+        if kinds is None or type(number) is not int or not 0 < number < 2**63 or message.keys() != kinds.keys():
+            connection.end("asks for what there is not")
+            return
+        for name, value in message.items():
+            if type(value) not in kinds[name]:
+                connection.end(f"{op}: {name} is a {type(value).__name__}")
+                return
+        request = (connection.number, number)
+        try:
+            if op == "send":
+                message["path"] = self._path(message["path"])
+            elif op == "hand":
+                message["when"] = time.time()
+            elif op == "view":
+                op, request = "doubt", (*request, op)
+        except PellucidError as error:
+            self._answer(request, {"error": "path", "message": str(error)})
+            return
+        self._event(Asked(request, connection.number, op, message))
+
+    def _view(self, doubt: dict[str, Any]) -> dict[str, Any]:
+        now = time.time()
+        commits = sum(n for at, n in list(self._commits) if at >= now - MINUTE)
+        return {
+            **view(self.core.state, doubt, self.network.place(self.name).channels),
+            "commits_per_second": commits / min(max(now - self.began, 1.0), MINUTE),
+            "process": {
+                "seconds_up": round(now - self.began, 3), "clients": len(self._clients),
+                "records": self.counts["records"], "writes": self.counts["writes"], "syncs": self.counts["syncs"],
+                "refused_connections": self.counts["refused"],
+            },
+        }  # fmt: skip
+
+    def _path(self, text: str) -> list[list[Any]]:
+        found = self._paths.get(text)
+        if found is None:
+            if len(self._paths) > 1000:
+                self._paths.clear()
+            found = self._paths[text] = self.network.path(self.secrets, self.name, text)
+        return found
+
+    def refused(self, what: str, source: str) -> None:
+        """Somebody sent what was not taken: told, so many times a minute, and counted."""
+        self.counts["refused"] += 1
+        minute = int(time.time() // 60)
+        if minute != self._minute:
+            if self._untold:
+                say(f"refused {self._untold:,} more in that minute")
+            self._minute, self._told, self._untold = minute, 0, 0
+        if self._told < TOLD:
+            self._told += 1
+            say(f"refused: {source}: {what}")
+        else:
+            self._untold += 1
+
+
+# ---------------------------------------------------------------- the process
+
+
+def _dashed(kind: str) -> str:
+    return kind.replace("_", "-")
+
+
+def say(text: str) -> None:
+    """One line, with the time."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", flush=True)
+
+
+def serve(folder: str | os.PathLike[str], name: str) -> None:
+    """Be the place ``name`` until SIGTERM or SIGINT."""
+    network = Network.load(folder)
+    network.place(name)
+    with only_one(network, name):
+        asyncio.run(_until_stopped(network, name))
+
+
+async def _until_stopped(network: Network, name: str) -> None:
+    host = Host(network, name)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, host.stop.set)
+    await host.serve()
+
+
+def main(args: list[str]) -> int:
+    """``python -m pellucid.atomic.places.host DIR PLACE``: what `pellucid net up` starts for each place."""
+    try:
+        if len(args) != 2:
+            raise UsageError("expected DIR and PLACE")
+        serve(Path(args[0]), args[1])
+    except PellucidError as error:
+        print(f"pellucid: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        outside = from_outside(error)
+        if outside is None:
+            raise
+        print(f"pellucid: {outside}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
