@@ -67,7 +67,7 @@ def _decisions(logs: Logs, decisions: Mapping[str, Mapping[str, Any]]) -> list[s
     times = Counter(t for f in decisions.values() for t in f["members"])
     wrong += [f"{t} is decided in {n} attempts" for t, n in times.items() if n > 1]
     for attempt, f in decisions.items():
-        if home(attempt) != home(min(f["members"])):
+        if home(attempt) != min(home(t) for t in f["members"]):
             wrong.append(f"{attempt} is decided by another place than that of its least member")
         if set(f["participants"]) != {home(t) for t in f["members"]} - {home(attempt)}:
             wrong.append(f"{attempt} has other participants than the places of its members")

@@ -55,6 +55,7 @@ class World:
         self.kill_at: dict[int, str] = {}  # a step, and what is lost of what was written: none, some, all
         self.promised: dict[str, str] = {}
         self.count = 0
+        self.answers: dict[Any, dict[str, Any]] = {}
         self.said: list[tuple[str, str, dict[str, Any]]] = []  # everything that was ever sent
         for place in self.parents:
             self.start(place)
@@ -120,9 +121,10 @@ class World:
             self.flying.append((place, peer, msgpack.packb(message)))
             self._step(place)
         for (number, request), answer in effects.replies:
+            self.answers[number, request] = msgpack.unpackb(msgpack.packb(answer))
             client = next((c for c in self.clients if c.number == number), None)
             if client is not None and client.waits == request:
-                client.answer, client.waits = msgpack.unpackb(msgpack.packb(answer)), 0
+                client.answer, client.waits = self.answers[number, request], 0
             self._step(place)
 
     def _step(self, place: str) -> None:
@@ -202,6 +204,59 @@ class World:
 
     def undecided(self) -> int:
         return sum(len(core.state.live) for core in self.cores.values() if core is not None)
+
+    # ------------------------------------------------------------ by hand, for tests that say what happens when
+
+    def ask(self, place: str, op: str, client: str = "me", **args: Any) -> dict[str, Any]:
+        """An operation of a client of its own; the answer, or nothing if there is none yet (it comes into `answers`)."""
+        self.count += 1
+        self.last = (f"{client} at {place}", self.count)
+        asked = Asked(self.last, self.last[0], op, args)
+        self._do(place, lambda core: core.handle(asked))
+        return self.answers.get(self.last, {})
+
+    def begin(self, place: str, **args: Any) -> str:
+        return str(self.ask(place, "begin", **args)["t"])
+
+    def send(self, t: str, place: str, channel: str, value: Any = 0) -> None:
+        """From a transaction to a channel, and it arrives."""
+        here = oracle.home(t)
+        assert "mid" in self.ask(here, "send", t=t, path=self.path(here, place, channel), value=value)
+        self.pass_on("deposit")
+
+    def find(self, kind: str, to: str | None = None) -> list[int]:
+        """Messages on their way."""
+        return [
+            n for n, (_, p, data) in enumerate(self.flying) if msgpack.unpackb(data)["kind"] == kind and to in (None, p)
+        ]
+
+    def pass_on(self, kind: str, to: str | None = None, *, keep: bool = False) -> int:
+        """Deliver those that are on their way now."""
+        found = self.find(kind, to)
+        for shift, which in enumerate(found):
+            self.deliver(which if keep else which - shift, keep=keep)
+        return len(found)
+
+    def drop(self, kind: str, to: str | None = None) -> int:
+        found = self.find(kind, to)
+        self.flying = [f for n, f in enumerate(self.flying) if n not in found]
+        return len(found)
+
+    def until(self, kind: str, to: str | None = None, count: int = 1) -> None:
+        """Deliver everything else, in order, until so many of this kind are on their way."""
+        for _ in range(1000):
+            stop = self.find(kind, to)
+            if len(stop) >= count:
+                return
+            rest = [n for n in range(len(self.flying)) if n not in stop]
+            if rest:
+                self.deliver(rest[0])
+            else:
+                self.tick()
+        raise AssertionError(f"no {kind} comes")
+
+    def status(self, t: str) -> str:
+        return str(self.ask(oracle.home(t), "status", t=t)["status"])
 
     # ------------------------------------------------------------ ways to run
 
