@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.atomic.places.programs import FLAT, booking
+from tests.atomic.places.programs import FLAT, anything, booking
 from tests.atomic.places.simulator import World
+from tests.atomic.places.test_simulated import PLANTED
 from tests.seeds import seeds
 
 from pellucid.atomic.places.audit import PlacesAudit, audit_logs
+from pellucid.atomic.places.core import Core
 
 NESTED = {"office": [], "agent": ["answers"], "airline": ["requests", "seats"], "hotel": ["requests", "rooms"]}
 INSIDE = {"office": None, "agent": "office", "airline": None, "hotel": "office"}
@@ -48,3 +52,45 @@ def test_without_trouble() -> None:
     assert found.count("committed") == 8
     assert found.replay is not None
     assert len(found.replay.outcome()[0]) == 8
+
+
+def anything_at_all(seed: int, core: type[Core] = Core, *, lazy: bool = False) -> World:
+    """Programs that do anything, at places inside of each other or not, while everything fails that can."""
+    chance = random.Random(seed)
+    inside: dict[str, str | None] = {"street": None, "inn": "street", "desk": "inn", "bank": None}
+    parents = inside if chance.random() < 0.3 else dict.fromkeys(["p", "q", "r", "s"][: chance.randint(2, 4)])
+    channels = {place: [f"to_{place}"] for place in parents}
+    world = World(channels, parents=parents, seed=seed, core=core, lazy=lazy, watch=False)
+    for _ in range(chance.randint(3, 7)):
+        world.client(chance.choice(list(parents)), anything(chance))
+    world.storm(chance.randint(80, 250), kill=chance.choice([0.0, 0.01, 0.05]))
+    return world
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(60))
+def test_anything(seed: int) -> None:
+    world = anything_at_all(seed)
+    found = audited(world, lasting=True)
+    assert found.holds, str(found)
+    world.heal()
+    found = audited(world)
+    assert found.holds, str(found)
+    statuses = {t: core.state.status(t) for core in world.cores.values() if core for t in core.state.outcomes}
+    assert {t: status for t, status in found.transactions.items() if t in statuses} == statuses
+
+
+EVIDENT = [core for core in PLANTED if core.__name__ not in ("SendsOnce", "NeverGivesUp")]  # those wait for ever
+
+
+@pytest.mark.parametrize("core", [*EVIDENT, None])
+def test_the_audit_finds_planted_cores(core: type[Core] | None) -> None:
+    """By their logs alone; and a host that speaks before it writes (None)."""
+    for seed in range(150):
+        world = None
+        with suppress(Exception):  # it may find out itself that something is wrong
+            world = anything_at_all(seed, core or Core, lazy=core is None)
+            world.heal()
+        if world is not None and not audited(world, replay=False):
+            return
+    pytest.fail("no storm of 150 leaves a log that the audit refutes")
