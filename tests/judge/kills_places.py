@@ -31,7 +31,7 @@ from pellucid.atomic.places.network import new_network
 from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
 
-GOODS, HANG = 60, 120.0
+HANG = 120.0
 PLACES = ("agent", "airline", "hotel")
 
 
@@ -64,7 +64,7 @@ class Judge:
         )
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.history: list[str] = []
-        self.goods = GOODS
+        self.goods = 40
 
     # ------------------------------------------------------------ processes
 
@@ -122,6 +122,7 @@ class Judge:
         try:
             for place in PLACES:
                 self.start(place)
+            self.goods = 20 + 12 * kills
             self.fill()
             for place in PLACES:
                 self.start(f"{place}!")
@@ -162,13 +163,20 @@ class Judge:
     def until_booked(self, count: int) -> None:
         """It works while nobody is killed, too: there is something to lose, and in the end everybody recovered."""
         until = time.monotonic() + HANG
-        while len(self.told("committed", "agent")) < min(count, self.goods):
+        while len(self.told("committed", "agent")) < count:
             if time.monotonic() > until:
                 raise Wrong(f"nothing was booked within {HANG:g} s after {len(self.told('committed', 'agent'))}")
             for who, process in self.running.items():
                 if process.poll() is not None:
                     raise Wrong(f"{who} ended by itself with {process.returncode}")
+            if count > 1 and self.sold_out():
+                return
             time.sleep(0.05)
+
+    def sold_out(self) -> bool:
+        """Whether there is nothing left to book: then nobody will be told so."""
+        with self.connected("airline") as at:
+            return not at.messages("goods")
 
     def calm(self) -> None:
         """Programs end, and everything that is undecided is decided."""

@@ -108,6 +108,7 @@ class Program:
                     got[answer["from"]] = answer["good"]
                 t.send("booked", {"booking": about, **got})
                 self.commit(t, about)
+            time.sleep(self.chance.random() * 0.1)
         except (NothingCame, Aborted) as error:
             self.say("gone", about, type(error).__name__)
 
