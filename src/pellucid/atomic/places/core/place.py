@@ -6,13 +6,25 @@ replied, in that order.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pellucid.atomic.places.core.commit import Commits
-from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS, Asked, Effects, Event, Heard, Tick, wrong
+from pellucid.atomic.places.core.events import (
+    MESSAGES,
+    OPERATIONS,
+    VIEWS,
+    Asked,
+    Effects,
+    Event,
+    Heard,
+    Refused,
+    Tick,
+    wrong,
+)
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Tree, ends_in, walk
 from pellucid.atomic.places.core.speaking import DEFAULT, MOST, Timing
 from pellucid.atomic.places.records import Record, fits, plain, place_of, sender_of
@@ -57,6 +69,7 @@ class Core(Commits):
             op: getattr(self, f"_op_{op}") for op in OPERATIONS
         }
         self._hear: dict[str, Callable[[str, Any], None]] = {kind: getattr(self, f"_heard_{kind}") for kind in MESSAGES}
+        self._rebuild()
 
     # ------------------------------------------------------------ in and out
 
@@ -66,7 +79,6 @@ class Core(Commits):
             raise UsageError(f"the place {self.name!r} has been started already")
         self._started, self.now = True, now
         self._write("boot", sync=True, n=self.state.boot + 1)
-        self._rebuild()
         for t in [t for t, own in self.state.live.items() if not own.pending]:
             if t in self.state.live:  # not by cascade
                 self._abort(t, "crash")
@@ -77,9 +89,11 @@ class Core(Commits):
     def handle(self, event: Event) -> Effects:
         """What to do about it."""
         if not self._started:
-            raise UsageError(f"the place {self.name!r} has not been started: call start() first")
+            return self._look_only(event)
         if isinstance(event, Tick):
             self._tick(event.now)
+        elif isinstance(event, Refused):
+            self._refuse(event.what, event.source)
         elif isinstance(event, Heard):
             problem = wrong(event.message)
             if event.peer == self.name or event.peer not in self.tree.parents:
@@ -91,6 +105,17 @@ class Core(Commits):
         else:
             self._ask_op(event)
         return self._finish()
+
+    def _look_only(self, event: Event) -> Effects:
+        """Of a place that is not started, only what is asked about it: nothing changes."""
+        if isinstance(event, Tick):
+            self.now = event.now
+        elif isinstance(event, Asked) and event.op in VIEWS:
+            self._ask_op(event)
+        else:
+            raise UsageError(f"the place {self.name!r} has not been started: call start() first")
+        made, self._out = self._out, Effects()
+        return made
 
     def _finish(self) -> Effects:
         """Decide what can be decided; who waits for messages gets them; what lasts now is acknowledged."""
@@ -114,7 +139,7 @@ class Core(Commits):
         if self.clock - self._asked_at >= self.timing.ask:
             self._asked_at = self.clock
             self._ask_again()
-        for mid in list(self._unheard)[:MOST]:
+        for mid in list(itertools.islice(self._unheard, MOST)):
             if self._unheard[mid] > self.clock - self.timing.resend:
                 break
             if mid in self.state.outbox:
@@ -134,10 +159,15 @@ class Core(Commits):
     def _heard_deposit(self, peer: str, message: Mapping[str, Any]) -> None:
         if sender_of(message["mid"])[0] != message["sender"]:
             self._refuse(f"the message {message['mid']} is not of {message['sender']}", peer)
-        elif place_of(message["mid"]) not in self.tree.parents:
-            self._refuse(f"the message {message['mid']} is of no place of the network", peer)
+        elif not self._can_bring(peer, place_of(message["mid"])):
+            self._refuse(f"the message {message['mid']} is not {peer!r}'s to bring", peer)
         else:
             self._go(peer, message)
+
+    def _can_bring(self, peer: str, home: str) -> bool:
+        """Who brings a message is its place, or a place around that, or the place around here."""
+        tree = self.tree
+        return home in tree.parents and (peer in tree.outward(home) or tree.parents[self.name] == peer)
 
     def _go(self, peer: str, message: Mapping[str, Any]) -> None:
         """As far as this place has the say."""
@@ -165,10 +195,20 @@ class Core(Commits):
 
     def _heard_deposited(self, peer: str, message: Mapping[str, Any]) -> None:
         for mid in message["mids"]:
-            if mid in self.state.outbox:
-                t, seq = sender_of(mid)
-                self._write("sent", t=t, seq=seq)
+            if mid not in self.state.outbox:
+                continue
+            if not self._ends_at(mid, peer):
+                self._refuse(f"told that {mid} has come by one to whom it does not go", peer)
+                continue
+            t, seq = sender_of(mid)
+            self._write("sent", t=t, seq=seq)
             self._unheard.pop(mid, None)
+
+    def _ends_at(self, mid: str, place: str) -> bool:
+        try:
+            return ends_in(self.tree, self.name, self.state.outbox[mid][0])[0] == place
+        except NoWay:  # the network is another one since the last start
+            return False
 
     def _heard_undeliverable(self, peer: str, message: Mapping[str, Any]) -> None:
         mid = message["mid"]
