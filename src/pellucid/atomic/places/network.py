@@ -257,10 +257,14 @@ def check_may_listen(network: Network, name: str) -> None:
     if network.tls is None:
         lacks.append("TLS ([tls] with ca, certificate and key)")
     if lacks:
-        raise UsageError(
-            f"{network.folder / FILE}: {name} would listen at {place.address}, which other machines can reach, without "
-            f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
-        )
+        raise _open(place, f"{network.folder / FILE}: ", lacks)
+
+
+def _open(place: PlaceInfo, where: str, lacks: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"{where}{place.name} would listen at {place.address}, which other machines can reach, without "
+        f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
+    )
 
 
 # ---------------------------------------------------------------- a new one
@@ -291,6 +295,9 @@ def new_network(
     text = text_of(places, tls)
     found = places_of(tomllib.loads(text), str(root / FILE))
     network = Network(root, found, tls_of(tomllib.loads(text), root, FILE))
+    for place in found.values():
+        if network.tls is None and not is_loopback(place.host):
+            raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
     own_folder(root, "DIR")
     for inner in (root / SECRETS, root / PLACES):
         own_folder(inner, "DIR")

@@ -57,14 +57,13 @@ def new_verb(folder: str, places: Sequence[str], tls: tuple[str, str, str] | Non
       pellucid net new trips --place agent=answers --place airline=requests,seats --place hotel=requests,rooms
       pellucid net new trips --place corp --place host=orders --inside host=corp
     """
-    from pellucid.atomic.places.network import check_may_listen, new_network
+    from pellucid.atomic.places.network import new_network
 
     given = {what: _pairs(texts, what.rstrip("s")) for what, texts in more.items()}
     found = _described(places, given)
     files = None if tls is None else dict(zip(("ca", "certificate", "key"), map(_absolute, tls), strict=True))
     made = new_network(folder, found, files)
     for name, place in made.places.items():
-        check_may_listen(made, name)
         channels = ", ".join(place.channels) or "none"
         click.echo(f"{name:12} {place.address:21} channels {channels}")
     click.echo(f"start its places with: pellucid net up {folder}")
