@@ -145,7 +145,7 @@ def test_what_is_refused(network: Network) -> None:
             t.receive("seats", timeout=0)
         with pytest.raises(DataError, match=r"value\['seat'\]: a tuple cannot be sent"):
             t.send("airline.requests", {"seat": (12, "A")})
-        with pytest.raises(DataError, match="at most 1,044,480 are allowed"):
+        with pytest.raises(DataError, match="at most 1,032,192 are allowed"):
             t.send("airline.requests", "x" * 2_000_000)
         for wrong in (-1, float("nan"), "5", True):
             with pytest.raises(UsageError, match="expected a number of seconds"):

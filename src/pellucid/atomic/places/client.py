@@ -106,8 +106,8 @@ class Place:
         return str(self.ask("status", t=transaction)["status"])
 
     def messages(self, channel: str) -> list[Any]:
-        """The values of the messages that lie in a channel of this place; to look takes nothing, and promises nothing:
-        they may be of transactions that will be undone."""
+        """The values of the messages that lie in a channel of this place, the first 1,000; to look takes nothing, and
+        promises nothing: they may be of transactions that will be undone."""
         return [unpack_value(one[3]) for one in self.ask("look", channel=channel)["messages"]]
 
     # ---------------------------------------------------------------- the connection
@@ -147,13 +147,14 @@ class Place:
         return _good(answer, args.get("t"))
 
     def _connect(self) -> None:
-        from pellucid.atomic.places.serving.connections import client_tls
+        from pellucid.atomic.places.serving.connections import client_tls, keep_alive
 
         self.close()
         place = self.network.place(self.name)
         try:
             made = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(made)
             context = client_tls(self.network, place)
             self._socket = context.wrap_socket(made, server_hostname=place.host) if context else made
         except OSError as error:
