@@ -139,7 +139,10 @@ def _one(place: str, log: Sequence[Line], decisions: Mapping[str, Mapping[str, A
             if state.get(t) not in ("active", "pending") or (t in bound and f["why"] != "by hand"):
                 bad(f"{t} is aborted, which is {bound.get(t, state.get(t))}")
             state[t] = "aborted"
-            for mid, channel, _ in takes.pop(t, ()):
+            taken = takes.pop(t, [])
+            if sorted(f["back"]) != sorted(mid for mid, _, _ in taken):
+                bad(f"{t} took {taken}, and puts back {f['back']}")
+            for mid, channel, _ in taken:
                 if mid in lies:
                     bad(f"{t} puts back {mid}, which lies there")
                 lies[mid] = channel

@@ -29,7 +29,7 @@ EXAMPLES = [
     make("decide", attempt="p:1:a1", members=["p:1:1", "q:1:1"], participants=["q"]),
     make("commit", members=["p:1:1"], attempt="p:1:a1"),
     make("commit", members=["p:1:1"]),
-    make("abort", t="p:1:2", why="cascade from p:1:1"),
+    make("abort", t="p:1:2", why="cascade from p:1:1", back=["q:1:1/1"]),
     make("end", attempt="p:1:a1"),
     make("hand", what="p:1:a1", outcome="commit", who="me", when=1.5),
     make("refused", what="nonsense", source="q"),

@@ -121,10 +121,8 @@ class SqliteLog:
         return handle
 
     def _open(self) -> None:
-        new = not self.path.exists()
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # private from its first moment
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30, check_same_thread=False)
-        if new:
-            os.chmod(self.path, 0o600)
         (mode,) = self._db.execute("PRAGMA journal_mode=WAL").fetchone()
         if mode != "wal":
             raise StateError(f"{self.path}: SQLite cannot keep a write-ahead log here (its mode is {mode}): use a local disk")
@@ -200,7 +198,7 @@ def unpacked(where: str, rows: Iterable[Row]) -> Iterator[Record]:
         if not isinstance(kind, str) or not isinstance(fields, bytes) or checksum != _sum(number, kind, fields):
             raise StateError(f"{where}: record {number} is damaged (its checksum is wrong): bring it back from a copy")
         try:
-            yield Record.unpack(kind, fields, at)
+            yield Record.unpack(kind, fields, at, number)
         except StateError as error:
             raise StateError(f"{where}: record {number}: {error}") from None
 

@@ -17,7 +17,7 @@ needs)``                                     are transactions outside of the att
 ``given_up(attempt)``                        the coordinator gave the attempt up: its members are pending as before
 ``decide(attempt, members, participants)``   THE decision, at the coordinator: all members, here and elsewhere, commit
 ``commit(members, attempt)``                 members of this place are committed (``attempt`` None: without others)
-``abort(t, why)``                            t is undone, what it took lies in its channel again
+``abort(t, why, back)``                      t is undone; ``back``, the messages it took, lie in their channels again
 ``end(attempt)``                             every participant has the commit of this attempt
 ``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort
 ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
@@ -49,7 +49,7 @@ FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
     "given_up": (("attempt", "attempt"),),
     "decide": (("attempt", "attempt"), ("members", "ids"), ("participants", "texts")),
     "commit": (("members", "ids"), ("attempt", "attempt?")),
-    "abort": (("t", "id"), ("why", "text")),
+    "abort": (("t", "id"), ("why", "text"), ("back", "mids")),
     "end": (("attempt", "attempt"),),
     "hand": (("what", "text"), ("outcome", "text"), ("who", "text"), ("when", "time")),
     "refused": (("what", "text"), ("source", "text")),
@@ -62,7 +62,8 @@ _ATTEMPT = re.compile(rf"({NAME}):([1-9][0-9]{{0,17}}):a([1-9][0-9]{{0,17}})")
 
 
 class Record(NamedTuple):
-    """One line of a log; ``when`` is the time at which the log wrote it (seconds since 1970; no part of its meaning).
+    """One line of a log; ``when`` is the time at which the log wrote it (seconds since 1970),
+    ``seq`` its number there, from 1.  Neither is part of its meaning.
 
     >>> record = make("take", t="q:1:7", channel="requests", mid="p:1:3/1", sender="p:1:3")
     >>> record["t"], record.kind
@@ -74,6 +75,7 @@ class Record(NamedTuple):
     kind: str
     fields: Mapping[str, Any]
     when: float = 0.0
+    seq: int = 0
 
     def __getitem__(self, name: Any) -> Any:
         return self.fields[name]
@@ -86,7 +88,7 @@ class Record(NamedTuple):
         return packed
 
     @staticmethod
-    def unpack(kind: str, data: bytes, when: float = 0.0) -> Record:
+    def unpack(kind: str, data: bytes, when: float = 0.0, seq: int = 0) -> Record:
         """From msgpack; what is no record of this format is a `StateError`.
 
         >>> Record.unpack("pending", b"123")
@@ -107,7 +109,7 @@ class Record(NamedTuple):
             if not fits(what, value):
                 raise StateError(f"not a record {kind!r}: its {name} is {str(value)[:80]!r}, expected: {what}")
             fields[name] = value
-        return Record(kind, fields, when)
+        return Record(kind, fields, when, seq)
 
     def __repr__(self) -> str:
         """As in the table above, without the tokens of paths."""

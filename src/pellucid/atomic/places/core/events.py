@@ -1,6 +1,6 @@
 """What comes to a place and what it does about it: values only, no socket, no disk, no clock.
 
-**Events.**  `Asked` by a client, `Heard` from another place, `Tick` of the clock.
+**Events.**  `Asked` by a client, `Heard` from another place, `Tick` of the clock, `Refused` by the host.
 
 **Operations of clients** (``args`` and the reply; every reply may instead be ``{"error": CODE, "message": TEXT}``, with
 the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``aborted`` (and ``why``), ``state``):
@@ -61,6 +61,7 @@ from pellucid.atomic.places.records import Record, fits
 
 Message = dict[str, Any]
 
+VIEWS = ("status", "doubt", "metrics", "look")  # also of a place that is not started: nothing is written
 OPERATIONS = ("begin", "send", "receive", "commit", "abort", "status", "gone", "doubt", "hand", "metrics", "look")
 
 MESSAGES: dict[str, dict[str, str]] = {
@@ -103,7 +104,15 @@ class Tick:
     now: float
 
 
-Event = Asked | Heard | Tick
+@dataclass(frozen=True)
+class Refused:
+    """The host did not take something from somebody: to be written down."""
+
+    what: str
+    source: str
+
+
+Event = Asked | Heard | Refused | Tick
 
 
 @dataclass

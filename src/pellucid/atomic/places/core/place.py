@@ -12,7 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pellucid.atomic.places.core.commit import Commits
-from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS, Asked, Effects, Event, Heard, Tick, wrong
+from pellucid.atomic.places.core.events import (
+    MESSAGES,
+    OPERATIONS,
+    VIEWS,
+    Asked,
+    Effects,
+    Event,
+    Heard,
+    Refused,
+    Tick,
+    wrong,
+)
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Tree, ends_in, walk
 from pellucid.atomic.places.core.speaking import DEFAULT, MOST, Timing
 from pellucid.atomic.places.records import Record, fits, plain, place_of, sender_of
@@ -57,6 +68,7 @@ class Core(Commits):
             op: getattr(self, f"_op_{op}") for op in OPERATIONS
         }
         self._hear: dict[str, Callable[[str, Any], None]] = {kind: getattr(self, f"_heard_{kind}") for kind in MESSAGES}
+        self._rebuild()
 
     # ------------------------------------------------------------ in and out
 
@@ -66,7 +78,6 @@ class Core(Commits):
             raise UsageError(f"the place {self.name!r} has been started already")
         self._started, self.now = True, now
         self._write("boot", sync=True, n=self.state.boot + 1)
-        self._rebuild()
         for t in [t for t, own in self.state.live.items() if not own.pending]:
             if t in self.state.live:  # not by cascade
                 self._abort(t, "crash")
@@ -77,9 +88,11 @@ class Core(Commits):
     def handle(self, event: Event) -> Effects:
         """What to do about it."""
         if not self._started:
-            raise UsageError(f"the place {self.name!r} has not been started: call start() first")
+            return self._look_only(event)
         if isinstance(event, Tick):
             self._tick(event.now)
+        elif isinstance(event, Refused):
+            self._refuse(event.what, event.source)
         elif isinstance(event, Heard):
             problem = wrong(event.message)
             if event.peer == self.name or event.peer not in self.tree.parents:
@@ -91,6 +104,17 @@ class Core(Commits):
         else:
             self._ask_op(event)
         return self._finish()
+
+    def _look_only(self, event: Event) -> Effects:
+        """Of a place that is not started, only what is asked about it: nothing changes."""
+        if isinstance(event, Tick):
+            self.now = event.now
+        elif isinstance(event, Asked) and event.op in VIEWS:
+            self._ask_op(event)
+        else:
+            raise UsageError(f"the place {self.name!r} has not been started: call start() first")
+        made, self._out = self._out, Effects()
+        return made
 
     def _finish(self) -> Effects:
         """Decide what can be decided; who waits for messages gets them; what lasts now is acknowledged."""
@@ -134,10 +158,15 @@ class Core(Commits):
     def _heard_deposit(self, peer: str, message: Mapping[str, Any]) -> None:
         if sender_of(message["mid"])[0] != message["sender"]:
             self._refuse(f"the message {message['mid']} is not of {message['sender']}", peer)
-        elif place_of(message["mid"]) not in self.tree.parents:
-            self._refuse(f"the message {message['mid']} is of no place of the network", peer)
+        elif not self._can_bring(peer, place_of(message["mid"])):
+            self._refuse(f"the message {message['mid']} is not {peer!r}'s to bring", peer)
         else:
             self._go(peer, message)
+
+    def _can_bring(self, peer: str, home: str) -> bool:
+        """Who brings a message is its place, or a place around that, or the place around here."""
+        tree = self.tree
+        return home in tree.parents and (peer in tree.outward(home) or tree.parents[self.name] == peer)
 
     def _go(self, peer: str, message: Mapping[str, Any]) -> None:
         """As far as this place has the say."""

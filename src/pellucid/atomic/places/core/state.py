@@ -162,7 +162,8 @@ class State:
         own.needs.discard(record["t"])
 
     def _pending(self, record: Record) -> None:
-        self.live[record["t"]].pending = True
+        own = self.live[record["t"]]
+        own.pending, own.since = True, record.when
 
     def _prepared(self, record: Record) -> None:
         members, attempt = tuple(record["members"]), record["attempt"]
@@ -191,13 +192,14 @@ class State:
             self.over[attempt] = "commit"
 
     def _abort(self, record: Record) -> None:
-        """What it took lies in the channels again, in front; its own messages are gone."""
+        """What it took lies in the channels again, in front (unless nobody can take it); its own messages are gone."""
         t, why = record["t"], record["why"]
         own = self.live.pop(t)
         self.outcomes[t] = why
         reason = why.partition(" from ")[0].partition(":")[0]
         self.why[reason] = self.why.get(reason, 0) + 1
-        for mid, lying in reversed(own.takes.items()):
+        for mid in reversed(record["back"]):
+            lying = own.takes[mid]
             if lying.sender != t and not self.dead(lying.sender):
                 channel = self.channels.setdefault(lying.channel, OrderedDict())
                 channel[mid] = lying
