@@ -16,7 +16,8 @@ from typing import Any
 
 from pellucid.atomic.places.frames import BadFrame, pack, pack_value, unpack, unpack_value
 from pellucid.atomic.places.link import CLIENT, Link
-from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.network import Network, needed_here
+from pellucid.atomic.places.serving.connections import client_tls, keep_alive
 from pellucid.errors import DataError, PellucidError, UsageError
 
 _SECONDS_TO_GREET = 10.0
@@ -54,7 +55,9 @@ def connect(folder: str | os.PathLike[str], place: str, *, patience: float = 0.0
     pellucid.errors.UsageError: /nowhere: is no network: it has no network.toml; make one with `pellucid net new
     /nowhere --place …`
     """
-    found = Place(Network.load(folder), place)
+    network = Network.load(folder)
+    needed_here()
+    found = Place(network, place)
     found.reach(patience)
     return found
 
@@ -147,8 +150,6 @@ class Place:
         return _good(answer, args.get("t"))
 
     def _connect(self) -> None:
-        from pellucid.atomic.places.serving.connections import client_tls, keep_alive
-
         self.close()
         place = self.network.place(self.name)
         try:

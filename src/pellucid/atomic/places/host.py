@@ -19,11 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Tick
+from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Refused, Tick
 from pellucid.atomic.places.frames import MOST, ROOM, BadFrame, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE
 from pellucid.atomic.places.log import open_log
-from pellucid.atomic.places.network import Network, check_may_listen
+from pellucid.atomic.places.network import Network, check_may_listen, needed_here
 from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing, client_tls
 from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.view import MINUTE, view
@@ -53,6 +53,7 @@ class Host:
     """A place that is running.  `serve` returns when ``stop`` is set."""
 
     def __init__(self, network: Network, name: str) -> None:
+        needed_here()
         check_may_listen(network, name)
         for place in network.places.values():
             client_tls(network, place)  # certificates that are missing are told now, and not when they are needed
@@ -298,7 +299,7 @@ class Host:
         return found
 
     def refused(self, what: str, source: str) -> None:
-        """Somebody sent what was not taken: told, so many times a minute, and counted."""
+        """Somebody sent what was not taken: told and written down, so many times a minute, and counted."""
         self.counts["refused"] += 1
         minute = int(time.time() // 60)
         if minute != self._minute:
@@ -308,6 +309,7 @@ class Host:
         if self._told < TOLD:
             self._told += 1
             say(f"refused: {source}: {what}")
+            self._event(Refused(what, source))
         else:
             self._untold += 1
 

@@ -16,6 +16,7 @@ A message goes along a path of them, and every place on its way compares the one
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets as chance
 import tomllib
@@ -239,6 +240,13 @@ class Network:
             raise StateError(f"{file}: is damaged; copy it again from where the network was made") from None
         except OSError as error:
             raise StateError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def needed_here() -> None:
+    """Refuse to go on without the libraries that places need."""
+    for library in ("cryptography", "msgpack"):
+        if importlib.util.find_spec(library) is None:
+            raise UsageError(f"places need {library}, which is not installed: pip install 'pellucid[places]'")
 
 
 def network_of(folder: str | os.PathLike[str]) -> Network:
