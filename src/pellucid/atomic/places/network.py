@@ -217,9 +217,16 @@ class Network:
 
     # ---------------------------------------------------------------- secrets
 
+    def has_secrets(self, name: str) -> bool:
+        """Whether the keys of a place are here; those of places on other machines need not be."""
+        return self._secrets(name).exists()
+
+    def _secrets(self, name: str) -> Path:
+        return self.folder / SECRETS / f"{self.place(name).name}.toml"
+
     def secrets(self, name: str) -> Secrets:
         """The keys and tokens of a place; a file that others can read is refused."""
-        file = self.folder / SECRETS / f"{self.place(name).name}.toml"
+        file = self._secrets(name)
         try:
             mode = file.stat().st_mode & 0o777
             if mode & 0o077:
@@ -260,7 +267,7 @@ def check_may_listen(network: Network, name: str) -> None:
     if is_loopback(place.host):
         return
     lacks = []
-    if not (network.folder / SECRETS / f"{name}.toml").exists():
+    if not network.has_secrets(name):
         lacks.append(f"its tokens ({SECRETS}/{name}.toml)")
     if network.tls is None:
         lacks.append("TLS ([tls] with ca, certificate and key)")

@@ -133,7 +133,13 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
     if name and not background:
         host.serve(folder, name)
         return
-    for one, pid in starting.start(network, names).items():
+    here = names if name else [one for one in names if network.has_secrets(one)]
+    if not here:
+        network.secrets(names[0])  # says what is missing
+    for one in names:
+        if one not in here:
+            click.echo(f"{one:12} {network.place(one).address:21} elsewhere: its keys are not here")
+    for one, pid in starting.start(network, here).items():
         click.echo(f"{one:12} {network.place(one).address:21} process {pid}")
 
 

@@ -72,6 +72,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
+        if self._over:  # let go before it was there
+            self.transport.abort()
+            return
         keep_alive(transport.get_extra_info("socket"))
         self._within(SECONDS_TO_GREET)
         if self.link.begins:
@@ -156,7 +159,10 @@ class Listening:
         context = server_tls(self._network, place)
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._made, place.host, place.port, ssl=context, backlog=256)
+            self._server = await loop.create_server(
+                self._made, place.host, place.port, ssl=context, backlog=256,
+                ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
+            )  # fmt: skip
         except OSError as error:
             import errno
 
