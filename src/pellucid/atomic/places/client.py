@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -144,6 +145,9 @@ class Place:
             try:
                 self._send(self._link.seal(pack({"n": self._asked, "op": op, **args})))
                 answer = self._answer(self._asked, seconds)
+            except BadFrame as error:
+                self.close()
+                raise NotReached(f"{self.name}: the connection was disturbed: {error}") from None
             except BaseException:
                 self.close()  # an answer that comes later belongs to nobody: what was begun is undone
                 raise
@@ -152,13 +156,21 @@ class Place:
     def _connect(self) -> None:
         self.close()
         place = self.network.place(self.name)
+        context = client_tls(self.network, place)
         try:
-            made = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
+            made = self._socket = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(made)
-            context = client_tls(self.network, place)
-            self._socket = context.wrap_socket(made, server_hostname=place.host) if context else made
+            if context is not None:
+                self._socket = context.wrap_socket(made, server_hostname=place.host)
+        except ssl.SSLError as error:
+            self.close()
+            raise NotReached(
+                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see [tls] in "
+                f"{self.network.folder}/network.toml on both sides"
+            ) from None
         except OSError as error:
+            self.close()
             raise NotReached(
                 f"{self.name}: nobody answers at {place.address} ({error.strerror or error}): start the place with "
                 f"`pellucid net up {self.network.folder}`"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import ssl
 from collections import deque
@@ -164,8 +165,6 @@ class Listening:
                 ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
             )  # fmt: skip
         except OSError as error:
-            import errno
-
             if error.errno == errno.EADDRINUSE:
                 said = "is in use by another program: stop that"
             elif error.errno == errno.EADDRNOTAVAIL:
