@@ -166,8 +166,8 @@ class Place:
         except ssl.SSLError as error:
             self.close()
             raise NotReached(
-                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see [tls] in "
-                f"{self.network.folder}/network.toml on both sides"
+                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see [tls] "
+                f"in {self.network.folder}/network.toml on both sides"
             ) from None
         except OSError as error:
             self.close()
