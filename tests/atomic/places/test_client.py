@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, connect, up
 from pellucid.errors import DataError, StateError, UsageError
-from tests.atomic.places.trips import Aside, fill, left, provide, trips
+from tests.atomic.places.trips import Aside, drain, fill, left, provide, trips
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,8 @@ def empty(network: Network) -> Iterator[None]:
     """Each test begins, and ends, with nothing in any channel."""
     yield
     for place, channels in network.channels.items():
-        with connect(network.folder, place) as here, here.transaction() as t:
-            for channel in channels:
-                for _ in here.messages(channel):
-                    t.receive(channel, timeout=5)
-            t.commit(timeout=20)
+        for channel in channels:
+            drain(network, place, channel)
 
 
 def test_a_message_of_ones_own(network: Network) -> None:

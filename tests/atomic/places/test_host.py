@@ -219,7 +219,9 @@ def test_a_log_of_another_version(tmp_path: Path) -> None:
     end(network)
     with closing(sqlite3.connect(network.log_of("agent"))) as db, db:
         db.execute("UPDATE head SET version = 99")
-    with pytest.raises(StateError, match=r"agent did not start: .*log.sqlite: a log of version 99; this Pellucid reads"):
+    with pytest.raises(
+        StateError, match=r"agent did not start: .*log.sqlite: a log of version 99; this Pellucid reads"
+    ):
         start(network)
 
 

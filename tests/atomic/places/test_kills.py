@@ -92,4 +92,4 @@ def test_in_doubt_until_the_coordinator_is_back(tmp_path: Path, monkeypatch: pyt
         end(network)
     assert doubts(network, list(network.places)).code == 0
     kinds = [record.kind for record in read_log(network.log_of("agent"), "agent")]
-    assert kinds.count("decide") == 1 and kinds[-1] == "end" or "end" in kinds
+    assert (kinds.count("decide") == 1 and kinds[-1] == "end") or "end" in kinds

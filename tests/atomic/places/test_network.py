@@ -106,7 +106,9 @@ def test_a_path_opens_every_place_on_its_way(network: Network) -> None:
 
 
 def test_a_capability_that_a_place_lacks(network: Network) -> None:
-    with pytest.raises(UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"):
+    with pytest.raises(
+        UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"
+    ):
         network.path(network.secrets("shop"), "shop", "host.more")
     with pytest.raises(UsageError, match="bank has no capability for 'shop.answers': the token for 'in shop'"):
         network.path(network.secrets("bank"), "bank", "shop.answers")

@@ -66,7 +66,9 @@ def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
     stopped = net("status", "trips")
     assert stopped.output.count("stopped, 127.0.0.1:") == 3 and "  seats        3 messages" in stopped.output
     metrics = net("metrics", "trips", "airline")
-    assert "  aborted                crash: 1\n" in metrics.output and "  state                  stopped" in metrics.output
+    assert (
+        "  aborted                crash: 1\n" in metrics.output and "  state                  stopped" in metrics.output
+    )
 
 
 def test_one_place_in_the_foreground_ends_by_sigterm(net: Callable[..., Result], tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_doubt_and_decisions_by_hand(
     assert done.exit_code == 0 and f"{what} at hotel: committed, by hand; it is written down" in done.stdout
     net("down", "trips", "airline")
     stopped = net("doubt", "trips", "airline")
-    assert stopped.exit_code == 1 and "start airline" in stopped.output or "start agent" in stopped.output
+    assert (stopped.exit_code == 1 and "start airline" in stopped.output) or "start agent" in stopped.output
     member = json.loads(net("doubt", "trips", "airline", "--json").stdout)["doubts"][0]["members"][0]
     part = net("abort", "trips", member, "--place", "airline", "--yes")
     assert part.exit_code == 2 and f"decide the attempt {what} as a whole" in part.stderr
