@@ -23,14 +23,11 @@ def fill(network: Network, place: str, stock: str) -> None:
 
 def provide(network: Network, place: str, stock: str) -> None:
     """Answer a request with a seat or a room: commit together with the guest, or not at all."""
-    with (
-        connect(network.folder, place, patience=20) as here,
-        here.transaction() as t,
-        contextlib.suppress(Aborted, InDoubt),
-    ):
+    with connect(network.folder, place, patience=20) as here, here.transaction() as t:
         guest = t.receive("requests", timeout=20)
         t.send("agent.answers", [stock, t.receive(stock, timeout=20), guest])
-        t.commit()
+        with contextlib.suppress(Aborted, InDoubt):
+            t.commit()
 
 
 def book(network: Network, guest: str, sure: bool) -> str:

@@ -44,6 +44,7 @@ KILLED = (
     "tests/judge/test_kills_places.py",
     "tests/judge/test_namespaces.py",
     "tests/sinks/group/test_crash.py",
+    "tests/atomic/places/test_kills.py",
     "tests/failures/crash/",
     "tests/cli/test_crash.py",
 )
@@ -53,6 +54,7 @@ KILLED = (
 SLOW = tuple(
     f"tests/{room}/test_{name}"
     for room, names in {
+        "atomic/places": "client host kills nested tls",
         "capacity": "array_ budget flow judge simulation tables",
         "capacity/planning": "",
         "capacity/zones": "",
@@ -66,7 +68,7 @@ SLOW = tuple(
         "check/system": "assume system",
         "check/timed": "",
         "conformance": "",
-        "cli/models": "capacity",
+        "cli/models": "capacity places",
         "cli": "audit bad_input check explain flights memory process run tables verbs",
         "data": "mutants",
         "engine": "cores forget meaning",

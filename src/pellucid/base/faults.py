@@ -85,11 +85,10 @@ POINTS: dict[str, str] = {
     **{
         f"place:{moment}-{kind}": f"a place, {moment} a record '{kind}' is written"
         for kind in (
-            "boot", "begin", "send", "sent", "deposit", "take", "pending", "prepared", "given-up", "decide", "commit",
-            "abort", "end", "hand", "refused",
+            "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused".split()
         )
         for moment in ("before", "after")
-    },  # fmt: skip
+    },
     **{
         f"place:said-{kind}": f"a place, a message '{kind}' is on its way to another"
         for kind in ("deposit", "deposited", "ask", "told", "prepare", "vote", "decided", "done", "outcome", "pushed")

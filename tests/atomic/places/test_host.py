@@ -99,7 +99,8 @@ def test_a_place_that_was_changed_on_its_way(network: Network, changed: str) -> 
         sealed = [link.seal(pack({"kind": "ask", "ids": ["agent:1:1"]})) for _ in range(3)]
         if changed == "flipped":
             sealed[1] = sealed[1][:-1] + bytes([sealed[1][-1] ^ 1])
-        made.sendall(b"".join(sealed if changed == "flipped" else sealed[:1] * 2 if changed == "doubled" else sealed[1:]))
+        sent = {"flipped": sealed, "doubled": sealed[:1] * 2, "out of turn": sealed[1:]}[changed]
+        made.sendall(b"".join(sent))
         assert ends(made)
     until_said(network, "agent", "refused: place airline: a frame that does not open")
 
@@ -218,7 +219,9 @@ def test_a_log_of_another_version(tmp_path: Path) -> None:
     end(network)
     with closing(sqlite3.connect(network.log_of("agent"))) as db, db:
         db.execute("UPDATE head SET version = 99")
-    with pytest.raises(StateError, match=r"agent did not start: .*log.sqlite: a log of version 99; this Pellucid reads"):
+    with pytest.raises(
+        StateError, match=r"agent did not start: .*log.sqlite: a log of version 99; this Pellucid reads"
+    ):
         start(network)
 
 

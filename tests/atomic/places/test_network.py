@@ -106,7 +106,9 @@ def test_a_path_opens_every_place_on_its_way(network: Network) -> None:
 
 
 def test_a_capability_that_a_place_lacks(network: Network) -> None:
-    with pytest.raises(UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"):
+    with pytest.raises(
+        UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"
+    ):
         network.path(network.secrets("shop"), "shop", "host.more")
     with pytest.raises(UsageError, match="bank has no capability for 'shop.answers': the token for 'in shop'"):
         network.path(network.secrets("bank"), "bank", "shop.answers")
@@ -191,7 +193,15 @@ def test_secrets_that_others_can_read_are_refused(network: Network) -> None:
 def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
     assert is_loopback("127.8.8.8") and is_loopback("::1") and not is_loopback("example.org")
     for host in ("0.0.0.0", "10.0.0.7", "::", "example.org"):
-        network = new_network(tmp_path / host.replace(":", "_"), [PlaceInfo("far", host, 4701, None, ("c",))])
+        folder = tmp_path / host.replace(":", "_")
+        with pytest.raises(UsageError, match="far would listen at .*, which other machines can reach, without TLS"):
+            new_network(folder, [PlaceInfo("far", host, 4701, None, ("c",))])
+        assert not folder.exists()
+        new_network(folder, [PlaceInfo("far", "127.0.0.1", 4701, None, ("c",))])
+        text = (folder / "network.toml").read_text()
+        at = f"[{host}]" if ":" in host else host
+        (folder / "network.toml").write_text(text.replace("127.0.0.1", at))
+        network = Network.load(folder)
         with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
             check_may_listen(network, "far")
         (network.folder / "secrets" / "far.toml").unlink()

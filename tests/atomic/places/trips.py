@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic.places import Network, connect, new_network
+from pellucid.atomic.places import Aborted, Network, NothingCame, connect, new_network
 
 PLACES = {"agent": ["answers"], "airline": ["requests", "seats"], "hotel": ["requests", "rooms"]}
 STOCK = {"airline": "seats", "hotel": "rooms"}
@@ -61,3 +62,14 @@ def left(network: Network) -> dict[str, list[Any]]:
         with connect(network.folder, place, patience=20) as here:
             out[stock] = sorted(here.messages(stock))
     return out
+
+
+def drain(network: Network, place: str, channel: str) -> None:
+    """Take all that lies there; what was of an undone one goes with it."""
+    while True:
+        with connect(network.folder, place) as here, contextlib.suppress(Aborted), here.transaction() as t:
+            with contextlib.suppress(NothingCame):
+                while True:
+                    t.receive(channel, timeout=0)
+            t.commit(timeout=20)
+            return

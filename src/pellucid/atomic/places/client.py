@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from typing import Any
 
 from pellucid.atomic.places.frames import BadFrame, pack, pack_value, unpack, unpack_value
 from pellucid.atomic.places.link import CLIENT, Link
-from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.network import Network, needed_here
+from pellucid.atomic.places.serving.connections import client_tls, keep_alive
 from pellucid.errors import DataError, PellucidError, UsageError
 
 _SECONDS_TO_GREET = 10.0
@@ -54,7 +56,9 @@ def connect(folder: str | os.PathLike[str], place: str, *, patience: float = 0.0
     pellucid.errors.UsageError: /nowhere: is no network: it has no network.toml; make one with `pellucid net new
     /nowhere --place …`
     """
-    found = Place(Network.load(folder), place)
+    network = Network.load(folder)
+    needed_here()
+    found = Place(network, place)
     found.reach(patience)
     return found
 
@@ -106,8 +110,8 @@ class Place:
         return str(self.ask("status", t=transaction)["status"])
 
     def messages(self, channel: str) -> list[Any]:
-        """The values of the messages that lie in a channel of this place; to look takes nothing, and promises nothing:
-        they may be of transactions that will be undone."""
+        """The values of the messages that lie in a channel of this place, the first 1,000; to look takes nothing, and
+        promises nothing: they may be of transactions that will be undone."""
         return [unpack_value(one[3]) for one in self.ask("look", channel=channel)["messages"]]
 
     # ---------------------------------------------------------------- the connection
@@ -141,22 +145,32 @@ class Place:
             try:
                 self._send(self._link.seal(pack({"n": self._asked, "op": op, **args})))
                 answer = self._answer(self._asked, seconds)
+            except BadFrame as error:
+                self.close()
+                raise NotReached(f"{self.name}: the connection was disturbed: {error}") from None
             except BaseException:
                 self.close()  # an answer that comes later belongs to nobody: what was begun is undone
                 raise
         return _good(answer, args.get("t"))
 
     def _connect(self) -> None:
-        from pellucid.atomic.places.serving.connections import client_tls
-
         self.close()
         place = self.network.place(self.name)
+        context = client_tls(self.network, place)
         try:
-            made = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
+            made = self._socket = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            context = client_tls(self.network, place)
-            self._socket = context.wrap_socket(made, server_hostname=place.host) if context else made
+            keep_alive(made)
+            if context is not None:
+                self._socket = context.wrap_socket(made, server_hostname=place.host)
+        except ssl.SSLError as error:
+            self.close()
+            raise NotReached(
+                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see [tls] "
+                f"in {self.network.folder}/network.toml on both sides"
+            ) from None
         except OSError as error:
+            self.close()
             raise NotReached(
                 f"{self.name}: nobody answers at {place.address} ({error.strerror or error}): start the place with "
                 f"`pellucid net up {self.network.folder}`"

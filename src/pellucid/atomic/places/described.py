@@ -47,7 +47,7 @@ def places_of(said: Mapping[str, Any], file: str) -> dict[str, PlaceInfo]:
             raise UsageError(f"{file}: {key!r} is not known{nearest(key, ['version', 'places', 'tls'])}")
     found = said.get("places")
     if not isinstance(found, dict) or not found:
-        raise UsageError(f"{file}: has no places: expected [places.NAME] with address = \"127.0.0.1:PORT\"")
+        raise UsageError(f'{file}: has no places: expected [places.NAME] with address = "127.0.0.1:PORT"')
     places = {}
     for name, about in found.items():
         where = f"{file}: [places.{name}]"
@@ -56,14 +56,14 @@ def places_of(said: Mapping[str, Any], file: str) -> dict[str, PlaceInfo]:
             raise UsageError(f"{where}: expected a table")
         _typed(about, _PLACE_KEYS, where)
         if "address" not in about:
-            raise UsageError(f"{where}: has no address: expected address = \"127.0.0.1:PORT\"")
+            raise UsageError(f'{where}: has no address: expected address = "127.0.0.1:PORT"')
         host, port = address_of(about["address"], where)
         channels = tuple(_named(c, f"{where}: channels") for c in about.get("channels", ()))
         if len(set(channels)) < len(channels):
             raise UsageError(f"{where}: a channel is named twice")
         may = about.get("may")
         if may is not None and not all(isinstance(one, str) and one.count(".") == 1 for one in may):
-            raise UsageError(f"{where}: may: expected a list of \"PLACE.CHANNEL\"")
+            raise UsageError(f'{where}: may: expected a list of "PLACE.CHANNEL"')
         inside = about.get("inside") or None
         log = about.get("log")
         if log is not None and not log.startswith(("postgresql://", "postgres://")):
@@ -93,7 +93,7 @@ def _tree(places: Mapping[str, PlaceInfo], file: str) -> None:
             if other not in places or channel not in places[other].channels:
                 raise UsageError(f"{where}: may: {one!r}: there is no such channel")
         if (other := at.setdefault((place.host, place.port), name)) != name:
-            raise UsageError(f"{where}: address = \"{place.address}\": is that of {other}, too")
+            raise UsageError(f'{where}: address = "{place.address}": is that of {other}, too')
 
 
 def _named(name: Any, where: str) -> str:
@@ -186,4 +186,3 @@ def text_of(places: Iterable[PlaceInfo], tls: Mapping[str, str] | None) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-

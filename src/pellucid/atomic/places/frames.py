@@ -16,7 +16,7 @@ from typing import Any
 from pellucid.errors import DataError, PellucidError
 
 MOST = 1 << 20  # bytes of a frame
-ROOM = 4096  # bytes of a frame that are not the value of a message: who, where, which transaction
+ROOM = 16384  # bytes of a frame that are not the value of a message: who, the path with its tokens
 DEEPEST = 64
 LENGTH = struct.Struct(">I")
 _LOW, _HIGH = -(2**63), 2**64 - 1
@@ -164,7 +164,7 @@ def pack_value(value: Any, most: int = MOST - ROOM) -> bytes:
     pellucid.errors.DataError: value['seats'][1]: a tuple cannot be sent: it would come back as a list; send a list
     >>> pack_value("x" * 2_000_000)
     Traceback (most recent call last):
-    pellucid.errors.DataError: value: takes 2,000,005 bytes: at most 1,044,480 are allowed; send it in pieces, or send
+    pellucid.errors.DataError: value: takes 2,000,005 bytes: at most 1,032,192 are allowed; send it in pieces, or send
     where it is
     """
     import msgpack

@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Tick
-from pellucid.atomic.places.frames import BadFrame, pack, unpack
+from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Refused, Tick
+from pellucid.atomic.places.frames import MOST, ROOM, BadFrame, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE
 from pellucid.atomic.places.log import open_log
-from pellucid.atomic.places.network import Network, check_may_listen
-from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing
+from pellucid.atomic.places.network import Network, check_may_listen, needed_here
+from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing, client_tls
 from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.view import MINUTE, view
 from pellucid.base import faults
@@ -53,7 +53,10 @@ class Host:
     """A place that is running.  `serve` returns when ``stop`` is set."""
 
     def __init__(self, network: Network, name: str) -> None:
+        needed_here()
         check_may_listen(network, name)
+        for place in network.places.values():
+            client_tls(network, place)  # certificates that are missing are told now, and not when they are needed
         self.network, self.name = network, name
         self.secrets = network.secrets(name)
         self.log = open_log(network.log_of(name), name)
@@ -176,9 +179,23 @@ class Host:
             if peer not in self.network.places:
                 return
             self._outgoing[peer] = Outgoing(self.network, self.name, peer, self._key_of, self)
-        self._outgoing[peer].send(pack(message))
+        packed = pack(message)
+        if len(packed) > MOST:
+            self._say_in_parts(peer, message)
+            return
+        self._outgoing[peer].send(packed)
         if faults.armed():
             faults.point(f"place:said-{message['kind']}")
+
+    def _say_in_parts(self, peer: str, message: dict[str, Any]) -> None:
+        """What is longer than a frame: a list of things that can be said one after the other is."""
+        for name in ("statuses", "ids", "mids"):
+            if len(parts := message.get(name, ())) > 1:
+                half = len(parts) // 2
+                self._say(peer, {**message, name: parts[:half]})
+                self._say(peer, {**message, name: parts[half:]})
+                return
+        self.refused(f"a '{message['kind']}' for {peer} that is longer than a frame", self.name)
 
     def _answer(self, request: Any, reply: dict[str, Any]) -> None:
         number, asked, *view = request
@@ -186,7 +203,11 @@ class Host:
         if connection is not None:
             if view:
                 reply = self._view(reply)
-            connection.send(pack({"n": asked, **reply}))
+            packed = pack({"n": asked, **reply})
+            if len(packed) > MOST:
+                said = f"the answer takes {len(packed):,} bytes, and a frame has {MOST:,} at most"
+                packed = pack({"n": asked, "error": "usage", "message": said})
+            connection.send(packed)
 
     # ---------------------------------------------------------------- in
 
@@ -243,6 +264,10 @@ class Host:
         try:
             if op == "send":
                 message["path"] = self._path(message["path"])
+                if len(message["value"]) > MOST - ROOM:
+                    raise UsageError(f"the value takes {len(message['value']):,} bytes: at most {MOST - ROOM:,}")
+            elif op == "look":
+                self.network.route(self.name, message["channel"])
             elif op == "hand":
                 message["when"] = time.time()
             elif op == "view":
@@ -274,7 +299,7 @@ class Host:
         return found
 
     def refused(self, what: str, source: str) -> None:
-        """Somebody sent what was not taken: told, so many times a minute, and counted."""
+        """Somebody sent what was not taken: told and written down, so many times a minute, and counted."""
         self.counts["refused"] += 1
         minute = int(time.time() // 60)
         if minute != self._minute:
@@ -284,6 +309,7 @@ class Host:
         if self._told < TOLD:
             self._told += 1
             say(f"refused: {source}: {what}")
+            self._event(Refused(what, source))
         else:
             self._untold += 1
 

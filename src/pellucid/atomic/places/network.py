@@ -16,6 +16,7 @@ A message goes along a path of them, and every place on its way compares the one
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets as chance
 import tomllib
@@ -216,9 +217,16 @@ class Network:
 
     # ---------------------------------------------------------------- secrets
 
+    def has_secrets(self, name: str) -> bool:
+        """Whether the keys of a place are here; those of places on other machines need not be."""
+        return self._secrets(name).exists()
+
+    def _secrets(self, name: str) -> Path:
+        return self.folder / SECRETS / f"{self.place(name).name}.toml"
+
     def secrets(self, name: str) -> Secrets:
         """The keys and tokens of a place; a file that others can read is refused."""
-        file = self.folder / SECRETS / f"{self.place(name).name}.toml"
+        file = self._secrets(name)
         try:
             mode = file.stat().st_mode & 0o777
             if mode & 0o077:
@@ -241,6 +249,13 @@ class Network:
             raise StateError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
+def needed_here() -> None:
+    """Refuse to go on without the libraries that places need."""
+    for library in ("cryptography", "msgpack"):
+        if importlib.util.find_spec(library) is None:
+            raise UsageError(f"places need {library}, which is not installed: pip install 'pellucid[places]'")
+
+
 def network_of(folder: str | os.PathLike[str]) -> Network:
     """The network in a folder: `Network.load`."""
     return Network.load(folder)
@@ -252,15 +267,19 @@ def check_may_listen(network: Network, name: str) -> None:
     if is_loopback(place.host):
         return
     lacks = []
-    if not (network.folder / SECRETS / f"{name}.toml").exists():
+    if not network.has_secrets(name):
         lacks.append(f"its tokens ({SECRETS}/{name}.toml)")
     if network.tls is None:
         lacks.append("TLS ([tls] with ca, certificate and key)")
     if lacks:
-        raise UsageError(
-            f"{network.folder / FILE}: {name} would listen at {place.address}, which other machines can reach, without "
-            f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
-        )
+        raise _open(place, f"{network.folder / FILE}: ", lacks)
+
+
+def _open(place: PlaceInfo, where: str, lacks: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"{where}{place.name} would listen at {place.address}, which other machines can reach, without "
+        f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
+    )
 
 
 # ---------------------------------------------------------------- a new one
@@ -291,6 +310,9 @@ def new_network(
     text = text_of(places, tls)
     found = places_of(tomllib.loads(text), str(root / FILE))
     network = Network(root, found, tls_of(tomllib.loads(text), root, FILE))
+    for place in found.values():
+        if network.tls is None and not is_loopback(place.host):
+            raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
     own_folder(root, "DIR")
     for inner in (root / SECRETS, root / PLACES):
         own_folder(inner, "DIR")

@@ -57,14 +57,13 @@ def new_verb(folder: str, places: Sequence[str], tls: tuple[str, str, str] | Non
       pellucid net new trips --place agent=answers --place airline=requests,seats --place hotel=requests,rooms
       pellucid net new trips --place corp --place host=orders --inside host=corp
     """
-    from pellucid.atomic.places.network import check_may_listen, new_network
+    from pellucid.atomic.places.network import new_network
 
     given = {what: _pairs(texts, what.rstrip("s")) for what, texts in more.items()}
     found = _described(places, given)
     files = None if tls is None else dict(zip(("ca", "certificate", "key"), map(_absolute, tls), strict=True))
     made = new_network(folder, found, files)
     for name, place in made.places.items():
-        check_may_listen(made, name)
         channels = ", ".join(place.channels) or "none"
         click.echo(f"{name:12} {place.address:21} channels {channels}")
     click.echo(f"start its places with: pellucid net up {folder}")
@@ -134,7 +133,13 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
     if name and not background:
         host.serve(folder, name)
         return
-    for one, pid in starting.start(network, names).items():
+    here = names if name else [one for one in names if network.has_secrets(one)]
+    if not here:
+        network.secrets(names[0])  # says what is missing
+    for one in names:
+        if one not in here:
+            click.echo(f"{one:12} {network.place(one).address:21} elsewhere: its keys are not here")
+    for one, pid in starting.start(network, here).items():
         click.echo(f"{one:12} {network.place(one).address:21} process {pid}")
 
 

@@ -184,6 +184,7 @@ class World:
     def act(self) -> None:
         acts = [self.begin] * 3 + [self.send] * 7 + [self.arrive] * 8 + [self.take] * 8 + [self.ask] * 4
         acts += [self.give_up, self.die, self.cascade, self.cascade] + [self.settle] * 4 + [self.advance] * 6
+        acts += [self.meet]
         self.chance.choice(acts)()
 
     def begin(self, place: str = "", parent: T | None = None) -> T:
@@ -199,14 +200,14 @@ class World:
         self.write(place, "begin", t=t.name, parent=parent.name if parent else None)
         return t
 
-    def send(self, t: T | None = None) -> M | None:
+    def send(self, t: T | None = None, to: str = "") -> M | None:
         if t is None:
             if not (running := self.of("active")):
                 return None
             t = self.chance.choice(running)
         t.sent += 1
         mid = f"{t.name}/{t.sent}"
-        to, channel = self.chance.choice(self.places), self.chance.choice(CHANNELS)
+        to, channel = to or self.chance.choice(self.places), self.chance.choice(CHANNELS)
         value = self.chance.randrange(2) if self.equal else f"v{len(self.ms)}"
         m = self.ms[mid] = M(mid, t.name, to, channel, value)
         self.write(t.home, "send", t=t.name, seq=t.sent, path=self.path(t.home, to, channel), value=value)
@@ -225,6 +226,21 @@ class World:
         if home != m.to and not m.lost and self.chance.random() < 0.7:
             self.synced[m.to] = len(self.logs[m.to])
             self.write(home, "sent", t=m.sender, seq=int(m.mid.rpartition("/")[2]))
+
+    def meet(self) -> None:
+        """Two exchange messages and ask to commit: they depend on each other."""
+        if len(running := self.of("active")) < 2 or len(self.of("pending")) > 4:
+            return
+        t, u = self.chance.sample(running, 2)
+        for one, other in ((t, u), (u, t)):
+            m = self.send(one, other.home)
+            assert m is not None
+            if not m.there:
+                self.arrive(m)
+            self.taken(other, m)
+        for one in (t, u):
+            one.status = "pending"
+            self.write(one.home, "pending", t=one.name)
 
     def can_take(self, t: T) -> list[M]:
         return [
@@ -435,7 +451,7 @@ class World:
     def fault_half_a_set_committed(self) -> None:
         able = [
             (a, p) for a in self.attempts if a.decided and not a.over
-            for p in a.places if p not in a.done and len(self.mine(a, p)) > 1
+            for p in a.places if p not in a.done
         ]  # fmt: skip
         if found := self.one(able):
             a, place = found

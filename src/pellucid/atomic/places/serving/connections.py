@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +28,18 @@ SECONDS_OF_A_FRAME = 20.0
 UNREAD = 8 << 20  # bytes that the other end has not read
 WAITING = 4096  # messages for a place that cannot be reached; older ones are said again by who needs an answer
 LONGEST_PAUSE = 1.0
+
+
+def keep_alive(made: socket.socket | None) -> None:
+    """Have the system notice within seconds that the other end can no longer be reached, also where nothing is said."""
+    if made is None or made.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 10_000),
+    ):  # fmt: skip
+        if hasattr(socket, option):  # not every system has them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class Owner(Protocol):
@@ -59,6 +73,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
+        if self._over:  # let go before it was there
+            self.transport.abort()
+            return
+        keep_alive(transport.get_extra_info("socket"))
         self._within(SECONDS_TO_GREET)
         if self.link.begins:
             self.transport.write(self.link.opening())
@@ -142,10 +160,11 @@ class Listening:
         context = server_tls(self._network, place)
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._made, place.host, place.port, ssl=context, backlog=256)
+            self._server = await loop.create_server(
+                self._made, place.host, place.port, ssl=context, backlog=256,
+                ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
+            )  # fmt: skip
         except OSError as error:
-            import errno
-
             if error.errno == errno.EADDRINUSE:
                 said = "is in use by another program: stop that"
             elif error.errno == errno.EADDRNOTAVAIL:

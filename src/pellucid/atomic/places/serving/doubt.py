@@ -9,10 +9,10 @@ from typing import Any
 
 from pellucid.atomic.places.client import Place
 from pellucid.atomic.places.core import Asked, Core
-from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.records import place_of
+from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.looking import Looked, looked_at
 from pellucid.errors import StateError, UsageError
 

@@ -10,10 +10,8 @@ from typing import Any
 
 from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
-from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.network import Network
-from pellucid.atomic.places.records import Record
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.view import commits_a_second, view
 from pellucid.errors import PellucidError
@@ -74,25 +72,13 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "new", place.address, why="it has never run here")
     try:
         records = read_log(target, name)
-        told = _doubt(Core(name, network.tree_of(name, secrets), records))
-        seen = view(_replayed(name, records), told, place.channels)
+        core = Core(name, network.tree_of(name, secrets), records)
+        doubt = dict(core.handle(Asked(1, 0, "doubt", {})).replies)[1]
+        seen = view(core.state, doubt, place.channels)
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
     seen["commits_per_second"] = commits_a_second(records, time.time())
     return Looked(name, "stopped", place.address, seen=seen)
-
-
-def _replayed(name: str, records: list[Record]) -> State:
-    state = State(name)
-    for record in records:
-        state.apply(record)
-    return state
-
-
-def _doubt(core: Core) -> dict[str, Any]:
-    """What the place would tell if it were started now; it is not, and nothing is written."""
-    core.start(time.time())
-    return dict(core.handle(Asked(1, 0, "doubt", {})).replies)[1]
 
 
 def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:

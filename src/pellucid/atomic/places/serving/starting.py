@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pellucid.atomic.places.client import NotReached, Place
-from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.network import Network, check_may_listen
+from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.base.files import own_folder
 from pellucid.errors import PellucidError, StateError
