@@ -182,10 +182,17 @@ class World:
     # ------------------------------------------------------------ acts
 
     def act(self) -> None:
-        acts = [self.begin] * 3 + [self.send] * 7 + [self.arrive] * 8 + [self.take] * 8 + [self.ask] * 4
-        acts += [self.give_up, self.die, self.cascade, self.cascade] + [self.settle] * 4 + [self.advance] * 6
-        acts += [self.meet]
-        self.chance.choice(acts)()
+        """Something happens."""
+        acts = [self.begin] * 5 + [self.send] * 8 + [self.arrive] * 8 + [self.take] * 9 + [self.ask] * 3
+        acts += [self.give_up, self.die, self.cascade, self.cascade] + [self.meet] * 4 + [self.settle] * 5 + [self.advance] * 8
+        before = self.size()
+        for _ in range(30):
+            self.chance.choice(acts)()
+            if self.size() != before:
+                return
+
+    def size(self) -> list[int]:
+        return [*map(len, self.logs.values()), len(self.attempts)]
 
     def begin(self, place: str = "", parent: T | None = None) -> T:
         if not place and parent is None and self.chance.random() < 0.2 and (running := self.of("active")):
@@ -447,6 +454,8 @@ class World:
     def fault_half_a_set_decided(self) -> None:
         if whole := self.one(self.whole_sets()):
             self.planted = self.commit(whole[:1])
+            for t in whole[1:]:
+                t.status = "frozen"  # were it to commit as well, it would be hard to say who was first
 
     def fault_half_a_set_committed(self) -> None:
         able = [
@@ -525,6 +534,7 @@ class World:
         if m := self.one([m for m in self.ms.values() if not m.there]):
             m.channel = "d" if m.channel == "c" else "c"
             self.arrive_as(m, m.channel, m.value)
+            m.taken = "nobody"  # and nobody will: for the calculus it is where it was sent to
 
     def fault_altered_on_its_way(self) -> None:
         if m := self.one([m for m in self.ms.values() if not m.there]):

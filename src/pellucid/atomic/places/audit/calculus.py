@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Item
@@ -25,7 +26,7 @@ from pellucid.atomic.reading import parse
 from pellucid.atomic.state import State
 
 MOST_RECORDS = 400  # of a run that is translated: each step copies the state
-MOST_OPEN = 10  # who may have asked to commit at the same time: n of them may commit in 2ⁿ sets
+MOST_SETS = 3000  # that could commit at the same time: n transactions may in 2ⁿ
 _LONG = 60  # records of one transaction: its process is nested as deeply
 _WORDS = {"send", "receive", "recv", "crypt", "decrypt", "forward", "open", "child", "commit", "abort", "new", "let",
           "in", "out", "rec", "Place", "Trans", "Chan", "Key", "Packet", "Cap", "x", "idle"}  # fmt: skip
@@ -243,6 +244,23 @@ class Replay:
                 return self._abort(row)
         return ""
 
+    def _offered(self, who: str, kind: type[s.Process], place: int | None = None) -> Iterator[tuple[Step, State]]:
+        """The steps of one transaction's processes of a kind: the machine is asked for these rules and no others.
+        Steps that read alike are told apart as the machine does it."""
+        machine, items = self.machine, self.machine.store.items
+        seen: dict[Step, list[State]] = {}
+        rule = {s.Send: machine.red_in_out, s.Receive: machine.red_recv, s.Continue: machine.red_app, s.Abort: machine.red_abort}
+        for at, soup in enumerate(self.at.soups):
+            if place in (None, at):
+                messages = [i for i in dict.fromkeys(soup) if isinstance(items[i].process, s.Send)]
+                for i in dict.fromkeys(soup):
+                    if items[i].trans == who and isinstance(items[i].process, kind):
+                        for step, then in rule[kind](self.at, at, i, messages):
+                            alike = seen.setdefault(step, [])
+                            if then not in alike:
+                                alike.append(then)
+                                yield step._replace(pick=len(alike) - 1), then
+
     def _take(self, step: Step, then: State) -> str:
         self.steps.append(step)
         self.at = then
@@ -256,7 +274,7 @@ class Replay:
         rest = path_of(tuple(_capability(part) for part in path[done + 1 :]))
         item = self.machine.store.item(Item(t, s.Send(rest, s.Param(self.run.value(mid)))))
         rule, _, place = path[done].partition(" ")
-        for step, then in self.machine.steps(self.at):
+        for step, then in self._offered(t, s.Send):
             if step.rule == rule.upper() and step.who == (t,) and step.about == place:
                 before, after = (sum(soup.count(item) for soup in at.soups) for at in (self.at, then))
                 if after > before:
@@ -266,7 +284,7 @@ class Replay:
     def _receive(self, row: Row, t: str, sender: str, channel: str, value: str) -> str:
         who, source = self.names.of("trans", t), self.names.of("trans", sender)
         carried = s.Param(self.names.of("value", value))
-        for step, then in self.machine.steps(self.at):
+        for step, then in self._offered(who, s.Receive, self._at(row.place)):
             if (step.rule, step.who, step.source, step.about) == ("RECV", (who,), source, channel):
                 message = self.machine.store.entries[then.logs[self._at(row.place)][-1]].message
                 if message is not None and isinstance(message.process, s.Send) and message.process.what == carried:
@@ -275,7 +293,7 @@ class Replay:
         return f"there is no RECV {who} from {source} {channel}"
 
     def _apply(self, who: str) -> str:
-        for step, then in self.machine.steps(self.at):
+        for step, then in self._offered(who, s.Continue):
             if step.rule == "APP" and step.who == (who,):
                 return self._take(step, then)
         return f"there is no APP {who}"
@@ -284,14 +302,13 @@ class Replay:
         return self.position[self.names.of("place", place)]
 
     def _commit(self, members: Sequence[str]) -> str:
-        items = self.machine.store.items
-        open_now = sum(isinstance(items[i].process, s.Commit) for soup in self.at.soups for i in soup)
-        if open_now > MOST_OPEN:
-            raise TooLarge(f"{open_now} transactions ask to commit at the same time, and up to {MOST_OPEN} are tried")
         who = tuple(sorted(self.names.of("trans", t) for t in members))
-        for step, then in self.machine.steps(self.at):
-            if step.rule == "COMMIT" and step.who == who:
+        offered = self.machine.red_commit(self.at)
+        for step, then in islice(offered, MOST_SETS):
+            if step.who == who:
                 return self._take(step, then)
+        if any(True for _ in offered):
+            raise TooLarge(f"more than {MOST_SETS:,} sets of transactions could commit at the same time")
         return f"there is no COMMIT {' '.join(who)}"
 
     def _abort(self, row: Row) -> str:
@@ -307,7 +324,10 @@ class Replay:
 
     def _step(self, wanted: list[str], who: str, row: Row | None = None) -> str:
         for rule in wanted:
-            for step, then in self.machine.steps(self.at):
+            machine = self.machine
+            rules = {"CASCADE": machine.red_cascade, "CRASH": machine.red_crash}
+            offered = rules[rule](self.at) if rule in rules else self._offered(who, s.Abort)
+            for step, then in offered:
                 if step.rule == rule and step.who == (who,):
                     wrong = self._restored(row, who, then, self._at(row.place)) if row is not None else ""
                     return wrong or self._take(step, then)

@@ -57,6 +57,8 @@ def causes(row: Row, needs: Mapping[str, Mapping[str, str]]) -> Iterator[Key]:
     match row.kind:
         case "deposit":
             yield "sent", f["mid"]
+        case "take":
+            yield "deposited", f["mid"]
         case "sent":
             yield "deposited", f"{f['t']}/{f['seq']}"
         case "prepared":
@@ -107,8 +109,8 @@ def one_run(logs: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
     blocked: dict[str, Key] = {}
     ready = deque(sorted(logs))
     while ready or blocked:
-        if not ready:  # an effect stands before its cause: first where both are in one log
-            place = min(blocked, key=lambda p: (first[blocked[p]] != p, p))
+        if not ready:  # an effect stands before its cause
+            place = _culprit({p: first[key] for p, key in blocked.items()}, {p: logs[p][at[p]].kind for p in blocked})
             waiting[blocked.pop(place)].remove(place)
             row = logs[place][at[place]]
             yield from _go(row, place, at, lasts, happened, waiting, blocked, ready)
@@ -124,6 +126,22 @@ def one_run(logs: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
                 waiting.setdefault(missing, []).append(place)
                 break
             yield from _go(row, place, at, lasts, happened, waiting, blocked, ready)
+
+
+def _culprit(waits: Mapping[str, str], kinds: Mapping[str, str]) -> str:
+    """Logs that wait for each other, each at its next record: which goes ahead without its cause?  One of those that
+    wait in a circle, and there a decision before anything else: others only wait for them.
+
+    >>> _culprit({"a": "b", "b": "c", "c": "b"}, {"a": "commit", "b": "deposit", "c": "commit"})
+    'c'
+    """
+    seen: list[str] = []
+    place = min(waits)
+    while place not in seen:
+        seen.append(place)
+        place = waits[place]
+    circle = seen[seen.index(place) :]
+    return min(circle, key=lambda p: (kinds[p] not in ("commit", "decide", "abort", "end"), p))
 
 
 def _go(

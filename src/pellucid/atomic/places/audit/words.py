@@ -22,7 +22,7 @@ CHECKS = {
 # Kinds that break a rule of the calculus, and not only one of the protocol: there the two judges must agree.
 RULES = frozenset(
     [
-        "take-nothing", "take-twice", "take-decided", "take-aborted-sender", "commit-decided", "commit-not-pending",
+        "take-nothing", "take-elsewhere", "take-twice", "take-decided", "take-aborted-sender", "commit-decided", "commit-not-pending",
         "commit-needs", "abort-decided", "abort-keeps", "abort-twice-back", "abort-other-back", "cascade-nothing",
         "begin-orphan",
     ]
