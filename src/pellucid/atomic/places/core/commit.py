@@ -24,6 +24,7 @@ from pellucid.atomic.places.records import Record, order, place_of
 
 Statuses = Iterable[tuple[str, str, list[str]]]
 SELDOM = 15.0  # seconds: what nobody answers is said at least so often
+LARGEST = 500_000  # characters of the names of a set that is asked to prepare
 
 
 class Attempt:
@@ -129,7 +130,11 @@ class Commits(Speaker):
             for t in members:
                 self._committed(t)
         elif place_of(members[0]) == self.name:
-            self._try(members)
+            if sum(map(len, members)) > LARGEST:
+                text = f"{len(members)} transactions at several places need each other: too many for one message; abort one"
+                self._refuse(f"{text}: {members[0]} …", self.name)
+            else:
+                self._try(members)
 
     def _committed(self, t: str) -> None:
         for request in self.deciders.pop(t, ()):
@@ -160,8 +165,7 @@ class Commits(Speaker):
         if attempt is not None:
             self._give_up(attempt)
         channels = {lying.channel for lying in self.state.live[t].takes.values()}
-        # A pending one must not come back to life after somebody heard that it is aborted; of an active one a crash makes
-        # the same.
+        # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
         for request in self.deciders.pop(t, ()):
@@ -195,12 +199,17 @@ class Commits(Speaker):
         return [t, state, needs]
 
     def _heard_ask(self, peer: str, message: Any) -> None:
-        told = []
+        told: list[Any] = []
+        names = 0
         for t in message["ids"]:
             if not self.state.could_be(t):
                 self._refuse(f"asked about {t}, which is none of this place's (is its log an old copy?)", peer)
                 continue
             told.append(self._status(t))
+            names += 1 + len(told[-1][2])
+            if names >= MOST:  # messages are bounded
+                self._send(peer, "told", statuses=told)
+                told, names = [], 0
             if t in self.state.live:
                 self.watchers.setdefault(t, set()).add(peer)
         if told:
