@@ -124,6 +124,6 @@ def _watch(found: Up, over: threading.Event) -> None:
     while not over.wait(0.05):
         for name in found.starts:
             if running(found.network, name) is None and not over.is_set():
+                found.starts[name] += 1  # before anybody can see that it is back
                 with contextlib.suppress(PellucidError):
                     start(found.network, [name], calm=True)
-                    found.starts[name] += 1
