@@ -106,10 +106,13 @@ def test_without_tls_nothing_is_said(network: Network) -> None:
     assert network.tls is not None
     context.load_verify_locations(network.tls["ca"])
     heard = b""
-    with closing(socket.create_connection((place.host, place.port), 5)) as made:  # it shows no certificate
-        with contextlib.suppress(ssl.SSLError, ConnectionError), context.wrap_socket(made, server_hostname=ANY) as bare:
-            bare.sendall(link.opening())
-            heard = bare.recv(65536)
+    with (
+        closing(socket.create_connection((place.host, place.port), 5)) as made,
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+        context.wrap_socket(made, server_hostname=ANY) as bare,  # it shows no certificate
+    ):
+        bare.sendall(link.opening())
+        heard = bare.recv(65536)
     assert heard == b""
 
 

@@ -37,7 +37,7 @@ SOON = 0.005  # after something was done: what can wait for others to share a sy
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
 TOLD = 100  # refusals that are told in a minute; the others are counted
 SAID = "said.log"  # in the folder of a place: what its process prints
-FROM_CLIENTS = {  # what a client may ask, and of which types
+FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
     "send": {"t": (str,), "path": (str,), "value": (bytes,)},
     "receive": {"t": (str,), "channel": (str,), "timeout": (int, float, type(None))},
@@ -264,7 +264,7 @@ class Host:
             if type(value) not in kinds[name]:
                 connection.end(f"{op}: {name} is a {type(value).__name__}")
                 return
-        request = (connection.number, number)
+        request: tuple[Any, ...] = (connection.number, number)
         try:
             if op == "send":
                 message["path"] = self._path(message["path"])
