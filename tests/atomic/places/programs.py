@@ -10,6 +10,14 @@ from tests.atomic.places.simulator import Program, Script, World
 FLAT = {"agent": ["answers"], "airline": ["requests", "seats"], "hotel": ["requests", "rooms"]}
 
 
+def note(world: World, t: str, answer: dict[str, Any]) -> None:
+    """What a client was told must be so, whatever happens later."""
+    if answer.get("status") == "committed":
+        world.promised[t] = "committed"
+    if "aborted" in (answer.get("status"), answer.get("error")):
+        world.promised[t] = "aborted"
+
+
 def fill(channel: str, values: list[Any]) -> Program:
     """Put messages into a channel of the own place."""
 
@@ -18,8 +26,7 @@ def fill(channel: str, values: list[Any]) -> Program:
         for value in values:
             yield "send", {"t": t, "path": world.path(place, place, channel), "value": value}
         answer = yield "commit", {"t": t, "timeout": None}
-        if answer.get("status") == "committed":
-            world.promised[t] = "committed"
+        note(world, t, answer)
 
     return script
 
@@ -36,8 +43,7 @@ def book(world: World, place: str) -> Script:
             yield "abort", {"t": t}
             return
     answer = yield "commit", {"t": t, "timeout": None}
-    if answer.get("status") == "committed":
-        world.promised[t] = "committed"
+    note(world, t, answer)
 
 
 def clerk(stock: str) -> Program:
@@ -52,8 +58,7 @@ def clerk(stock: str) -> Program:
             return
         yield "send", {"t": t, "path": world.path(place, "agent", "answers"), "value": one["value"]}
         answer = yield "commit", {"t": t, "timeout": None}
-        if answer.get("status") == "committed":
-            world.promised[t] = "committed"
+        note(world, t, answer)
 
     return script
 
@@ -119,9 +124,8 @@ def anything(chance: random.Random) -> Program:
         for t in mine:
             if chance.random() < 0.8:
                 answer = yield "commit", {"t": t, "timeout": chance.choice([None, 0, 3])}
-                if answer.get("status") == "committed":
-                    world.promised[t] = "committed"
+                note(world, t, answer)
             else:
-                yield "abort", {"t": t}
+                note(world, t, (yield "abort", {"t": t}))
 
     return script

@@ -339,5 +339,7 @@ class World:
         assert set(expected) <= seen, sorted(set(expected) - seen)
         done = oracle.committed(logs)
         assert not [m for _, _, m in seen - set(expected) if m.split("/")[0] in done]
-        for t in self.promised:
-            assert t in done, f"{t} was told to be committed, and is not"
+        told = [(t, state) for _, _, m in self.said for t, state, _ in m.get("statuses", ())]
+        for t, state in [*self.promised.items(), *told]:
+            if state in ("committed", "aborted"):
+                assert (t in done) == (state == "committed"), f"{t} was told to be {state}, and is not"

@@ -125,6 +125,13 @@ class VotesBeforeTheLog(Core):
         super()._write(kind, sync=sync and kind != "prepared", **fields)
 
 
+class AbortDoesNotLast(Core):
+    """Of a pending one: it comes back to life after somebody heard that it is aborted."""
+
+    def _write(self, kind: str, *, sync: bool = False, **fields: Any) -> None:
+        super()._write(kind, sync=sync and kind != "abort", **fields)
+
+
 class DecidesInMemory(Core):
     def _write(self, kind: str, *, sync: bool = False, **fields: Any) -> None:
         unsure = kind == "decide" or (kind == "commit" and fields.get("attempt") is not None)
@@ -177,7 +184,7 @@ class NeverGivesUp(Core):
 
 
 PLANTED = [
-    ForgetsDependencies, RestoresNothing, PresumesCommit, DecidesEarly, VotesBeforeTheLog, DecidesInMemory,
+    ForgetsDependencies, RestoresNothing, PresumesCommit, DecidesEarly, VotesBeforeTheLog, AbortDoesNotLast, DecidesInMemory,
     TimeOutAborts, RecoveryAbortsPrepared, TakesDoubled, SendsOnce, CommitsWhenPrepared, AttemptsHaveNoNames,
     NeverGivesUp,
 ]  # fmt: skip

@@ -6,6 +6,7 @@ replied, in that order.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -138,7 +139,7 @@ class Core(Commits):
         if self.clock - self._asked_at >= self.timing.ask:
             self._asked_at = self.clock
             self._ask_again()
-        for mid in list(self._unheard)[:MOST]:
+        for mid in list(itertools.islice(self._unheard, MOST)):
             if self._unheard[mid] > self.clock - self.timing.resend:
                 break
             if mid in self.state.outbox:
@@ -194,10 +195,20 @@ class Core(Commits):
 
     def _heard_deposited(self, peer: str, message: Mapping[str, Any]) -> None:
         for mid in message["mids"]:
-            if mid in self.state.outbox:
-                t, seq = sender_of(mid)
-                self._write("sent", t=t, seq=seq)
+            if mid not in self.state.outbox:
+                continue
+            if not self._ends_at(mid, peer):
+                self._refuse(f"told that {mid} has come by one to whom it does not go", peer)
+                continue
+            t, seq = sender_of(mid)
+            self._write("sent", t=t, seq=seq)
             self._unheard.pop(mid, None)
+
+    def _ends_at(self, mid: str, place: str) -> bool:
+        try:
+            return ends_in(self.tree, self.name, self.state.outbox[mid][0])[0] == place
+        except NoWay:  # the network is another one since the last start
+            return False
 
     def _heard_undeliverable(self, peer: str, message: Mapping[str, Any]) -> None:
         mid = message["mid"]

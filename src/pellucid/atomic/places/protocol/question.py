@@ -1,8 +1,8 @@
 """What is asked of committing together: agreement, a decision that lasts, no wrong abort, readers, an end.
 
 >>> {name: verdict.status for name, verdict in places_keep().items()}
-{'agreement': 'proved', 'one attempt': 'proved', 'the decision lasts': 'proved', 'no wrong abort': 'proved', 'readers':
-'proved', 'an end': 'proved'}
+{'agreement': 'proved', 'one attempt': 'proved', 'the decision lasts': 'proved', 'no wrong abort': 'proved',
+'nobody waits for another': 'proved', 'readers': 'proved', 'an end': 'proved'}
 >>> early = places_keep(members=3, rules=["decide early"])["agreement"].counterexample
 >>> early.steps, early.replay()
 (('try 1', '1 prepares 1', 'yes to 1 from 1', 'decide 1', 'abort 2'), True)
@@ -22,6 +22,7 @@ SAYS = {
     "one attempt": "all members that are committed are so by the same attempt",
     "the decision lasts": "what a member committed by is in the coordinator's log",
     "no wrong abort": "what is prepared or committed is not aborted",
+    "nobody waits for another": "once it is decided the word goes to every member, whether or not the others have it",
     "readers": "who read from a member commits only if every member does",
     "an end": "from everywhere, without further failures, everything can be decided",
 }
@@ -51,6 +52,7 @@ _HOLDS: dict[str, Callable[[At], bool]] = {
     "one attempt": _one_attempt,
     "the decision lasts": _lasts,
     "no wrong abort": lambda at: not at.wronged,
+    "nobody waits for another": lambda at: all(("commit", at.log, m) in at.said for m in range(1, len(at.places)) if at.log),
     "readers": _readers,
 }
 
