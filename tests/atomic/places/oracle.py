@@ -1,8 +1,8 @@
 """What the logs of all places together must be, from the meaning alone: nothing of Pellucid is imported.
 
-A log is a list of pairs, a kind and its fields.  `judge` says what is wrong at any moment, `judge_end` what is wrong when
-everything has come to rest, `lying` which messages are in the channels.  C, A, ⇝ and the laws A1 to A3 are those of the
-calculus: u ⇝ t if t took a message of u or is its child.
+A log is a list of pairs, a kind and its fields.  `judge` says what is wrong at any moment, `judge_end` what is wrong
+when everything has come to rest, `lying` which messages are in the channels.  C, A, ⇝ and the laws A1 to A3 are those
+of the calculus: u ⇝ t if t took a message of u or is its child.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _one(place: str, log: Sequence[Line], decisions: Mapping[str, Mapping[str, A
     takes: dict[str, list[tuple[str, str, str]]] = {}
     boot = 0
     for number, (kind, f) in enumerate(log, 1):
+
         def bad(text: str, number: int = number) -> None:
             wrong.append(f"record {number}: {text}")
 

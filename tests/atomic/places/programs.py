@@ -106,7 +106,7 @@ def anything(chance: random.Random) -> Program:
     """Sends, receives, children, commits and aborts by chance."""
 
     def script(world: World, place: str) -> Script:
-        mine = []
+        mine: list[str] = []
         for _ in range(chance.randint(1, 2)):
             parent = chance.choice(mine) if mine and chance.random() < 0.5 else None
             begun = yield "begin", {"parent": parent}
@@ -127,5 +127,28 @@ def anything(chance: random.Random) -> Program:
                 note(world, t, answer)
             else:
                 note(world, t, (yield "abort", {"t": t}))
+
+    return script
+
+
+def ring(chance: random.Random) -> Program:
+    """To the next place and from the one before: transactions that can commit only with others, at all places."""
+
+    def script(world: World, place: str) -> Script:
+        places = list(world.parents)
+        after = places[(places.index(place) + 1) % len(places)]
+        t = (yield "begin", {"parent": None})["t"]
+        for _ in range(chance.choice([1, 1, 2])):
+            yield "send", {"t": t, "path": world.path(place, after, world.channels[after][0]), "value": t}
+        got = yield "receive", {"t": t, "channel": world.channels[place][0], "timeout": 8}
+        if "error" in got and chance.random() < 0.5:
+            note(world, t, (yield "abort", {"t": t}))
+            return
+        answer = yield "commit", {"t": t, "timeout": chance.choice([None, None, 0, 3])}
+        note(world, t, answer)
+        if answer.get("status") in ("pending", "prepared") and chance.random() < 0.3:
+            note(world, t, (yield "abort", {"t": t}))
+        elif answer.get("status") in ("pending", "prepared"):
+            note(world, t, (yield "commit", {"t": t, "timeout": 5}))
 
     return script

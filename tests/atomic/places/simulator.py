@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgpack
@@ -135,7 +136,7 @@ class World:
 
     def logs(self, *, lasting: bool = False) -> dict[str, list[oracle.Line]]:
         """What is on the disks, for the oracle."""
-        found = {}
+        found: dict[str, list[oracle.Line]] = {}
         for place, lines in self.disk.items():
             kept = lines[: self.lasting[place]] if lasting else lines
             found[place] = [(k, dict(Record.unpack(k, data).fields)) for k, data, _ in kept]
@@ -155,7 +156,7 @@ class World:
         answer, client.answer = client.answer, None
         self._note(answer)
         try:
-            op, args = client.script.send(None if client.requests == 0 else answer)
+            op, args = next(client.script) if client.requests == 0 else client.script.send(answer or {})
         except StopIteration:
             self.gone(client)
             return
@@ -186,18 +187,14 @@ class World:
         core = self.cores[place]
         if core is None:
             return
-        try:
+        with suppress(Killed):
             self._carry(place, what(core))
-        except Killed:
-            pass
 
     def restart_all(self) -> None:
         for place in self.parents:
             while self.cores[place] is None:
-                try:
+                with suppress(Killed):
                     self.start(place)
-                except Killed:
-                    pass
 
     def ready(self) -> list[Client]:
         return [c for c in self.clients if c.answer is not None]
@@ -208,7 +205,7 @@ class World:
     # ------------------------------------------------------------ by hand, for tests that say what happens when
 
     def ask(self, place: str, op: str, client: str = "me", **args: Any) -> dict[str, Any]:
-        """An operation of a client of its own; the answer, or nothing if there is none yet (it comes into `answers`)."""
+        """An operation of a client of its own; the answer, or nothing if there is none yet (see `answers`)."""
         self.count += 1
         self.last = (f"{client} at {place}", self.count)
         asked = Asked(self.last, self.last[0], op, args)
@@ -218,10 +215,10 @@ class World:
     def begin(self, place: str, **args: Any) -> str:
         return str(self.ask(place, "begin", **args)["t"])
 
-    def send(self, t: str, place: str, channel: str, value: Any = 0) -> None:
+    def send(self, t: str, place: str, channel: str, value: Any = 0, client: str = "me") -> None:
         """From a transaction to a channel, and it arrives."""
         here = oracle.home(t)
-        assert "mid" in self.ask(here, "send", t=t, path=self.path(here, place, channel), value=value)
+        assert "mid" in self.ask(here, "send", client, t=t, path=self.path(here, place, channel), value=value)
         self.pass_on("deposit")
 
     def find(self, kind: str, to: str | None = None) -> list[int]:
@@ -296,10 +293,8 @@ class World:
             down = [p for p, core in self.cores.items() if core is None]
             choice = chance.random()
             if down and choice < 0.15:
-                try:
+                with suppress(Killed):
                     self.start(chance.choice(down))
-                except Killed:
-                    pass
             elif self.flying and choice < 0.6:
                 which = chance.randrange(len(self.flying))
                 if chance.random() < lose:
@@ -334,7 +329,9 @@ class World:
         """Everything is decided and nothing is wrong; what lies in channels is what the logs say."""
         logs = self.logs()
         assert not (wrong := oracle.judge_end(logs)), wrong
-        seen = {(p, c, m) for p, core in self.cores.items() if core for c, ms in core.state.channels.items() for m in ms}
+        seen = {
+            (p, c, m) for p, core in self.cores.items() if core for c, ms in core.state.channels.items() for m in ms
+        }
         expected = oracle.lying(logs)
         assert set(expected) <= seen, sorted(set(expected) - seen)
         done = oracle.committed(logs)

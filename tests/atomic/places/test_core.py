@@ -34,7 +34,11 @@ def test_an_abort_puts_back_what_was_taken_as_often_as_it_was_there() -> None:
         world.send(t, "p", "c", value)
     world.ask("p", "commit", t=t, timeout=None)
     u = world.begin("p")
-    assert [world.ask("p", "receive", t=u, channel="c", timeout=0)["value"] for _ in range(3)] == ["same", "same", "other"]
+    assert [world.ask("p", "receive", t=u, channel="c", timeout=0)["value"] for _ in range(3)] == [
+        "same",
+        "same",
+        "other",
+    ]
     assert world.ask("p", "receive", t=u, channel="c", timeout=0)["error"] == "timeout"
     world.ask("p", "abort", t=u)
     seen = world.ask("p", "look", channel="c")["messages"]
@@ -124,7 +128,7 @@ def test_a_client_that_is_gone_takes_its_active_transactions_along() -> None:
 def test_a_pending_transaction_outlives_its_client() -> None:
     world = World(PAIR)
     t, u = world.begin("p", client="one"), world.begin("p", client="two")
-    world.send(t, "p", "c")
+    world.send(t, "p", "c", client="one")
     world.ask("p", "receive", client="two", t=u, channel="c", timeout=0)
     world.ask("p", "commit", client="two", t=u, timeout=None)
     world.ask("p", "gone", client="two")
@@ -138,21 +142,26 @@ def test_wrong_calls_are_told_and_change_nothing() -> None:
     world = World(PAIR)
     t = world.begin("p")
     before = world.logs()
-    for op, args, says in [
+    calls: list[tuple[str, dict[str, Any], str]] = [
         ("dance", {}, "no operation is called 'dance'"),
         ("send", {"t": t}, "'path' is missing"),
         ("send", {"t": t, "path": [["in", "c"]], "value": 1}, "a path is a list of"),
         ("send", {"t": t, "path": "c", "value": 1}, "a path is a list of"),
         ("send", {"t": 7, "path": [], "value": 1}, "'7' is not a transaction of 'p'"),
         ("receive", {"t": t, "channel": "d", "timeout": 0}, "'p' has no channel 'd'; its channels: c"),
-        ("receive", {"t": t, "channel": "c", "timeout": "soon"}, "a timeout is a number of seconds or None, not 'soon'"),
+        (
+            "receive",
+            {"t": t, "channel": "c", "timeout": "soon"},
+            "a timeout is a number of seconds or None, not 'soon'",
+        ),
         ("receive", {"t": t, "channel": "c", "timeout": -1}, "a timeout is a number"),
         ("commit", {"t": t, "timeout": float("nan")}, "a timeout is a number"),
         ("commit", {"t": "q:1:1", "timeout": 0}, "is not a transaction of 'p'"),
         ("status", {"t": "p:1:2"}, "is not a transaction of 'p'"),
         ("abort", {"t": "p:2:1"}, "is not a transaction of 'p'"),
         ("begin", {"parent": ["p"]}, "is not a transaction of 'p'"),
-    ]:
+    ]
+    for op, args, says in calls:
         answer = world.ask("p", op, **args)
         assert says in answer["message"], (op, args, answer)
     assert world.logs() == before
@@ -165,7 +174,13 @@ def test_a_message_goes_through_every_place_on_its_way() -> None:
     world = World(NEST, parents=INSIDE)
     t = world.begin("desk")
     here = world.path("desk", "bank", "till")
-    assert [(m, n) for m, n, _ in here] == [("out", "desk"), ("out", "inn"), ("out", "street"), ("in", "bank"), ("in", "till")]
+    assert [(m, n) for m, n, _ in here] == [
+        ("out", "desk"),
+        ("out", "inn"),
+        ("out", "street"),
+        ("in", "bank"),
+        ("in", "till"),
+    ]
     world.ask("desk", "send", t=t, path=here, value="coin")
     hops = []
     while world.find("deposit"):
@@ -235,13 +250,14 @@ def test_a_path_that_leads_nowhere(path: list[tuple[str, str]], says: str) -> No
 
 
 def test_a_tree_that_is_none() -> None:
-    for parents, channels, says in [
+    trees: list[tuple[dict[str, str | None], dict[str, list[str]], str]] = [
         ({"p": "q"}, {}, "inside of 'q', which is not a place"),
         ({"p": "q", "q": "p"}, {}, "inside of itself: p in q in p"),
         ({"p": None}, {"q": ["c"]}, "not a place of the network"),
         ({"p": None}, {"p": ["p"]}, "has the name of a place"),
         ({"p:1": None}, {}, "is not a name"),
-    ]:
+    ]
+    for parents, channels, says in trees:
         with pytest.raises(UsageError, match=says):
             Tree(parents, channels)
     with pytest.raises(UsageError, match="'x' is not a place of the network; there are: p"):
@@ -257,7 +273,8 @@ def test_a_tree_that_is_none() -> None:
         None, [], "prepare", {}, {"kind": "dance"}, {"kind": ["ask"]}, {"kind": "ask"}, {"kind": "ask", "ids": "p:1:1"},
         {"kind": "ask", "ids": ["p"]}, {"kind": "ask", "ids": ["q:1:1"]}, {"kind": "ask", "ids": ["p:9:1"]},
         {"kind": "ask", "ids": ["p:1:99"]}, {"kind": "done", "attempt": "p:1:1"},
-        {"kind": "told", "statuses": [["p:1:1", "committed", []]]}, {"kind": "told", "statuses": [["q:1:1", "fine", []]]},
+        {"kind": "told", "statuses": [["p:1:1", "committed", []]]},
+        {"kind": "told", "statuses": [["q:1:1", "fine", []]]},
         {"kind": "told", "statuses": [["r:1:1", "aborted", []]]}, {"kind": "told", "statuses": [["q:1:1"]]},
         {"kind": "prepare", "attempt": "p:1:a1", "members": ["p:1:1"], "needs": []},
         {"kind": "prepare", "attempt": "q:1:a1", "members": ["p:1:1"], "needs": []},
@@ -338,13 +355,13 @@ def test_a_place_that_is_not_started_can_be_looked_at_and_nothing_else() -> None
 
 def test_a_log_whose_records_do_not_follow_on_each_other_is_refused() -> None:
     tree = Tree({"p": None}, {"p": ["c"]})
+    begun = [make("boot", n=1), make("begin", t="p:1:1")]
     for records, says in [
         ([make("boot", n=2)], "records are missing"),
         ([make("boot", n=1), make("pending", t="p:1:1")], "does not fit what is before it"),
         ([make("boot", n=1), make("begin", t="q:1:1")], "in start 1"),
         ([make("boot", n=1), make("begin", t="p:1:2"), make("begin", t="p:1:1")], "after transaction 2"),
-        ([make("boot", n=1), make("begin", t="p:1:1"), make("take", t="p:1:1", channel="c", mid="p:1:9/1", sender="p:1:9")],
-         "'c' is not there"),
+        ([*begun, make("take", t="p:1:1", channel="c", mid="p:1:9/1", sender="p:1:9")], "'c' is not there"),
     ]:  # fmt: skip
         with pytest.raises(StateError, match=says):
             Core("p", tree, records)
@@ -381,9 +398,9 @@ def test_a_hundred_thousand_transactions_are_read_again_in_seconds() -> None:
         records.append(make("pending", t=t))
         if n < 50_000:
             records.append(make("commit", members=[t]))  # the rest is a chain of pending ones, as a crash left it
-    began = time.monotonic()
+    began = time.process_time()
     core = Core("p", tree, records)
     effects = core.start(1.0)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert sum(len(r["members"]) for r in effects.writes if r.kind == "commit") == 50_001
     assert core.state.live == {}

@@ -23,7 +23,8 @@ def committable(needs: dict[str, set[str]], pending: set[str], committed: set[st
 def test_all_that_can_commit_does_and_nothing_else(seed: int) -> None:
     chance = random.Random(seed)
     names = [f"t{n}" for n in range(chance.randint(1, 12))]
-    graph, needs = Graph(), {t: set() for t in names}
+    graph = Graph()
+    needs: dict[str, set[str]] = {t: set() for t in names}
     pending: set[str] = set()
     committed: set[str] = set()
     for t in names:

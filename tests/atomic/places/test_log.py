@@ -206,3 +206,6 @@ def test_postgres_that_is_not_there_or_not_enough(postgres: Postgres) -> None:
         db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     with pytest.raises(StateError, match="the place has to stop"):
         log.append(EXAMPLES[2:3])
+    other.close()
+    with pytest.raises(StateError, match="the place has to stop"):
+        log.close()  # it has something that it cannot write

@@ -49,7 +49,7 @@ def test_a_classic_fault_is_refuted_by_a_shortest_run(fault: str) -> None:
 
 
 def test_a_fault_that_is_none() -> None:
-    with pytest.raises(UsageError, match="no fault is called 'decide erly'.*did you mean 'decide early'"):
+    with pytest.raises(UsageError, match=r"no fault is called 'decide erly'.*did you mean 'decide early'"):
         places_keep(rules=["decide erly"])
     with pytest.raises(UsageError, match="two places at least"):
         places_keep(members=1)

@@ -1,8 +1,8 @@
 """The log of a place: records that last, in SQLite (WAL, ``synchronous=FULL``) or PostgreSQL.
 
-A log is append only.  Each row has its number, the time, the kind, the fields as msgpack and a checksum; numbers have no
-gaps, so that neither a flipped bit nor a lost row goes unseen.  A row in front says whose log it is and of which version
-of the format; another version is refused.
+A log is append only.  Each row has its number, the time, the kind, the fields as msgpack and a checksum; numbers have
+no gaps, so that neither a flipped bit nor a lost row goes unseen.  A row in front says whose log it is and of which
+version of the format; another version is refused.
 
 One process writes a log: who opens it for writing holds a lock that ends with the process, however it ends.  What is
 appended without ``sync`` is kept in memory until the next append with it: a crash loses a tail, never something in the
@@ -75,8 +75,8 @@ def open_log(target: str | os.PathLike[str], place: str) -> Log:
 
 
 def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[Record]:
-    """What a log has, for who only looks (the place may be running).  ``place``: whose it should be; a PostgreSQL database
-    can have the logs of many."""
+    """What a log has, for who only looks (the place may be running).  ``place``: whose it should be; a database of
+    PostgreSQL can have the logs of many."""
     if _elsewhere(target):
         from pellucid.atomic.places.postgres_log import read_postgres
 
@@ -87,7 +87,9 @@ def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[R
     try:
         with closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10)) as db:
             _check_head(str(path), db.execute("SELECT version, place FROM head").fetchall(), place)
-            return list(unpacked(str(path), db.execute("SELECT number, at, kind, fields, checksum FROM log ORDER BY 1")))
+            return list(
+                unpacked(str(path), db.execute("SELECT number, at, kind, fields, checksum FROM log ORDER BY 1"))
+            )
     except sqlite3.Error as error:
         raise _not_readable(path, error) from None
 
@@ -125,7 +127,9 @@ class SqliteLog:
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30, check_same_thread=False)
         (mode,) = self._db.execute("PRAGMA journal_mode=WAL").fetchone()
         if mode != "wal":
-            raise StateError(f"{self.path}: SQLite cannot keep a write-ahead log here (its mode is {mode}): use a local disk")
+            raise StateError(
+                f"{self.path}: SQLite cannot keep a write-ahead log here (its mode is {mode}): use a local disk"
+            )
         self._db.execute("PRAGMA synchronous=FULL")
         heads = []
         if self._db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'head'").fetchone()[0]:
@@ -190,9 +194,7 @@ def packed(records: Iterable[Record], last: int) -> list[Row]:
 
 def unpacked(where: str, rows: Iterable[Row]) -> Iterator[Record]:
     """The records of rows; what is damaged or missing is a `StateError` that names it."""
-    expected = 0
-    for number, at, kind, fields, checksum in rows:
-        expected += 1
+    for expected, (number, at, kind, fields, checksum) in enumerate(rows, 1):
         if number != expected:
             raise StateError(f"{where}: record {expected} is missing: the log is damaged; bring it back from a copy")
         if not isinstance(kind, str) or not isinstance(fields, bytes) or checksum != _sum(number, kind, fields):
@@ -229,4 +231,3 @@ def _not_readable(path: Path, error: sqlite3.Error) -> StateError:
 
 def _quoted(path: Path) -> str:
     return quote(os.path.abspath(path))
-

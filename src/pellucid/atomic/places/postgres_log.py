@@ -1,7 +1,7 @@
 """The log of a place in a PostgreSQL database; one database can have the logs of many places.
 
-Rows are those of `pellucid.atomic.places.log`.  Who writes a log holds an advisory lock of the session, which the server
-lets go when the connection ends; a place whose connection is gone has to stop and start again.
+Rows are those of `pellucid.atomic.places.log`.  Who writes a log holds an advisory lock of the session, which the
+server lets go when the connection ends; a place whose connection is gone has to stop and start again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _TABLES = """
 CREATE TABLE IF NOT EXISTS pellucid_places (place text PRIMARY KEY, version integer NOT NULL);
 CREATE TABLE IF NOT EXISTS pellucid_place_log (
-    place text NOT NULL, number bigint NOT NULL, at double precision NOT NULL, kind text NOT NULL, fields bytea NOT NULL,
-    checksum bigint NOT NULL, PRIMARY KEY (place, number)
+    place text NOT NULL, number bigint NOT NULL, at double precision NOT NULL, kind text NOT NULL,
+    fields bytea NOT NULL, checksum bigint NOT NULL, PRIMARY KEY (place, number)
 );
 """
 _ROWS = "SELECT number, at, kind, fields, checksum FROM pellucid_place_log WHERE place = %s ORDER BY number"
@@ -48,7 +48,7 @@ class PostgresLog:
             db.execute("SET synchronous_commit = on")
             if _one(db, "SHOW fsync") != "on":
                 warnings.warn(
-                    f"{self.target}: the server runs with fsync = off: what it has written is lost if its machine fails",
+                    f"{self.target}: the server runs with fsync = off: if its machine fails, what was written is lost",
                     stacklevel=5,
                 )
             if not _one(db, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"pellucid place {self.place}"):
@@ -68,8 +68,8 @@ class PostgresLog:
             self._last = int(_one(db, query, self.place))
         except psycopg.errors.InsufficientPrivilege as error:
             raise StateError(
-                f"{self.target}: {_words(error)}: the user needs to create, read and write the tables pellucid_places and "
-                "pellucid_place_log there"
+                f"{self.target}: {_words(error)}: the user needs to create, read and write the tables pellucid_places "
+                "and pellucid_place_log there"
             ) from None
         except psycopg.Error as error:
             raise StateError(f"{self.target}: {_words(error)}") from None

@@ -12,7 +12,7 @@ is a *tail*: if a record is lost, so are all that came after it.
 ``deposit(channel, mid, sender, value)``     a message lies in a channel of this place
 ``take(t, channel, mid, sender)``            t took it: t depends on the sender
 ``pending(t)``                               t wants to commit; from here it neither takes nor sends
-``prepared(attempt, coordinator, members,    the members, of this place, wait for the coordinator's word alone; ``needs``
+``prepared(attempt, coordinator, members,    members of this place that wait for the coordinator's word alone; ``needs``
 needs)``                                     are transactions outside of the attempt that are committed
 ``given_up(attempt)``                        the coordinator gave the attempt up: its members are pending as before
 ``decide(attempt, members, participants)``   THE decision, at the coordinator: all members, here and elsewhere, commit
@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pellucid.errors import StateError
 
@@ -61,7 +62,8 @@ _MID = re.compile(rf"({NAME}:[1-9][0-9]{{0,17}}:[1-9][0-9]{{0,17}})/([1-9][0-9]{
 _ATTEMPT = re.compile(rf"({NAME}):([1-9][0-9]{{0,17}}):a([1-9][0-9]{{0,17}})")
 
 
-class Record(NamedTuple):
+@dataclass(slots=True, repr=False)
+class Record:
     """One line of a log; ``when`` is the time at which the log wrote it (seconds since 1970),
     ``seq`` its number there, from 1.  Neither is part of its meaning.
 
@@ -77,7 +79,7 @@ class Record(NamedTuple):
     when: float = 0.0
     seq: int = 0
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: str) -> Any:
         return self.fields[name]
 
     def pack(self) -> bytes:

@@ -5,4 +5,17 @@ from pellucid.atomic.places.core.paths import NoWay, Tree, walk
 from pellucid.atomic.places.core.place import Core
 from pellucid.atomic.places.core.speaking import Timing
 
-__all__ = ["Asked", "Core", "Effects", "Event", "Heard", "Message", "NoWay", "Refused", "Tick", "Timing", "Tree", "walk"]
+__all__ = [
+    "Asked",
+    "Core",
+    "Effects",
+    "Event",
+    "Heard",
+    "Message",
+    "NoWay",
+    "Refused",
+    "Tick",
+    "Timing",
+    "Tree",
+    "walk",
+]

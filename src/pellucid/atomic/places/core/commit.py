@@ -160,8 +160,7 @@ class Commits(Speaker):
         if attempt is not None:
             self._give_up(attempt)
         channels = {lying.channel for lying in self.state.live[t].takes.values()}
-        # A pending one must not come back to life after somebody heard that it is aborted; of an active one a crash makes
-        # the same.
+        # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
         for request in self.deciders.pop(t, ()):

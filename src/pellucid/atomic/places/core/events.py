@@ -11,7 +11,7 @@ the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``abort
 ``receive``    ``t, channel, timeout`` (seconds; None   ``{"value", "mid", "sender"}``; no message until then: error
                waits, 0 does not)                       ``timeout``, and the transaction goes on
 ``commit``     ``t, timeout``                           ``{"status": "committed"}``; aborted: error ``aborted``; else
-                                                        after the timeout ``{"status": "pending" | "prepared", "waits"}``
+                                                        after the timeout ``{"status": "pending" or "prepared", …}``
 ``abort``      ``t``                                    ``{"status": "aborted"}``; of a committed or prepared one: error
                                                         ``state``
 ``status``     ``t``                                    ``{"status", "why", "waits", "attempt"}`` of a transaction of

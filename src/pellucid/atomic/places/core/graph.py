@@ -1,7 +1,7 @@
 """Who waits for whom: finds sets of transactions that can commit together, without going over everything each time.
 
-``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any more, so a
-strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of itself is
+``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any more, so
+a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of itself is
 committed: such a component is *ready*.
 
 A search begins at the transaction about which there is something new, and follows what is not committed yet.  It ends
@@ -99,7 +99,7 @@ class Graph:
         return end
 
     def search(self, root: str) -> list[str] | None:
-        """A ready component that t belongs to or waits for, if t is not blocked by anything else; it is marked ready."""
+        """A ready component that t is in or waits for, unless t is blocked by something else; it is marked ready."""
         nodes = self.nodes
         if root not in nodes or nodes[root].state != "pending" or nodes[root].ready:
             return None

@@ -127,7 +127,7 @@ def walk(tree: Tree, here: str, path: Sequence[Step], *, inside: bool) -> Arrive
 
 
 def ends_in(tree: Tree, here: str, path: Sequence[Step]) -> tuple[str, str]:
-    """The place and the channel in which a path from inside of a place ends, whatever its tokens; `NoWay` if it does not.
+    """The place and the channel in which a path from inside of a place ends, whatever its tokens; else `NoWay`.
 
     >>> tree = Tree({"p": None, "q": None, "r": "q"}, {"q": ["c"], "r": ["d"]})
     >>> ends_in(tree, "p", [["out", "p", b""], ["in", "q", b""], ["in", "r", b""], ["in", "d", b""]])

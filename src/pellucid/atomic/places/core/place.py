@@ -27,7 +27,7 @@ from pellucid.atomic.places.core.events import (
 )
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Tree, ends_in, walk
 from pellucid.atomic.places.core.speaking import DEFAULT, MOST, Timing
-from pellucid.atomic.places.records import Record, fits, plain, place_of, sender_of
+from pellucid.atomic.places.records import Record, fits, place_of, plain, sender_of
 from pellucid.errors import UsageError
 
 
@@ -248,7 +248,9 @@ class Core(Commits):
         elif t not in self.state.live:
             why = self.state.outcomes.get(t, "crash")
             if why is None:
-                self._error(request, "state", f"{t} is committed: nothing can be done in it any more", status="committed")
+                self._error(
+                    request, "state", f"{t} is committed: nothing can be done in it any more", status="committed"
+                )
             else:
                 self._error(request, "aborted", f"{t} was aborted: {why}", why=why)
         elif self.owners.get(t, asked.client) != asked.client:
@@ -447,7 +449,8 @@ class Core(Commits):
             for attempt, p in state.prepared.items()
         ]  # fmt: skip
         deciding = [
-            {"attempt": attempt, "missing": sorted(d.missing), "since": d.since} for attempt, d in state.decisions.items()
+            {"attempt": attempt, "missing": sorted(d.missing), "since": d.since}
+            for attempt, d in state.decisions.items()
         ]
         pending = [
             {"t": t, "waits": sorted(self.graph.nodes[t].needs)[:MOST], "since": own.since}
@@ -487,7 +490,9 @@ class Core(Commits):
             text = f"{what} is prepared together with others: decide the attempt {state.live[what].attempt} as a whole"
             self._error(request, "state", text)
         elif outcome == "commit":
-            text = f"{what} is not prepared: it commits by itself once what it waits for is committed; it can be aborted"
+            text = (
+                f"{what} is not prepared: it commits by itself once what it waits for is committed; it can be aborted"
+            )
             self._error(request, "state", text, **{k: v for k, v in self._told_client(what).items() if k == "waits"})
         else:
             self._write("hand", sync=True, what=what, outcome=outcome, who=who, when=when)
@@ -499,15 +504,15 @@ class Core(Commits):
         states = [own.state for own in state.live.values()]
         oldest = min((p.since for p in state.prepared.values()), default=None)
         self._reply(
-            asked.request, boot=state.boot, commits=state.commits, aborts=dict(state.why), active=states.count("active"),
-            pending=states.count("pending"), in_doubt=states.count("prepared"), oldest_doubt=oldest,
-            attempts=self.tried, given_up=self.gave_up, deciding=len(state.decisions), outbox=len(state.outbox),
-            refused=state.refused, refused_now=self.refusals, clients=len(self.clients),
+            asked.request, boot=state.boot, commits=state.commits, aborts=dict(state.why),
+            active=states.count("active"), pending=states.count("pending"), in_doubt=states.count("prepared"),
+            oldest_doubt=oldest, attempts=self.tried, given_up=self.gave_up, deciding=len(state.decisions),
+            outbox=len(state.outbox), refused=state.refused, refused_now=self.refusals, clients=len(self.clients),
             messages={name: len(lying) for name, lying in state.channels.items()},
         )  # fmt: skip
 
     def _op_look(self, asked: Asked, args: Mapping[str, Any]) -> None:
-        lying = self.state.channels.get(args["channel"], {})
+        lying = self.state.channels.get(args["channel"], OrderedDict())
         seen = []
         for mid, message in list(lying.items())[:MOST]:
             sender = message.sender
@@ -515,5 +520,6 @@ class Core(Commits):
                 status = self.state.status(sender)
             else:
                 status = {True: "committed", False: "aborted", None: "unknown"}[self.foreign.get(sender)]
-            seen.append([mid, sender, status, message.value])
+            if status != "aborted":  # nobody can take it
+                seen.append([mid, sender, status, message.value])
         self._reply(asked.request, messages=seen)

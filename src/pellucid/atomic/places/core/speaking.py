@@ -48,7 +48,8 @@ class Speaker:
         self._number = itertools.count()
 
     def _write(self, kind: str, *, sync: bool = False, **fields: Any) -> None:
-        record = make(kind, **fields)._replace(when=self.now)
+        record = make(kind, **fields)
+        record.when = self.now
         self.state.apply(record)
         self._out.writes.append(record)
         self._out.sync |= sync

@@ -61,8 +61,8 @@ class State:
 
     >>> from pellucid.atomic.places.records import make
     >>> state = State("p")
-    >>> for record in (make("boot", n=1), make("begin", t="p:1:1"), make("begin", t="p:1:2"), make("pending", t="p:1:1"),
-    ...                make("commit", members=["p:1:1"])):
+    >>> for record in (make("boot", n=1), make("begin", t="p:1:1"), make("begin", t="p:1:2"),
+    ...                make("pending", t="p:1:1"), make("commit", members=["p:1:1"])):
     ...     state.apply(record)
     >>> state.status("p:1:1"), state.status("p:1:2"), state.status("p:1:3")
     ('committed', 'active', 'aborted')

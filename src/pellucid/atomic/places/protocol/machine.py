@@ -13,7 +13,7 @@ any number of times, in any order, or never, so loss, doubling, reordering and d
 ``m commits a``            the decision is heard
 ``m releases a``           it is heard that the attempt was given up; this is remembered, but may not last
 ``done a from m``          the coordinator hears that m has it; when all have, it need not say it any more
-``m asks about a``         who is in doubt asks; the coordinator answers from its log: what it does not know was given up
+``m asks about a``         who is in doubt asks; its log answers: what it does not know was given up
 ``give up a``              a time-out of the coordinator: the members are pending as before
 ``abort m``                a member that is not prepared is aborted, for a reason of its own
 ``m cascades``             it is heard that another member was aborted

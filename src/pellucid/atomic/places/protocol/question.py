@@ -52,7 +52,9 @@ _HOLDS: dict[str, Callable[[At], bool]] = {
     "one attempt": _one_attempt,
     "the decision lasts": _lasts,
     "no wrong abort": lambda at: not at.wronged,
-    "nobody waits for another": lambda at: all(("commit", at.log, m) in at.said for m in range(1, len(at.places)) if at.log),
+    "nobody waits for another": lambda at: all(
+        ("commit", at.log, m) in at.said for m in range(1, len(at.places)) if at.log
+    ),
     "readers": _readers,
 }
 
@@ -98,8 +100,8 @@ def places_keep(
             made[name] = Verdict("unknown", says, "explicit", seconds, notes=(cut,))
             continue
         run = None if end is None else Run((), tuple(search.way(end)), None, f"not so: {says}", machine)
-        status = "proved" if end is None else "refuted"
-        made[name] = Verdict(status, says, "explicit", seconds, run, details={"states": len(search.parents)})
+        details = {"states": len(search.parents)}
+        made[name] = Verdict("proved" if end is None else "refuted", says, "explicit", seconds, run, details=details)
     return made
 
 
@@ -113,6 +115,8 @@ def _stuck(machine: Committing, search: Search[At, str], before: dict[At, list[A
                 waiting.append(earlier)
 
     def enough(at: At) -> bool:
-        return bool(at.log or at.trying) or at.attempts < machine.attempts or any(p.status == "aborted" for p in at.places)
+        return (
+            bool(at.log or at.trying) or at.attempts < machine.attempts or any(p.status == "aborted" for p in at.places)
+        )
 
     return next((at for at in search.parents if at not in good and enough(at)), None)
