@@ -124,5 +124,9 @@ def test_certificates_that_are_missing_are_told(network: Network, tmp_path: Path
         connect(made.folder, "near")
     for file in files.values():
         Path(file).write_text("nonsense")
+        Path(file).chmod(0o644)
+    with pytest.raises(UsageError, match=r"key\.pem: others can read this key \(mode 644\)"):
+        connect(made.folder, "near")
+    Path(files["key"]).chmod(0o600)
     with pytest.raises(UsageError, match=r"\[tls\] in .*network.toml: "):
         connect(made.folder, "near")

@@ -110,7 +110,10 @@ def test_doubt_and_decisions_by_hand(
     what, network = in_doubt(monkeypatch)
     shown = net("doubt", "trips")
     assert shown.exit_code == 1
-    assert f"{what}  in doubt at hotel since 20" in shown.output and "  waits for  agent: does not run" in shown.output
+    assert (
+        f"{what}  in doubt at hotel since 20" in shown.output
+        and "  waits for  agent: does not run; its log has no decision about it" in shown.output
+    )
     assert f"by hand: `pellucid net commit trips {what} --place hotel`, or abort" in shown.output
     assert net("metrics", "trips", "hotel").output.count("in doubt               1") == 1
     several = net("commit", "trips", what)

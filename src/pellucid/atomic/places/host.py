@@ -18,6 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Refused, Tick
@@ -37,6 +38,7 @@ SOON = 0.005  # after something was done: what can wait for others to share a sy
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
 TOLD = 100  # refusals that are told in a minute; the others are counted
 SAID = "said.log"  # in the folder of a place: what its process prints
+SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
 FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
     "send": {"t": (str,), "path": (str,), "value": (bytes,)},
@@ -82,6 +84,7 @@ class Host:
         self._told, self._untold, self._minute = 0, 0, 0
         self._commits: deque[tuple[float, int]] = deque()  # of the last minute
         self.counts = {"events": 0, "writes": 0, "records": 0, "syncs": 0, "refused": 0}
+        self._ticked = 0.0
         self.began = time.time()
 
     # ---------------------------------------------------------------- its life
@@ -117,14 +120,18 @@ class Host:
             self.log.close()
         say("ended")
 
+    def _now(self) -> None:
+        self._ticked = time.time()
+        self._event(Tick(self._ticked))
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            self._event(Tick(time.time()))
+            self._now()
 
     def _tick_soon(self) -> None:
         self._soon = None
-        self._event(Tick(time.time()))
+        self._now()
 
     async def _work(self) -> None:
         while True:
@@ -279,6 +286,8 @@ class Host:
         except PellucidError as error:
             self._answer(request, {"error": "path", "message": str(error)})
             return
+        if message.get("timeout") and time.time() - self._ticked > TICK / 10:
+            self._now()  # so that it is counted from now
         self._event(Asked(request, connection.number, op, message))
 
     def _view(self, doubt: dict[str, Any]) -> dict[str, Any]:
@@ -380,6 +389,7 @@ def _in_background(tell: int, folder: str, name: str) -> int:
         os.setsid()
         own = Network.load(folder).folder_of(name)
         own_folder(own, "DIR", "lock")
+        _make_room(own / SAID)
         said = os.open(own / SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         for handle in (1, 2):
             os.dup2(said, handle)
@@ -391,6 +401,13 @@ def _in_background(tell: int, folder: str, name: str) -> int:
         say(f"ends: {words}")
         told(words)
         return 2
+
+
+def _make_room(file: Path) -> None:
+    """What a process printed long ago goes into a second file, and what was there is gone."""
+    with contextlib.suppress(OSError):
+        if file.stat().st_size > SAID_MOST:
+            os.replace(file, file.with_suffix(".log.old"))
 
 
 def _words(error: BaseException) -> str:
