@@ -54,7 +54,7 @@ KILLED = (
 SLOW = tuple(
     f"tests/{room}/test_{name}"
     for room, names in {
-        "atomic/places": "client host kills nested tls",
+        "atomic/places": "client host kills nested patience tls",
         "capacity": "array_ budget flow judge simulation tables",
         "capacity/planning": "",
         "capacity/zones": "",

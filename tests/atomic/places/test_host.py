@@ -9,8 +9,6 @@ import signal
 import socket
 import sqlite3
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,8 +19,9 @@ import pytest
 from pellucid.atomic.places import Network, connect, end, new_network, start, up
 from pellucid.atomic.places.described import PlaceInfo
 from pellucid.atomic.places.frames import frame, pack
+from pellucid.atomic.places.host import main
 from pellucid.atomic.places.link import CLIENT, PLACE, Link
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.serving.lock import running
 from pellucid.errors import StateError
 from tests.atomic.places.trips import fill, trips
@@ -188,41 +187,55 @@ def test_many_who_only_connect_keep_nobody_out(network: Network) -> None:
 # ---------------------------------------------------------------- one process, clear words
 
 
-def be(network: Network, name: str) -> subprocess.CompletedProcess[str]:
-    """Start a place in the foreground that cannot."""
-    return subprocess.run(
-        [sys.executable, "-m", "pellucid.atomic.places.host", str(network.folder), name],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+def be(network: Network, name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Be a place that cannot start: what it says."""
+    assert main([str(network.folder), name]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pellucid: ") and "Traceback" not in said
+    return said
 
 
-def test_a_second_process_is_refused(network: Network) -> None:
-    done = be(network, "agent")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"pellucid: agent runs already (process {running(network, 'agent')}): ")
+def test_a_second_process_is_refused(network: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    words = f"agent runs already (process {running(network, 'agent')}): a place is one process; `pellucid net down "
+    assert words in be(network, "agent", capsys)
     with connect(network.folder, "agent") as agent:
         assert agent.begin().id
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
+def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         network = new_network(tmp_path / "net", [PlaceInfo("agent", "127.0.0.1", port, None, ("answers",))])
-        done = be(network, "agent")
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert f"agent: 127.0.0.1:{port} is in use by another program: stop that, or give it another" in done.stderr
+        words = f"agent: 127.0.0.1:{port} is in use by another program: stop that, or give it another in network.toml"
+        assert words in be(network, "agent", capsys)
+    assert running(network, "agent") is None
 
 
-def test_a_log_of_another_version(tmp_path: Path) -> None:
+def test_an_address_of_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     network = new_network(tmp_path / "net", {"agent": ["answers"]})
-    start(network)
-    end(network)
+    file = network.folder / "network.toml"
+    file.write_text(file.read_text().replace("127.0.0.1", "192.0.2.7"))
+    assert "agent would listen at 192.0.2.7:" in be(network, "agent", capsys)
+
+
+def test_a_log_of_another_version_and_of_another_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = new_network(tmp_path / "net", {"agent": ["answers"]})
+    open_log(network.log_of("agent"), "agent").close()
     with closing(sqlite3.connect(network.log_of("agent"))) as db, db:
         db.execute("UPDATE head SET version = 99")
-    with pytest.raises(
-        StateError, match=r"agent did not start: .*log.sqlite: a log of version 99; this Pellucid reads"
-    ):
+    assert "log.sqlite: a log of version 99; this Pellucid reads version" in be(network, "agent", capsys)
+    with closing(sqlite3.connect(network.log_of("agent"))) as db, db:
+        db.execute("UPDATE head SET version = 1, place = 'other'")
+    assert "this is the log of the place 'other', not of 'agent'" in be(network, "agent", capsys)
+
+
+def test_one_that_cannot_start_in_the_background(network: Network, tmp_path: Path) -> None:
+    """Why is told to whoever starts it, and stands in its folder; the others run."""
+    (folder := network.folder_of("hotel")).mkdir(mode=0o700)
+    (folder / "log.sqlite").write_bytes(b"no log" * 1000)
+    with pytest.raises(StateError, match=r"hotel did not start: .*log\.sqlite: not a log that SQLite can read"):
         start(network)
+    assert "ends: " in said(network, "hotel") and running(network, "agent")
 
 
 def test_it_ends_in_good_order_and_begins_again(tmp_path: Path) -> None:
@@ -239,7 +252,6 @@ def test_it_ends_in_good_order_and_begins_again(tmp_path: Path) -> None:
             assert end(network) == ["agent"] and end(network) == []
     kinds = [record.kind for record in read_log(network.log_of("agent"), "agent")]
     assert kinds.count("boot") == 2 and kinds.count("commit") == 2
-    assert not (network.folder_of("agent") / "log.sqlite-wal").exists()  # closed
     for found in network.folder.rglob("*"):
         assert not found.stat().st_mode & 0o077, found
 

@@ -38,7 +38,7 @@ def test_in_and_out(network: Network) -> None:
 
 def test_a_capability_that_was_not_given(network: Network) -> None:
     with connect(network.folder, "host") as host, host.transaction() as t:
-        with pytest.raises(UsageError, match="host has no capability for 'shop.secret': the token for 'shop.secret'"):
+        with pytest.raises(UsageError, match=r"host has no capability for 'shop.secret': the token for 'shop.secret'"):
             t.send("shop.secret", 1)
         assert t.commit() == "committed"
 

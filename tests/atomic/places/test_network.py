@@ -110,7 +110,7 @@ def test_a_capability_that_a_place_lacks(network: Network) -> None:
         UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"
     ):
         network.path(network.secrets("shop"), "shop", "host.more")
-    with pytest.raises(UsageError, match="bank has no capability for 'shop.answers': the token for 'in shop'"):
+    with pytest.raises(UsageError, match=r"bank has no capability for 'shop.answers': the token for 'in shop'"):
         network.path(network.secrets("bank"), "bank", "shop.answers")
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_says_what_cannot_be(tmp_path: Path, text: str, said: str) -
 
 
 def test_a_folder_that_is_no_network(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no network: it has no network.toml; make one with `pellucid net new"):
+    with pytest.raises(UsageError, match=r"is no network: it has no network.toml; make one with `pellucid net new"):
         Network.load(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is no network"):
@@ -194,7 +194,7 @@ def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
     assert is_loopback("127.8.8.8") and is_loopback("::1") and not is_loopback("example.org")
     for host in ("0.0.0.0", "10.0.0.7", "::", "example.org"):
         folder = tmp_path / host.replace(":", "_")
-        with pytest.raises(UsageError, match="far would listen at .*, which other machines can reach, without TLS"):
+        with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
             new_network(folder, [PlaceInfo("far", host, 4701, None, ("c",))])
         assert not folder.exists()
         new_network(folder, [PlaceInfo("far", "127.0.0.1", 4701, None, ("c",))])

@@ -22,7 +22,7 @@ def test_every_changed_byte_is_noticed() -> None:
     for n in range(len(packet)):
         wrong = bytearray(packet)
         wrong[n] ^= 1
-        with pytest.raises(DataError, match="does not open|is no packet"):
+        with pytest.raises(DataError, match=r"does not open|is no packet"):
             unseal(key, bytes(wrong))
 
 

@@ -14,7 +14,9 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,16 @@ from pellucid.atomic.places.serving.connections import Connection, Listening, Ou
 from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.view import MINUTE, view
 from pellucid.base import faults
+from pellucid.base.files import own_folder
 from pellucid.errors import PellucidError, UsageError, from_outside
 
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
 TOLD = 100  # refusals that are told in a minute; the others are counted
-FROM_CLIENTS = {  # what a client may ask, and of which types
+SAID = "said.log"  # in the folder of a place: what its process prints
+SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
+FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
     "send": {"t": (str,), "path": (str,), "value": (bytes,)},
     "receive": {"t": (str,), "channel": (str,), "timeout": (int, float, type(None))},
@@ -79,11 +84,12 @@ class Host:
         self._told, self._untold, self._minute = 0, 0, 0
         self._commits: deque[tuple[float, int]] = deque()  # of the last minute
         self.counts = {"events": 0, "writes": 0, "records": 0, "syncs": 0, "refused": 0}
+        self._ticked = 0.0
         self.began = time.time()
 
     # ---------------------------------------------------------------- its life
 
-    async def serve(self) -> None:
+    async def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Start, listen, and work until it is stopped."""
         faults.arm(self.name, 0, os.getpid())
         await self._carry_out([self.core.start(time.time()), self.core.handle(Tick(time.time()))])
@@ -91,6 +97,7 @@ class Host:
         try:
             await listening.start()
             say(f"listens at {self.network.place(self.name).address}")
+            ready()
             work = asyncio.create_task(self._work())
             ticking = asyncio.create_task(self._tick())
             stopping = asyncio.create_task(self.stop.wait())
@@ -113,14 +120,18 @@ class Host:
             self.log.close()
         say("ended")
 
+    def _now(self) -> None:
+        self._ticked = time.time()
+        self._event(Tick(self._ticked))
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            self._event(Tick(time.time()))
+            self._now()
 
     def _tick_soon(self) -> None:
         self._soon = None
-        self._event(Tick(time.time()))
+        self._now()
 
     async def _work(self) -> None:
         while True:
@@ -260,7 +271,7 @@ class Host:
             if type(value) not in kinds[name]:
                 connection.end(f"{op}: {name} is a {type(value).__name__}")
                 return
-        request = (connection.number, number)
+        request: tuple[Any, ...] = (connection.number, number)
         try:
             if op == "send":
                 message["path"] = self._path(message["path"])
@@ -275,6 +286,8 @@ class Host:
         except PellucidError as error:
             self._answer(request, {"error": "path", "message": str(error)})
             return
+        if message.get("timeout") and time.time() - self._ticked > TICK / 10:
+            self._now()  # so that it is counted from now
         self._event(Asked(request, connection.number, op, message))
 
     def _view(self, doubt: dict[str, Any]) -> dict[str, Any]:
@@ -327,38 +340,85 @@ def say(text: str) -> None:
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", flush=True)
 
 
-def serve(folder: str | os.PathLike[str], name: str) -> None:
-    """Be the place ``name`` until SIGTERM or SIGINT."""
+def serve(folder: str | os.PathLike[str], name: str, ready: Callable[[], None] = lambda: None) -> None:
+    """Be the place ``name`` until SIGTERM or SIGINT; ``ready`` is called when it listens."""
     network = Network.load(folder)
     network.place(name)
     with only_one(network, name):
-        asyncio.run(_until_stopped(network, name))
+        asyncio.run(_until_stopped(network, name, ready))
 
 
-async def _until_stopped(network: Network, name: str) -> None:
+async def _until_stopped(network: Network, name: str, ready: Callable[[], None]) -> None:
     host = Host(network, name)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, host.stop.set)
-    await host.serve()
+    await host.serve(ready)
 
 
 def main(args: list[str]) -> int:
-    """``python -m pellucid.atomic.places.host DIR PLACE``: what `pellucid net up` starts for each place."""
+    """``python -m pellucid.atomic.places.host DIR PLACE`` is that place, until it is stopped.
+
+    With ``--tell FD`` and several places (what `pellucid net up` does) each becomes a process in the background, and
+    says there whether it listens, or why it does not.
+    """
+    if len(args) > 3 and args[0] == "--tell":
+        for name in args[3:]:
+            if os.fork() == 0:
+                os._exit(_in_background(int(args[1]), args[2], name))
+        return 0
     try:
         if len(args) != 2:
             raise UsageError("expected DIR and PLACE")
-        serve(Path(args[0]), args[1])
-    except PellucidError as error:
-        print(f"pellucid: {error}", file=sys.stderr)
-        return 2
+        serve(args[0], args[1])
     except Exception as error:
-        outside = from_outside(error)
-        if outside is None:
-            raise
-        print(f"pellucid: {outside}", file=sys.stderr)
+        print(f"pellucid: {_words(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _in_background(tell: int, folder: str, name: str) -> int:
+    """The rest of a process that was forked for one place; what it prints is in its folder."""
+
+    def told(text: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(tell, f"{name} {text}\n".encode())
+            os.close(tell)
+
+    try:
+        os.setsid()
+        own = Network.load(folder).folder_of(name)
+        own_folder(own, "DIR", "lock")
+        _make_room(own / SAID)
+        said = os.open(own / SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        for handle in (1, 2):
+            os.dup2(said, handle)
+        os.close(said)
+        serve(folder, name, lambda: told("listens"))
+        return 0
+    except BaseException as error:
+        words = " ".join(_words(error).split())
+        say(f"ends: {words}")
+        told(words)
+        return 2
+
+
+def _make_room(file: Path) -> None:
+    """What a process printed long ago goes into a second file, and what was there is gone."""
+    with contextlib.suppress(OSError):
+        if file.stat().st_size > SAID_MOST:
+            os.replace(file, file.with_suffix(".log.old"))
+
+
+def _words(error: BaseException) -> str:
+    """One line about what ended a place; of a bug with the traceback, where it is printed."""
+    if isinstance(error, PellucidError):
+        return str(error)
+    outside = from_outside(error)
+    if outside is not None:
+        return str(outside)
+    traceback.print_exception(error)
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

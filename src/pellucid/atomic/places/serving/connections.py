@@ -294,6 +294,8 @@ def _context(network: Network, side: Any) -> ssl.SSLContext:
     for what, file in network.tls.items():
         if not file.is_file():
             raise UsageError(f"{file}: is not there: {what} of [tls] in network.toml")
+    if (mode := network.tls["key"].stat().st_mode & 0o777) & 0o077:
+        raise UsageError(f"{network.tls['key']}: others can read this key (mode {mode:o}): `chmod 600` it")
     try:
         context.load_verify_locations(network.tls["ca"])
         context.load_cert_chain(network.tls["certificate"], network.tls["key"])

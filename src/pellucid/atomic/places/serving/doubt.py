@@ -98,7 +98,11 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
             f"start {who}: `pellucid net up {network.folder} {who} --background`; if it never comes back, by hand: "
             f"`pellucid net commit {network.folder} {what} --place {name}`, or abort"
         )
-    return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, _known(places, who)),), resolve)
+    known = _known(places, who)
+    if (seen := places[who].seen) is not None and places[who].state != "running":
+        decided = any(other["attempt"] == what for other in seen["doubt"]["deciding"])
+        known += "; its log says that it is committed" if decided else "; its log has no decision about it"
+    return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
 
 
 def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,14 +13,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.network import Network, check_may_listen
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
-from pellucid.base.files import own_folder
 from pellucid.errors import PellucidError, StateError
 
-SAID = "said.log"
 SECONDS = 60.0  # to start, or to end
 
 
@@ -34,50 +32,45 @@ def start(
     names = list(names) or list(network.places)
     for name in names:
         check_may_listen(network, name)
-    began = {name: _begin(network, name, calm) for name in names if running(network, name) is None}
-    until = time.monotonic() + seconds
-    for name in names:
-        _answers(network, name, began.get(name), until)
+    new = [name for name in names if running(network, name) is None]
+    if new:
+        _begin(network, new, calm, time.monotonic() + seconds)
     return {name: running(network, name) or 0 for name in names}
 
 
-def _begin(network: Network, name: str, calm: bool) -> subprocess.Popen[bytes]:
-    folder = network.folder_of(name)
-    own_folder(folder, "DIR", "lock")
-    said = os.open(folder / SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> None:
+    """One process reads what all need and becomes all of them; each tells that it listens, or why it does not."""
     env = {key: value for key, value in os.environ.items() if not calm or key != faults.VARIABLE}
+    hear, tell = os.pipe()
     try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "pellucid.atomic.places.host", str(network.folder.absolute()), name],
-            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, env=env,
+        command = [sys.executable, "-m", "pellucid.atomic.places.host", "--tell", str(tell)]
+        done = subprocess.Popen(
+            [*command, str(network.folder.absolute()), *names],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[tell], env=env,
         )  # fmt: skip
+    except BaseException:
+        os.close(hear)
+        raise
     finally:
-        os.close(said)
+        os.close(tell)
+    said = _told(hear, len(names), until)
+    done.wait()
+    for name in names:
+        if said.get(name) != "listens":
+            unsaid = f"it gave no answer in time, or was killed; `pellucid net up {network.folder} {name}` shows more"
+            raise StateError(f"{name} did not start: {said.get(name) or unsaid}")
 
 
-def _answers(network: Network, name: str, process: subprocess.Popen[bytes] | None, until: float) -> None:
-    while True:
-        with contextlib.suppress(NotReached), Place(network, name) as place:
-            place.reach()
-            if process is not None:
-                process.returncode = 0  # it goes on without us, and nobody waits for it
-            return
-        if process is not None and process.poll() is not None:
-            raise StateError(f"{name} did not start: {_last_words(network, name)}")
-        if time.monotonic() > until:
-            raise StateError(f"{name} gives no answer; see {network.folder_of(name) / SAID}")
-        time.sleep(0.02)
-
-
-def _last_words(network: Network, name: str) -> str:
-    try:
-        with open(network.folder_of(name) / SAID, "rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - 4096, 0))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    words = [line.removeprefix("pellucid: ") for line in lines if line.startswith("pellucid: ")]
-    return words[-1] if words else lines[-1] if lines else f"see {network.folder_of(name) / SAID}"
+def _told(hear: int, count: int, until: float) -> dict[str, str]:
+    """What each said, until all have, nobody is left to say anything, or time is over."""
+    text = b""
+    with os.fdopen(hear, "rb", buffering=0) as pipe:
+        while text.count(b"\n") < count and (left := until - time.monotonic()) > 0:
+            if not select.select([pipe], [], [], left)[0] or not (more := pipe.read(65536)):
+                break
+            text += more
+    pairs = [line.partition(" ") for line in text.decode("utf-8", "replace").splitlines()]
+    return {name: words for name, _, words in pairs}
 
 
 def end(network: Network, names: Sequence[str] = (), *, seconds: float = SECONDS) -> list[str]:
@@ -131,6 +124,6 @@ def _watch(found: Up, over: threading.Event) -> None:
     while not over.wait(0.05):
         for name in found.starts:
             if running(found.network, name) is None and not over.is_set():
+                found.starts[name] += 1  # before anybody can see that it is back
                 with contextlib.suppress(PellucidError):
                     start(found.network, [name], calm=True)
-                    found.starts[name] += 1

@@ -35,12 +35,11 @@ def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[s
 def commits_a_second(records: Iterable[Record], until: float | None = None) -> float:
     """Of the last minute before a time; of the last record, if none is given.
 
-    >>> from pellucid.atomic.places.records import make
-    >>> commit = make("commit", members=["p:1:1", "p:1:2"])
-    >>> commits_a_second([commit._replace(when=at) for at in (10.0, 100.0, 130.0)], until=130.0)
+    >>> members = {"members": ["p:1:1", "p:1:2"], "attempt": None}
+    >>> commits_a_second([Record("commit", members, at) for at in (10.0, 100.0, 130.0)], until=130.0)
     0.06666666666666667
     """
-    times = [(record.when, len(record["members"])) for record in records if record.kind == "commit"]
+    times = [(record.when, len(record.fields["members"])) for record in records if record.kind == "commit"]
     if not times:
         return 0.0
     end = until if until is not None else max(when for when, _ in times)
