@@ -125,7 +125,7 @@ class Fuzz:
             case 1:
                 del hello[rng.randrange(len(hello)) :]
             case 2:
-                hello += hello
+                hello += bytes(hello)
             case 3:
                 hello = bytearray(Link(PLACE, "stranger", "q", lambda role, name: KEY, begins=True).opening())
             case _:
