@@ -134,6 +134,9 @@ class Judge:
             self.reckon()
         except (PellucidError, AssertionError) as error:
             said = "".join(f"\n--- {p.name}: {p.read_text(errors='replace')[-600:]}" for p in self.base.glob("*.out"))
+            for p in self.base.glob("*.said"):
+                words = Counter(line.split()[0] for line in p.read_text().splitlines())
+                said += f"\n--- {p.name}: {dict(words)}, at last {p.read_text().splitlines()[-4:]}"
             raise Wrong(f"{self.history}: {type(error).__name__}: {error}{said}") from error
         finally:
             self.stop_all()

@@ -25,6 +25,10 @@ from tests.judge.kills_places import PLACES, Judge
 from tests.judge.places_clients import CHANNELS
 
 CLONE_NEWNET = 0x40000000
+SLOW = {
+    "slow": ("netem delay 150ms 50ms", "tbf rate 150kbit burst 2000 latency 3000ms"),
+    "lossy": ("netem delay 20ms loss 20%", "tbf rate 60kbit burst 2000 latency 60ms"),
+}
 
 
 def run(*command: str) -> None:
@@ -72,14 +76,16 @@ class Wires:
             run("tc", "-n", self.hub, "qdisc", "del", "dev", self.ends[place], "root")
             self.slow_ones.discard(place)
 
-    def slow(self, place: str, how: str) -> bool:
-        """Slow, with losses; False where the kernel cannot."""
-        try:
-            run("tc", "-n", self.hub, "qdisc", "add", "dev", self.ends[place], "root", "netem", *how.split())
-        except OSError:
-            return False
-        self.slow_ones.add(place)
-        return True
+    def slow(self, place: str, how: str) -> str:
+        """Slow, or slow and with losses: by delay where the kernel has it, else by few bits a second; what was done."""
+        for what in SLOW[how]:
+            try:
+                run("tc", "-n", self.hub, "qdisc", "add", "dev", self.ends[place], "root", *what.split())
+            except OSError:
+                continue
+            self.slow_ones.add(place)
+            return f"{how} ({what.split()[0]})"
+        return f"{how}: the kernel cannot"
 
     @contextmanager
     def inside(self, place: str) -> Iterator[None]:
@@ -181,14 +187,15 @@ class Apart(Judge):
         how = self.rng.choice(["cut", "cut", "slow", "lossy"])
         if how == "cut":
             self.wires.cut(place)
-        elif not self.wires.slow(place, {"slow": "delay 150ms 50ms", "lossy": "delay 20ms loss 20%"}[how]):
-            how = f"{how}: the kernel cannot"
+        else:
+            how = self.wires.slow(place, how)
         self.counts[f"wires: {how}"] += 1
         self.history.append(f"{how} {place}")
-        killed = super().strike() if self.rng.random() < 0.4 else 0
+        if self.rng.random() < 0.4:
+            super().strike()
         time.sleep(self.rng.random() * 1.5)
         self.wires.mend(place)
-        return max(killed, 1)
+        return 1
 
 
 def judge_apart(troubles: int, seed: int, each: int = 10) -> Counter[str]:
