@@ -41,8 +41,11 @@ KILLED = (
     "tests/engine/epochs/test_crash.py",
     "tests/engine/epochs/test_together.py",
     "tests/judge/test_kills_together.py",
+    "tests/judge/test_kills_places.py",
+    "tests/judge/test_namespaces.py",
     "tests/sinks/group/test_crash.py",
     "tests/sinks/group/test_faults.py",
+    "tests/atomic/places/test_kills.py",
     "tests/failures/crash/",
     "tests/cli/test_crash.py",
 )
@@ -52,6 +55,7 @@ KILLED = (
 SLOW = tuple(
     f"tests/{room}/test_{name}"
     for room, names in {
+        "atomic/places": "client host kills nested patience tls",
         "capacity": "array_ budget flow judge simulation tables",
         "capacity/planning": "",
         "capacity/zones": "",
@@ -65,7 +69,7 @@ SLOW = tuple(
         "check/system": "assume system",
         "check/timed": "",
         "conformance": "",
-        "cli/models": "capacity",
+        "cli/models": "capacity places",
         "cli": "audit bad_input check explain flights memory process run tables verbs",
         "data": "mutants",
         "engine": "cores forget meaning",
@@ -79,7 +83,7 @@ SLOW = tuple(
         "failures/checker": "explore question",
         "failures/model": "explain tasks",
         "graph": "keys",
-        "judge": "rows verdicts",
+        "judge": "fuzz_places rows verdicts",
         "judge/atomic": "",
         "judge/capacity": "",
         "judge/loops": "",

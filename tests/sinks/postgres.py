@@ -46,8 +46,8 @@ def find_programs() -> Path | None:
 class Postgres:
     """A running server; ``dsn`` is for a database that all share, :meth:`database` makes a fresh one."""
 
-    def __init__(self, programs: Path, folder: Path, prepared: int = 20) -> None:
-        self.folder, self.prepared = folder, prepared
+    def __init__(self, programs: Path, folder: Path, prepared: int = 20, *, fsync: bool = False) -> None:
+        self.folder, self.prepared, self.fsync = folder, prepared, fsync
         self.port = _free_port()
         self._names = (f"test{number}" for number in itertools.count(1))
         self._account = _account()
@@ -92,11 +92,11 @@ class Postgres:
             "-c",
             "max_connections=50",
             "-c",
-            "fsync=off",
+            f"fsync={'on' if self.fsync else 'off'}",
             "-c",
             f"max_prepared_transactions={self.prepared}",
         ]
-        with log:  # fsync=off: processes are killed here, never the machine
+        with log:  # fsync=off for tests: processes are killed here, never the machine; measurements want it on
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -168,11 +168,14 @@ class Postgres:
 
 
 @contextmanager
-def serve(programs: Path, prepared: int = 20) -> Iterator[Postgres]:
-    """A server in a temporary folder, stopped and removed at the end; ``prepared`` is its max_prepared_transactions."""
+def serve(
+    programs: Path, prepared: int = 20, *, fsync: bool = False, under: str | None = None
+) -> Iterator[Postgres]:
+    """A server in a temporary folder, stopped and removed at the end; ``prepared`` is its max_prepared_transactions, ``under`` a folder on
+    the disk that is to be measured."""
     # Not pytest's folder: that one is closed to other users.
-    with tempfile.TemporaryDirectory(prefix="pellucid-postgres-", ignore_cleanup_errors=True) as folder:
-        server = Postgres(programs, Path(folder), prepared)
+    with tempfile.TemporaryDirectory(prefix="pellucid-postgres-", dir=under, ignore_cleanup_errors=True) as folder:
+        server = Postgres(programs, Path(folder), prepared, fsync=fsync)
         try:
             server.start()
             yield server

@@ -82,6 +82,17 @@ POINTS: dict[str, str] = {
     "together:decided": "sinks together, the decision is written, before a member commits",
     "together:committed": "sinks together, some or all members have committed",
     "together:recover": "sinks together, the log is taken, before the members are looked at",
+    **{
+        f"place:{moment}-{kind}": f"a place, {moment} a record '{kind}' is written"
+        for kind in (
+            "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused".split()
+        )
+        for moment in ("before", "after")
+    },
+    **{
+        f"place:said-{kind}": f"a place, a message '{kind}' is on its way to another"
+        for kind in ("deposit", "deposited", "ask", "told", "prepare", "vote", "decided", "done", "outcome", "pushed")
+    },
 }
 
 _SPEC = re.compile(

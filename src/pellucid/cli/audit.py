@@ -55,9 +55,10 @@ def audit(
     as_json: bool,
 ) -> None:
     """Audit a recorded run: FIFO, alignment, snapshots, recoveries, commits, replays, and the explanation of its
-    crashes.
+    crashes; or a network of places: messages, takes, commits, aborts, sets that commit together.
 
-    DIR is the state folder of a run with --record, or a recorded trace (Parquet). Each check can say no, and then says
+    DIR is the state folder of a run with --record, a recorded trace (Parquet), or the folder of a network of places
+    (pellucid net new), which may be running. Each check can say no, and then says
     which task, step and message, and why. Exit code 0 if all hold, 1 if one does not.
 
     \b
@@ -69,6 +70,9 @@ def audit(
     """
     if master is not None and engine != "spark":
         raise UsageError("--master goes with --on spark")
+    if "://" not in place and (Path(place) / "network.toml").is_file():
+        _network(place, engine, against, picture, limit, as_json)
+        return
     if engine == "spark":
         from pellucid.spark.audit import audit_on_spark
         from pellucid.spark.session import session, stop_if_ours
@@ -86,6 +90,26 @@ def audit(
         found = _compared(found, place, against)
     if picture is not None:
         _draw(found, place, picture)
+    click.echo(found.to_json() if as_json else str(found))
+    if not found.proved:
+        raise click.exceptions.Exit(1)
+
+
+def _network(
+    place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool
+) -> None:
+    """The logs of a network of places."""
+    from pellucid.atomic.places.audit import audit as audit_places
+
+    if engine == "spark" or against:
+        option = "--against" if against else "--on spark"
+        raise UsageError(f"{option}: {place} is a network of places, whose logs are audited here and on their own")
+    found = audit_places(place, limit=limit)
+    if picture is not None:
+        if found.replay is None:
+            why = next((note for note in found.notes if note.startswith("not replayed")), "it is not small")
+            raise UsageError(f"--picture: the run cannot be drawn: {why}")
+        _write(picture, found.replay.picture(place))
     click.echo(found.to_json() if as_json else str(found))
     if not found.proved:
         raise click.exceptions.Exit(1)
@@ -145,6 +169,10 @@ def _draw(found: Audit, place: str, picture: str) -> None:
     rows: list[dict[str, Any]] = trace.to_pylist()
     wrong = {(v.task, v.index): v.why for v in found.violations if v.index >= 0}
     svg = spacetime_svg(from_recorded(rows, wrong=wrong), title=place)
+    _write(picture, svg)
+
+
+def _write(picture: str, svg: str) -> None:
     try:
         Path(picture).write_text(svg, encoding="utf-8")
     except OSError as error:

@@ -119,7 +119,7 @@ def _add_verbs() -> None:
     from pellucid.cli.export import export
     from pellucid.cli.init import init
     from pellucid.cli.models.capacity import capacity
-    from pellucid.cli.models.net import net
+    from pellucid.cli.models.places import net
     from pellucid.cli.models.progress import progress
     from pellucid.cli.run import run
     from pellucid.cli.show import show

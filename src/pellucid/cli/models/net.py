@@ -68,7 +68,8 @@ def _steps(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(cls=_Nested)
 def net() -> None:
-    """Networks of transactions that commit as a set or are undone (the calculus of atomic failure).
+    """Transactions that commit as a set or are undone: designs as a text (check, run, show), and real ones, over
+    processes (new, up, down, status, doubt, metrics, commit, abort).
 
     \b
     Examples:
@@ -77,6 +78,9 @@ def net() -> None:
       pellucid net run booking.atf --take 1 --take 2
       pellucid net show booking.atf
       pellucid net committable transactions.parquet dependencies.parquet
+      pellucid net new trips --place agent=answers --place airline=requests,seats
+      pellucid net up trips                           each place as a process with a durable log
+      pellucid net doubt trips                        who waits for whom, and what would resolve it
 
     Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
     """

@@ -1,0 +1,187 @@
+"""Did this network keep the promise?  The audit of the logs of places.
+
+A place writes down what it does before anybody hears of it, so the logs of a network *are* the run: begin, send, take,
+commit, abort.  The audit puts them into one order in which causes come before effects (`order`), goes through it record
+by record with the rules of the extended calculus and of the protocol (`judge`), looks at the whole once more by the
+definitions (`facts`), and replays small runs on the machine of the calculus itself (`calculus`).  Each check can say no,
+and then names the place and the record.
+
+Every prefix of a run is a run: a network that was killed, or still runs, is audited as far as it is on record.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pellucid.atomic.places.audit.facts import by_hand, causal
+from pellucid.atomic.places.audit.judge import Judge
+from pellucid.atomic.places.audit.order import one_run
+from pellucid.atomic.places.audit.shapes import Row, rows_of
+from pellucid.atomic.places.audit.tails import Tails
+from pellucid.atomic.places.audit.words import CHECKS, Findings, Violation
+from pellucid.model import Judgement, Status
+from pellucid.model.show.documents import versioned
+
+if TYPE_CHECKING:
+    from pellucid.atomic.running import NetworkRun
+
+__all__ = ["PlacesAudit", "Row", "Violation", "audit", "audit_logs"]
+
+Record = tuple[int, str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class PlacesAudit(Judgement):
+    """The answer of an audit; true if everything holds.
+
+    ``violations`` has the first few of each kind, ``counts`` how many there are in each check.  ``standing`` is what
+    can be taken for good: for each place and channel the messages of committed transactions, each with its name.
+    """
+
+    places: int
+    records: int
+    restarts: int
+    transactions: Mapping[str, str]  # each with what it has come to
+    doubt: Mapping[str, str]  # transactions in doubt, and by which attempt
+    checks: tuple[str, ...]
+    counts: Mapping[str, int]
+    violations: tuple[Violation, ...]
+    standing: Mapping[tuple[str, str], list[tuple[str, Any]]]
+    replay: NetworkRun | None = None
+    seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def status(self) -> Status:
+        """Proved: nothing is wrong."""
+        return "refuted" if any(self.counts.values()) else "proved"
+
+    def count(self, status: str) -> int:
+        """How many transactions have come to this."""
+        return sum(found == status for found in self.transactions.values())
+
+    def __str__(self) -> str:
+        rate = f", {self.records / self.seconds:,.0f} records/s" if self.seconds > 0 else ""
+        lines = [f"{self.records:,} records of {self.places} places ({self.seconds:.2f} s{rate})", self._story()]
+        for check in self.checks:
+            wrong = self.counts.get(check, 0)
+            lines.append(
+                f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}"
+                + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else "")
+            )
+            lines += [f"         {v}" for v in self.violations if v.check == check]
+        lines += [f"  note: {note}" for note in self.notes]
+        lines.append("The network kept the promise." if self.proved else "The network broke the promise.")
+        return "\n".join(lines)
+
+    def _story(self) -> str:
+        words = [f"{self.count(status):,} {status}" for status in ("committed", "aborted", "pending", "active")]
+        doubt = f" ({len(self.doubt):,} in doubt)" if self.doubt else ""
+        again = f"{self.restarts:,} restart{'s' if self.restarts != 1 else ''}"
+        return f"{len(self.transactions):,} transactions: {', '.join(words)}{doubt}; {again}"
+
+    def document(self) -> dict[str, Any]:
+        """The same for a program."""
+        statuses = ("committed", "aborted", "pending", "active")
+        return {
+            "status": self.status, "holds": self.holds, "seconds": round(self.seconds, 6), "places": self.places,
+            "records": self.records, "restarts": self.restarts,
+            "transactions": {status: self.count(status) for status in statuses}, "doubt": dict(self.doubt),
+            "checks": {check: self.counts.get(check, 0) for check in self.checks},
+            "violations": [v.document() for v in self.violations], "replayed": self.replay is not None,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """A versioned document."""
+        return versioned({"verb": "audit", **self.document()}, indent=indent)
+
+
+def audit_logs(
+    tree: Mapping[str, str | None],
+    logs: Mapping[str, Iterable[Record]],
+    *,
+    limit: int = 5,
+    upto: Mapping[str, int] | None = None,
+    replay: bool = True,
+) -> PlacesAudit:
+    """Audit logs: ``tree`` has for each place the one around it, ``logs`` its records (number, kind, fields).
+
+    ``upto``: of logs that were still written to, how far each was before any was read; what comes after serves as
+    evidence and is not judged.  ``replay``: whether a small run is replayed on the machine of the calculus, too.
+
+    >>> bought = [(1, "boot", {"n": 1}), (2, "begin", {"t": "shop:1:1"}), (3, "pending", {"t": "shop:1:1"}),
+    ...           (4, "commit", {"members": ["shop:1:1"]})]
+    >>> audit_logs({"shop": None}, {"shop": bought}).holds
+    True
+    >>> undone = [*bought, (5, "abort", {"t": "shop:1:1", "why": "crash", "back": []})]
+    >>> print(audit_logs({"shop": None}, {"shop": undone}).violations[0])
+    shop, record 5 (abort): shop:1:1 aborts, and is committed, by record 4 of shop
+    """
+    began = time.monotonic()
+    found = Findings(limit, None if upto is None else dict(upto))
+    rows = {place: rows_of(place, records, found) for place, records in logs.items()}
+    judge = Judge(found, tree, Tails(row for log in rows.values() for row in log))
+    run = list(one_run(rows))
+    for row in run:
+        judge.step(row)
+    judge.at_the_end()
+    causal(run, found)
+    by_hand(judge, found)
+    checks = [check for check in CHECKS if check != "calculus"]
+    notes = []
+    if judge.refused:
+        notes.append(f"{judge.refused:,} hostile or malformed inputs were refused, and changed nothing")
+    if judge.lost:
+        notes.append(f"{judge.lost:,} messages are of transactions that their place did not have on record: nobody commits on them")
+    replayed = None
+    if replay:
+        replayed, why = _replayed(tree, run, found)
+        if replayed is None:
+            notes.append(f"not replayed on the machine of the calculus: {why}")
+        else:
+            checks.append("calculus")
+    order = list(CHECKS)
+    told = sorted(found.first, key=lambda v: (order.index(v.check), v.place, v.seq, v.kind))
+    return PlacesAudit(
+        len(rows), sum(map(len, rows.values())), sum(max(n - 1, 0) for n in judge.boots.values()),
+        {t: known.status for t, known in judge.transactions.items()}, judge.doubt(), tuple(checks), found.by_check(),
+        tuple(told), judge.standing(), replayed, time.monotonic() - began, tuple(notes),
+    )  # fmt: skip
+
+
+def _replayed(tree: Mapping[str, str | None], run: list[Row], found: Findings) -> tuple[NetworkRun | None, str]:
+    """The run on the machine of the calculus, as far as it goes; or why it was not tried."""
+    from pellucid.atomic.places.audit.calculus import MOST_RECORDS, Replay, TooLarge, translated
+    from pellucid.atomic.running import NetworkRun
+    from pellucid.errors import DataError
+
+    if found.upto is not None:
+        run = [row for row in run if row.seq <= found.upto.get(row.place, 0)]
+    if len(run) > MOST_RECORDS:
+        return None, f"it has {len(run):,} records, and up to {MOST_RECORDS} are translated"
+    if not tree or any(row.place not in tree for row in run):
+        return None, "the tree of its places is not known"
+    try:
+        replay = Replay(translated(tree, run))
+        stopped = replay.go()
+    except (TooLarge, DataError) as error:
+        return None, str(error).splitlines()[0]
+    if stopped is not None:
+        row, why = stopped
+        found.add(Violation("not-a-step", row.place, row.seq, row.kind, other=why))
+    said = "it is not a run of the calculus" if stopped else "it is a run of the calculus"
+    return NetworkRun((), tuple(replay.steps), None, said, replay.machine, ended=True), ""
+
+
+def audit(folder: str | os.PathLike[str], *, limit: int = 5, replay: bool = True) -> PlacesAudit:
+    """Audit a network: the folder with its ``network.toml`` and the logs of its places.  Only reads, also while its
+    places run.  Of each kind the first ``limit`` violations are told."""
+    from pellucid.atomic.places.audit.reading import read_network
+
+    tree, logs, upto = read_network(folder)
+    return audit_logs(tree, logs, limit=limit, upto=upto, replay=replay)

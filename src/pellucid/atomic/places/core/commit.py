@@ -1,0 +1,465 @@
+"""How transactions of a place are decided: alone, with others of the place, or with other places in two phases.
+
+- What can commit is found by `pellucid.atomic.places.core.graph`.  A component that is all of this place is one synced
+  write.  Of one over several places the home of its least member is the *coordinator*.
+- The coordinator asks the others to prepare, in an *attempt* with a name of its own that is known to nobody but memory
+  until all have said yes: then ``decide`` is written, and lasts before anybody hears of it.  An attempt that the
+  coordinator's log does not know was given up (presumed abort).
+- Giving up an attempt undoes nothing: its members are pending as before, and are tried again under another name.  No
+  transaction aborts because of a time-out.
+- What others know is asked at their places again and again until they have told; that they tell it by themselves is a
+  hint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from pellucid.atomic.places.core.graph import Graph
+from pellucid.atomic.places.core.paths import Tree
+from pellucid.atomic.places.core.speaking import MOST, Speaker, Timing
+from pellucid.atomic.places.records import Record, order, place_of
+
+Statuses = Iterable[tuple[str, str, list[str]]]
+SELDOM = 15.0  # seconds: what nobody answers is said at least so often
+LARGEST = 500_000  # characters of the names of a set that is asked to prepare
+
+
+class Attempt:
+    """What a coordinator has in memory of an attempt; ``since`` is when it began."""
+
+    __slots__ = ("members", "missing", "needs", "since")
+
+    def __init__(self, members: list[str], needs: list[str], missing: set[str], since: float) -> None:
+        self.members, self.needs, self.missing, self.since = members, needs, missing, since
+
+
+class Commits(Speaker):
+    """Pending transactions and their fate."""
+
+    def __init__(self, name: str, tree: Tree, records: Iterable[Record], timing: Timing) -> None:
+        super().__init__(name, tree, records, timing)
+        self.graph = Graph()
+        self.foreign: dict[str, bool] = {}  # decided transactions of other places: whether committed
+        self.attempts: dict[str, Attempt] = {}
+        self.tried = self.gave_up = 0
+        self.held: dict[str, str] = {}  # own members of own attempts
+        self.doomed: dict[str, str] = {}  # prepared ones, and of whom they would abort by cascade
+        self.targets: dict[str, set[str]] = {}  # places to which undecided transactions sent something
+        self.watchers: dict[str, set[str]] = {}  # places that asked
+        self.deciders: dict[str, list[Any]] = {}  # clients that wait for a commit
+        self._look: deque[str] = deque()
+        self._dooms: deque[tuple[str, str]] = deque()
+        self._again: set[str] = set()
+        self._asking: set[str] = set()  # transactions of other places about which is asked
+        self._to_ask: dict[str, list[str]] = {}
+
+    # ------------------------------------------------------------ after a start
+
+    def _rebuild(self) -> None:
+        """Who waits for whom, from what lasts."""
+        for t, own in self.state.live.items():
+            node = self.graph.node(t)
+            node.state = "pending" if own.pending else "active"
+            node.ready = own.attempt is not None
+            for u in own.needs:
+                self._needs(t, u)
+            if own.pending:
+                self._look.append(t)
+        for t in self._look:
+            self._ask_for(t)
+
+    def _resume(self) -> None:
+        """Say again what others may not have heard, and ask what was not told."""
+        for attempt in list(self.state.decisions):
+            self._tell_decision(attempt, self.timing.resend)
+        for attempt in [*self.state.prepared, *self.state.handed]:
+            self._ask_outcome(attempt, self.timing.ask)
+
+    # ------------------------------------------------------------ what depends on what
+
+    def _needs(self, t: str, u: str) -> None:
+        """t took something of u, or is its child."""
+        if place_of(u) == self.name:
+            if u in self.state.live:
+                self.graph.need(t, u)
+            elif self.state.status(u) == "aborted":
+                self._dooms.append((t, u))
+        elif u not in self.foreign:
+            self.graph.need(t, u)
+        elif not self.foreign[u]:
+            self._dooms.append((t, u))
+
+    def _pend(self, t: str) -> None:
+        self._write("pending", t=t)
+        self.graph.node(t)
+        self.graph.pending(t)
+        self._ask_for(t)
+        self._look.append(t)
+
+    def _ask_for(self, t: str) -> None:
+        """t waits for what it needs: the places of those are asked."""
+        for u in self.graph.nodes[t].needs:
+            if place_of(u) != self.name:
+                node = self.graph.node(u)
+                if not node.asked:
+                    node.asked = True
+                    self._asking.add(u)
+                    self._to_ask.setdefault(place_of(u), []).append(u)
+
+    def _settle(self) -> None:
+        """Decide whatever can be decided now."""
+        while self._dooms or self._look:
+            if self._dooms:
+                self._doom(*self._dooms.popleft())
+                continue
+            part = self.graph.search(self._look.popleft())
+            if part is not None:
+                self._ready(part)
+        for peer, ids in self._to_ask.items():
+            for start in range(0, len(ids), MOST):
+                self._send(peer, "ask", ids=ids[start : start + MOST])
+        self._to_ask.clear()
+
+    def _ready(self, part: list[str]) -> None:
+        members = sorted(part, key=order)
+        if all(t in self.state.live for t in members):
+            self._write("commit", sync=True, members=members)
+            for t in members:
+                self._committed(t)
+        elif place_of(members[0]) == self.name:
+            if sum(map(len, members)) > LARGEST:
+                text = f"{len(members)} transactions at several places need each other: too many for one message; abort one"
+                self._refuse(f"{text}: {members[0]} …", self.name)
+            else:
+                self._try(members)
+
+    def _committed(self, t: str) -> None:
+        for request in self.deciders.pop(t, ()):
+            self._reply(request, status="committed")
+        self._forget(t)
+        for reader in self.graph.remove(t):
+            self._look.append(reader)
+
+    def _forget(self, t: str) -> None:
+        """It is decided: whoever may want to know is told."""
+        self._push(t)
+        self.targets.pop(t, None)
+        self.watchers.pop(t, None)
+        self.doomed.pop(t, None)
+        self._again.discard(t)
+
+    def _push(self, t: str) -> None:
+        """A hint to the places that may wait for it."""
+        told = self.targets.get(t, set()) | self.watchers.get(t, set())
+        if told:
+            status = self._status(t)
+            for peer in sorted(told):
+                self._send(peer, "pushed", statuses=[status])
+
+    def _abort(self, t: str, why: str) -> None:
+        """t is undone; whoever needed it follows."""
+        attempt = self.held.get(t)
+        if attempt is not None:
+            self._give_up(attempt)
+        channels = {lying.channel for lying in self.state.live[t].takes.values()}
+        # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
+        own = self.state.live[t]
+        self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
+        for request in self.deciders.pop(t, ()):
+            self._error(request, "aborted", f"{t} was aborted: {why}", why=why)
+        self._forget(t)
+        self._dooms.extend((reader, t) for reader in sorted(self.graph.remove(t)))
+        self._undone(t, why, channels)
+
+    def _undone(self, t: str, why: str, channels: set[str]) -> None:
+        """A transaction is gone, and messages lie again in these channels."""
+
+    def _doom(self, t: str, cause: str) -> None:
+        """CASCADE: t needed one that has aborted.  What is prepared waits until its attempt is given up."""
+        own = self.state.live.get(t)
+        if own is None:
+            node = self.graph.nodes.get(t)
+            if node is not None:  # of another place, which will find out: it has to be asked again
+                node.state, node.ready = "unknown", False
+        elif own.attempt is not None:
+            self.doomed[t] = cause
+        else:
+            self._abort(t, f"cascade from {cause}")
+
+    # ------------------------------------------------------------ what others know
+
+    def _status(self, t: str) -> list[Any]:
+        """Of an own transaction, as it is told to others."""
+        state = self.state.status(t)
+        waits = state in ("pending", "prepared")
+        needs = sorted(self.graph.nodes[t].needs | ({self.doomed[t]} if t in self.doomed else set())) if waits else []
+        return [t, state, needs]
+
+    def _heard_ask(self, peer: str, message: Any) -> None:
+        told: list[Any] = []
+        names = 0
+        for t in message["ids"]:
+            if not self.state.could_be(t):
+                self._refuse(f"asked about {t}, which is none of this place's (is its log an old copy?)", peer)
+                continue
+            told.append(self._status(t))
+            names += 1 + len(told[-1][2])
+            if names >= MOST:  # messages are bounded
+                self._send(peer, "told", statuses=told)
+                told, names = [], 0
+            if t in self.state.live:
+                self.watchers.setdefault(t, set()).add(peer)
+        if told:
+            self._send(peer, "told", statuses=told)
+
+    def _heard_told(self, peer: str, message: Any) -> None:
+        self._learn(peer, message["statuses"])
+
+    _heard_pushed = _heard_told
+
+    def _learn(self, peer: str, statuses: Statuses) -> None:
+        for u, state, needs in statuses:
+            if place_of(u) != peer:
+                self._refuse(f"told about {u}, which is not of {peer!r}", peer)
+            elif u in self.foreign:
+                if state in ("committed", "aborted") and self.foreign[u] != (state == "committed"):
+                    self._refuse(f"told that {u} is {state}, after it was the opposite", peer)
+            elif state in ("committed", "aborted"):
+                self._learn_decided(u, state == "committed")
+            elif u in self.graph.nodes:
+                self._learn_open(peer, u, state, needs)
+
+    def _learn_decided(self, u: str, committed: bool) -> None:
+        self.foreign[u] = committed
+        self._asking.discard(u)
+        readers = self.graph.remove(u)
+        if committed:
+            self._look.extend(readers)
+        else:
+            self._dooms.extend((reader, u) for reader in sorted(readers))
+
+    def _learn_open(self, peer: str, u: str, state: str, needs: list[str]) -> None:
+        node = self.graph.nodes[u]
+        if state == "active":
+            if node.state == "unknown":
+                node.state = "active"
+            return
+        if node.state == "pending":
+            return
+        for v in needs:
+            if place_of(v) == self.name and not self.state.could_be(v):
+                self._refuse(f"told that {u} needs {v}, which is none of this place's", peer)
+                return
+            if place_of(v) not in self.tree.parents:
+                self._refuse(f"told that {u} needs {v}, which is of no place of the network", peer)
+                return
+            if self._aborted(v):  # u will be aborted at its place: nothing to follow
+                node.state = "unknown"
+                return
+        node.state, node.told = "pending", tuple(needs)
+        for v in needs:
+            if v != u:
+                self._needs(u, v)
+        self._ask_for(u)
+        self._look.append(u)
+
+    def _aborted(self, v: str) -> bool:
+        if place_of(v) == self.name:
+            return self.state.status(v) == "aborted"
+        return self.foreign.get(v) is False
+
+    # ------------------------------------------------------------ the coordinator
+
+    def _try(self, members: list[str]) -> None:
+        self.tried += 1
+        attempt = f"{self.name}:{self.state.boot}:a{self.tried}"
+        inside = set(members)
+        needs = {u for t in members for u in self.graph.nodes[t].told} - inside
+        others = {place_of(t) for t in members} - {self.name}
+        self.attempts[attempt] = Attempt(members, sorted(needs), others, self.clock)
+        for t in members:
+            if t in self.state.live:
+                self.held[t] = attempt
+        self._ask_votes(attempt)
+
+    def _ask_votes(self, attempt: str) -> None:
+        """Asked again until all have voted, or it has taken too long."""
+        trying = self.attempts.get(attempt)
+        if trying is None:
+            return
+        if self.clock - trying.since >= self.timing.attempt:
+            self._give_up(attempt)
+            return
+        for peer in sorted(trying.missing):
+            self._send(peer, "prepare", attempt=attempt, members=trying.members, needs=trying.needs)
+        self._later(self.timing.resend, lambda: self._ask_votes(attempt))
+
+    def _heard_vote(self, peer: str, message: Any) -> None:
+        attempt = message["attempt"]
+        trying = self.attempts.get(attempt)
+        if trying is None:
+            self._answer(peer, attempt)
+        elif peer not in {place_of(t) for t in trying.members}:
+            self._refuse(f"a vote on {attempt} by one who has no part in it", peer)
+        elif not message["yes"]:
+            self._give_up(attempt)
+            self._learn(peer, message["statuses"])
+        else:
+            trying.missing.discard(peer)
+            if not trying.missing:
+                self._decide(attempt)
+
+    def _decide(self, attempt: str) -> None:
+        """All have said yes.  It lasts before anybody hears of it."""
+        trying = self.attempts.pop(attempt)
+        participants = sorted({place_of(t) for t in trying.members} - {self.name})
+        own = [t for t in trying.members if place_of(t) == self.name]
+        self._write("decide", sync=True, attempt=attempt, members=trying.members, participants=participants)
+        self._write("commit", sync=True, members=own, attempt=attempt)
+        for t in own:
+            del self.held[t]
+            self._committed(t)
+        self._tell_decision(attempt, self.timing.resend)
+
+    def _tell_decision(self, attempt: str, wait: float) -> None:
+        """Until all have it; more and more seldom, for a place may be down for long."""
+        decision = self.state.decisions.get(attempt)
+        if decision is not None:
+            for peer in sorted(decision.missing):
+                self._send(peer, "decided", attempt=attempt, outcome="commit")
+            self._later(wait, lambda: self._tell_decision(attempt, min(2 * wait, SELDOM)))
+
+    def _give_up(self, attempt: str) -> None:
+        """Nothing is undone: the members are pending as before, and are tried again later."""
+        trying = self.attempts.pop(attempt)
+        self.gave_up += 1
+        for t in trying.members:
+            self.held.pop(t, None)
+            if t in self.graph.nodes:
+                self.graph.nodes[t].ready = False
+        for peer in sorted({place_of(t) for t in trying.members}):
+            self._send(peer, "decided", attempt=attempt, outcome="given up")
+        self._again.update(t for t in trying.members if t in self.state.live)
+
+    def _heard_outcome(self, peer: str, message: Any) -> None:
+        if message["attempt"] not in self.attempts:
+            self._answer(peer, message["attempt"])
+
+    def _answer(self, peer: str, attempt: str) -> None:
+        """What became of an attempt that is over."""
+        place, boot, number = order(attempt)
+        if attempt in self.state.decided:
+            self._send(peer, "decided", attempt=attempt, outcome="commit")
+        elif place != self.name or boot > self.state.boot or (boot == self.state.boot and number > self.tried):
+            self._refuse(f"asked about {attempt}, which is none of this place's (is its log an old copy?)", peer)
+        else:
+            self._send(peer, "decided", attempt=attempt, outcome="given up")
+
+    def _heard_done(self, peer: str, message: Any) -> None:
+        attempt = message["attempt"]
+        decision = self.state.decisions.get(attempt)
+        if decision is not None:
+            decision.missing.discard(peer)
+            if not decision.missing:
+                self._write("end", attempt=attempt)
+
+    # ------------------------------------------------------------ a participant
+
+    def _heard_prepare(self, peer: str, message: Any) -> None:
+        attempt, members = message["attempt"], message["members"]
+        mine = sorted((t for t in members if place_of(t) == self.name), key=order)
+        if place_of(attempt) != peer or not mine or place_of(min(members, key=order)) != peer:
+            self._refuse(f"asked to prepare {attempt}, which is not {peer!r}'s to ask", peer)
+        elif attempt in self.state.prepared:
+            self._send(peer, "vote", attempt=attempt, yes=True, statuses=[])
+        elif self.state.over.get(attempt) == "commit":
+            self._send(peer, "done", attempt=attempt)
+        elif attempt not in self.state.over and self._can(mine, {*members, *message["needs"]}):
+            self._write("prepared", sync=True, attempt=attempt, coordinator=peer, members=mine, needs=message["needs"])
+            for t in mine:
+                self.graph.nodes[t].ready = True
+            self._send(peer, "vote", attempt=attempt, yes=True, statuses=[])
+            self._later(self.timing.ask, lambda: self._ask_outcome(attempt, self.timing.ask))
+        else:
+            known = [t for t in mine if self.state.could_be(t)]
+            self._send(peer, "vote", attempt=attempt, yes=False, statuses=[self._status(t) for t in known])
+            for other in {o.attempt for t in mine if (o := self.state.live.get(t)) is not None} - {None, attempt}:
+                assert other is not None
+                self._send(place_of(other), "outcome", attempt=other)
+
+    def _can(self, mine: list[str], together: set[str]) -> bool:
+        """Whether these can commit if all of those do."""
+        for t in mine:
+            own = self.state.live.get(t)
+            if own is None or own.state != "pending" or t in self.held or not self.graph.nodes[t].needs <= together:
+                return False
+        return True
+
+    def _ask_outcome(self, attempt: str, wait: float) -> None:
+        """In doubt: the coordinator is asked until it answers."""
+        if attempt in self.state.prepared or attempt in self.state.handed:
+            self._send(place_of(attempt), "outcome", attempt=attempt)
+            self._later(wait, lambda: self._ask_outcome(attempt, min(2 * wait, SELDOM)))
+
+    def _heard_decided(self, peer: str, message: Any) -> None:
+        attempt, outcome = message["attempt"], message["outcome"]
+        if place_of(attempt) != peer or outcome not in ("commit", "given up"):
+            self._refuse(f"told {outcome!r} of {attempt}, which is not {peer!r}'s to say", peer)
+        elif attempt in self.state.handed:
+            self._compare(peer, attempt, outcome)
+        elif attempt in self.state.prepared:
+            members = self.state.prepared[attempt].members
+            if outcome == "commit":
+                self._write("commit", sync=True, members=list(members), attempt=attempt)
+                self._send(peer, "done", attempt=attempt)
+                for t in members:
+                    self._committed(t)
+            else:
+                self._write("given_up", attempt=attempt)
+                self._released(members)
+        elif outcome == "commit":
+            if self.state.over.get(attempt) in ("commit", "by hand"):
+                self._send(peer, "done", attempt=attempt)
+            else:
+                self._refuse(f"told to commit {attempt}, which was never prepared here", peer)
+
+    def _released(self, members: Iterable[str]) -> None:
+        """Pending again; and if one of their needs has aborted meanwhile, CASCADE."""
+        for t in members:
+            if t in self.state.live:
+                self.graph.nodes[t].ready = False
+                if t in self.doomed:
+                    self._dooms.append((t, self.doomed.pop(t)))
+                else:
+                    self._look.append(t)
+
+    def _compare(self, peer: str, attempt: str, outcome: str) -> None:
+        """The coordinator's word on what was decided here by hand."""
+        by_hand = self.state.handed.pop(attempt)
+        if (by_hand == "commit") != (outcome == "commit"):
+            said = "committed" if outcome == "commit" else "given up"
+            self._refuse(f"{attempt} was {said} by its coordinator, but here somebody chose {by_hand} by hand", peer)
+        if outcome == "commit":
+            self._send(peer, "done", attempt=attempt)
+
+    # ------------------------------------------------------------ time
+
+    def _ask_again(self) -> None:
+        by_place: dict[str, list[str]] = {}
+        for u in sorted(self._asking):
+            node = self.graph.nodes.get(u)
+            if node is None or not node.readers:
+                self._asking.discard(u)
+                self.graph.remove(u)
+            else:
+                by_place.setdefault(place_of(u), []).append(u)
+        for peer, ids in by_place.items():
+            for start in range(0, len(ids), MOST):
+                self._send(peer, "ask", ids=ids[start : start + MOST])
+
+    def _try_again(self) -> None:
+        self._look.extend(sorted(self._again, key=order))
+        self._again.clear()

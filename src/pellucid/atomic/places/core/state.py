@@ -1,0 +1,237 @@
+"""What lasts of a place: what its records say.  A running place changes it by the same `State.apply` that reads a log
+again after a crash, so that nothing can change it without a record.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pellucid.atomic.places.records import Record, order, place_of, sender_of
+from pellucid.errors import StateError
+
+
+class Lying(NamedTuple):
+    """A message in a channel."""
+
+    channel: str
+    sender: str
+    value: Any
+
+
+class Own:
+    """A transaction of this place that is not decided."""
+
+    __slots__ = ("attempt", "laid", "needs", "pending", "seq", "since", "takes", "unsent")
+
+    def __init__(self, since: float) -> None:
+        self.pending = False
+        self.attempt: str | None = None  # in which it is prepared
+        self.needs: set[str] = set()  # whose messages it took; its parent
+        self.takes: dict[str, Lying] = {}  # by message
+        self.laid: dict[str, str] = {}  # its messages in channels of this place: their channels
+        self.unsent: set[str] = set()  # its messages that are on their way
+        self.seq = 0
+        self.since = since
+
+    @property
+    def state(self) -> str:
+        return "prepared" if self.attempt is not None else "pending" if self.pending else "active"
+
+
+class Prepared(NamedTuple):
+    """What waits for the word of a coordinator alone."""
+
+    coordinator: str
+    members: tuple[str, ...]
+    since: float
+
+
+class Decision(NamedTuple):
+    """What was decided here; ``missing`` are participants that have not said that they have it."""
+
+    members: tuple[str, ...]
+    missing: set[str]
+    since: float
+
+
+class State:
+    """The state of one place.
+
+    >>> from pellucid.atomic.places.records import make
+    >>> state = State("p")
+    >>> for record in (make("boot", n=1), make("begin", t="p:1:1"), make("begin", t="p:1:2"),
+    ...                make("pending", t="p:1:1"), make("commit", members=["p:1:1"])):
+    ...     state.apply(record)
+    >>> state.status("p:1:1"), state.status("p:1:2"), state.status("p:1:3")
+    ('committed', 'active', 'aborted')
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.boot = 0
+        self.count = 0  # transactions of this start
+        self.live: dict[str, Own] = {}
+        self.outcomes: dict[str, str | None] = {}  # None: committed; else why it aborted
+        self.channels: dict[str, OrderedDict[str, Lying]] = {}
+        self.known: set[str] = set()  # every message that ever came
+        self.outbox: dict[str, tuple[Any, Any]] = {}  # path and value of messages that may not have come
+        self.prepared: dict[str, Prepared] = {}
+        self.decisions: dict[str, Decision] = {}  # that not everybody has
+        self.decided: set[str] = set()  # attempts, as the coordinator
+        self.over: dict[str, str] = {}  # attempts, as a participant: commit, given up, by hand
+        self.handed: dict[str, str] = {}  # attempts that were decided by hand, and how
+        self.refused = 0
+        self.why: dict[str, int] = {}  # how many aborted, by reason
+        self.commits = 0
+        self._apply: dict[str, Callable[[Record], None]] = {
+            kind: getattr(self, f"_{kind}")
+            for kind in (
+                "boot", "begin", "send", "sent", "deposit", "take", "pending", "prepared", "given_up", "decide",
+                "commit", "abort", "end", "hand", "refused",
+            )
+        }  # fmt: skip
+
+    def apply(self, record: Record) -> None:
+        """The state after this record; a `StateError` if it cannot follow on those before it."""
+        try:
+            self._apply[record.kind](record)
+        except KeyError as error:
+            raise StateError(
+                f"{record!r} of place {self.place!r} does not fit what is before it ({error.args[0]!r} is not there): "
+                "the log is damaged; bring it back from a copy"
+            ) from None
+
+    def status(self, t: str) -> str:
+        """Of a transaction of this place; one that nobody has heard of is aborted (it was lost with a tail)."""
+        own = self.live.get(t)
+        if own is not None:
+            return own.state
+        return "committed" if self.outcomes.get(t, "") is None else "aborted"
+
+    def could_be(self, name: str) -> bool:
+        """Whether this place can have given out this name of a transaction (else its log is an old copy)."""
+        place, boot, number = order(name)
+        return place == self.place and (boot < self.boot or (boot == self.boot and number <= self.count))
+
+    # ------------------------------------------------------------ records, one by one
+
+    def _boot(self, record: Record) -> None:
+        if record["n"] != self.boot + 1:
+            raise StateError(f"{self.place!r}: {record!r} follows on start {self.boot}: records are missing")
+        self.boot, self.count = record["n"], 0
+
+    def _begin(self, record: Record) -> None:
+        t = record["t"]
+        place, boot, number = order(t)
+        if place != self.place or boot != self.boot or number <= self.count or t in self.live:
+            raise StateError(f"{self.place!r}: {record!r} in start {self.boot}, after transaction {self.count}")
+        self.count = number
+        own = self.live[t] = Own(record.when)
+        if record["parent"] is not None:
+            own.needs.add(record["parent"])
+
+    def _send(self, record: Record) -> None:
+        own, mid = self.live[record["t"]], f"{record['t']}/{record['seq']}"
+        own.seq = record["seq"]
+        own.unsent.add(mid)
+        self.outbox[mid] = record["path"], record["value"]
+
+    def _sent(self, record: Record) -> None:
+        self._arrived(f"{record['t']}/{record['seq']}", record["t"])
+
+    def _arrived(self, mid: str, t: str) -> None:
+        self.outbox.pop(mid, None)
+        if t in self.live:
+            self.live[t].unsent.discard(mid)
+
+    def _deposit(self, record: Record) -> None:
+        mid, channel, sender = record["mid"], record["channel"], record["sender"]
+        self.known.add(mid)
+        self.channels.setdefault(channel, OrderedDict())[mid] = Lying(channel, sender, record["value"])
+        if place_of(mid) == self.place:
+            self._arrived(mid, sender)
+            if sender in self.live:
+                self.live[sender].laid[mid] = channel
+
+    def _take(self, record: Record) -> None:
+        own, mid = self.live[record["t"]], record["mid"]
+        own.takes[mid] = self.channels[record["channel"]].pop(mid)
+        own.needs.add(record["sender"])
+        own.needs.discard(record["t"])
+
+    def _pending(self, record: Record) -> None:
+        own = self.live[record["t"]]
+        own.pending, own.since = True, record.when
+
+    def _prepared(self, record: Record) -> None:
+        members, attempt = tuple(record["members"]), record["attempt"]
+        for t in members:
+            self.live[t].attempt = attempt
+        self.prepared[attempt] = Prepared(record["coordinator"], members, record.when)
+
+    def _given_up(self, record: Record) -> None:
+        for t in self.prepared.pop(record["attempt"]).members:
+            if t in self.live:
+                self.live[t].attempt = None
+        self.over[record["attempt"]] = "given up"
+
+    def _decide(self, record: Record) -> None:
+        attempt = record["attempt"]
+        self.decisions[attempt] = Decision(tuple(record["members"]), set(record["participants"]), record.when)
+        self.decided.add(attempt)
+
+    def _commit(self, record: Record) -> None:
+        attempt = record["attempt"]
+        for t in record["members"]:
+            del self.live[t]
+            self.outcomes[t] = None
+        self.commits += len(record["members"])
+        if attempt is not None and self.prepared.pop(attempt, None) is not None:
+            self.over[attempt] = "commit"
+
+    def _abort(self, record: Record) -> None:
+        """What it took lies in the channels again, in front (unless nobody can take it); its own messages are gone."""
+        t, why = record["t"], record["why"]
+        own = self.live.pop(t)
+        self.outcomes[t] = why
+        reason = why.partition(" from ")[0].partition(":")[0]
+        self.why[reason] = self.why.get(reason, 0) + 1
+        for mid in reversed(record["back"]):
+            lying = own.takes[mid]
+            if lying.sender != t and not self.dead(lying.sender):
+                channel = self.channels.setdefault(lying.channel, OrderedDict())
+                channel[mid] = lying
+                channel.move_to_end(mid, last=False)
+        for mid, channel_name in own.laid.items():
+            self.channels[channel_name].pop(mid, None)
+        for mid in own.unsent:
+            self.outbox.pop(mid, None)
+        if own.attempt in self.prepared:  # by hand
+            left = self.prepared[own.attempt]
+            rest = tuple(m for m in left.members if m in self.live)
+            if rest:
+                self.prepared[own.attempt] = left._replace(members=rest)
+            else:
+                del self.prepared[own.attempt]
+                self.over[own.attempt] = "by hand"
+
+    def dead(self, sender: str) -> bool:
+        """Whether a transaction of this place has aborted."""
+        return place_of(sender) == self.place and sender not in self.live and self.outcomes.get(sender, "") is not None
+
+    def _end(self, record: Record) -> None:
+        self.decisions.pop(record["attempt"], None)
+
+    def _hand(self, record: Record) -> None:
+        if record["what"] in self.prepared:
+            self.handed[record["what"]] = record["outcome"]
+
+    def _refused(self, record: Record) -> None:
+        self.refused += 1
+
+
+def unsent_of(state: State, t: str) -> list[str]:
+    """The messages of a transaction, decided or not, that may not have come, in their order."""
+    return sorted((m for m in state.outbox if sender_of(m)[0] == t), key=lambda m: sender_of(m)[1])

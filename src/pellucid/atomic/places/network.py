@@ -1,0 +1,355 @@
+"""A network of places is a folder: who there is, who is inside whom, where each listens, and the keys that they share.
+
+::
+
+    DIR/network.toml          places, the tree, addresses, channels; no secrets
+    DIR/secrets/PLACE.toml    (0600) the keys that PLACE shares with others and its clients, the tokens of its own gates
+                              and channels, and those that it was given
+    DIR/places/PLACE/         the durable log, the lock of the process, what it said
+
+A place on another machine needs ``network.toml`` and its own file of ``secrets/``, and no other.
+
+A **capability** is a token that cannot be guessed: one for each ``in`` and ``out`` of a place and one for each channel.
+A message goes along a path of them, and every place on its way compares the one that is its own, in constant time.
+`may` in ``network.toml`` says which channels of others a place has the tokens for; without it, for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets as chance
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid.atomic.places.core.paths import Tree
+from pellucid.atomic.places.described import (
+    HERE,
+    VERSION,
+    PlaceInfo,
+    free_ports,
+    is_loopback,
+    places_of,
+    text_of,
+    tls_of,
+)
+from pellucid.base.files import own_folder, write_lasting
+from pellucid.errors import StateError, UsageError, nearest
+
+FILE, SECRETS, PLACES = "network.toml", "secrets", "places"
+
+Step = tuple[str, str]  # ("in" or "out", the name of a place or a channel)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a message goes: the steps of its path, and where that ends."""
+
+    path: tuple[Step, ...]
+    to: str
+    channel: str
+
+    def __str__(self) -> str:
+        return ".".join(f"{way} {name}" for way, name in self.path)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What one place knows and others must not: keys shared with peers and clients; tokens of its own, and held."""
+
+    client: bytes = field(repr=False)
+    peers: Mapping[str, bytes] = field(repr=False)
+    own: Mapping[str, bytes] = field(repr=False)  # "in", "out", "channel NAME"
+    held: Mapping[str, bytes] = field(repr=False)  # "in PLACE", "out PLACE", "PLACE.CHANNEL"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A folder, read and looked through."""
+
+    folder: Path
+    places: Mapping[str, PlaceInfo]
+    tls: Mapping[str, Path] | None = None
+
+    @staticmethod
+    def load(folder: str | os.PathLike[str]) -> Network:
+        """Read a network's folder; one that is none, or says something that cannot be, is refused."""
+        root = Path(folder)
+        file = root / FILE
+        try:
+            said = tomllib.loads(file.read_bytes().decode())
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(
+                f"{root}: is no network: it has no {FILE}; make one with `pellucid net new {root} --place …`"
+            ) from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: cannot be read: {error}") from None
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
+        return Network(root, places_of(said, str(file)), tls_of(said, root, str(file)))
+
+    @property
+    def tree(self) -> dict[str, str | None]:
+        """Each place and the one that it is inside of."""
+        return {name: place.inside for name, place in self.places.items()}
+
+    @property
+    def channels(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each place."""
+        return {name: place.channels for name, place in self.places.items()}
+
+    def place(self, name: str) -> PlaceInfo:
+        """What is said about a place; one that is not there is refused by name."""
+        if name not in self.places:
+            listed = ", ".join(self.places)
+            raise UsageError(
+                f"{self.folder / FILE}: has no place {name!r}: it has {listed}{nearest(name, list(self.places))}"
+            )
+        return self.places[name]
+
+    def folder_of(self, name: str) -> Path:
+        """Where a place keeps its log and its lock."""
+        return self.folder / PLACES / self.place(name).name
+
+    def log_of(self, name: str) -> Path | str:
+        """Where a place's log is: a file, or an address of PostgreSQL."""
+        return self.place(name).log or self.folder_of(name) / "log.sqlite"
+
+    # ---------------------------------------------------------------- ways
+
+    def route(self, start: str, path: str) -> Route:
+        """The way from a place along a path: ``airline.requests``, or every step of it,
+        ``out agent.in airline.in requests``; a channel of one's own is its name.
+
+        >>> tree = [PlaceInfo("corp", "127.0.0.1", 1), PlaceInfo("host", "127.0.0.1", 2, "corp", ("orders",)),
+        ...         PlaceInfo("shop", "127.0.0.1", 3, None, ("answers",))]
+        >>> network = Network(Path("net"), {place.name: place for place in tree})
+        >>> str(network.route("host", "shop.answers")), str(network.route("host", "orders"))
+        ('out host.out corp.in shop.in answers', 'in orders')
+        >>> str(network.route("shop", "out shop.in corp.in host.in orders"))
+        'out shop.in corp.in host.in orders'
+        """
+        parts = [part.strip() for part in path.split(".")] if isinstance(path, str) else []
+        if not parts or not all(parts):
+            raise UsageError(
+                f"{path!r}: expected a path, as in 'airline.requests' or 'out agent.in airline.in requests'"
+            )
+        if any(part.startswith(("in ", "out ")) for part in parts):
+            return self._literal(start, path, parts)
+        *places, channel = parts
+        for name in places:
+            self.place(name)
+        to = places[-1] if places else start
+        self._channel(to, channel, path)
+        steps = Tree(self.tree, self.channels).route(start, to, channel)
+        down = [name for way, name in steps[:-1] if way == "in"]
+        if places[:-1] and places != down[-len(places) :]:
+            whole = ".".join([*down, channel])
+            raise UsageError(f"{path!r}: {to} is not there: expected {whole!r}, or '{to}.{channel}'")
+        return Route(tuple(steps), to, channel)
+
+    def _literal(self, start: str, path: str, parts: Sequence[str]) -> Route:
+        steps: list[Step] = []
+        at: str | None = start
+        for n, part in enumerate(parts):
+            way, _, name = part.partition(" ")
+            last = n == len(parts) - 1
+            if way not in ("in", "out") or not name.strip():
+                raise UsageError(f"{path!r}: {part!r}: expected 'in NAME' or 'out NAME'")
+            name = name.strip()
+            steps.append((way, name))
+            if way == "out":
+                if name != at or last:
+                    raise UsageError(
+                        f"{path!r}: '{part}': the message is {f'inside {at}' if at else 'outside'} there"
+                        + (", and has to end in a channel" if last else "")
+                    )
+                at = self.place(name).inside
+            elif last:
+                if at is None:
+                    raise UsageError(f"{path!r}: ends outside of every place, where there are no channels")
+                self._channel(at, name, path)
+                return Route(tuple(steps), at, name)
+            elif self.place(name).inside != at:
+                raise UsageError(
+                    f"{path!r}: '{part}': {name} is inside {self.place(name).inside or 'nothing'}, and the message is "
+                    f"{f'inside {at}' if at else 'outside'}"
+                )
+            else:
+                at = name
+        raise UsageError(f"{path!r}: does not end in a channel")
+
+    def _channel(self, place: str, channel: str, path: str) -> None:
+        has = self.place(place).channels
+        if channel not in has:
+            listed = f"it has {', '.join(has)}" if has else "it has none"
+            raise UsageError(f"{path!r}: the place {place} has no channel {channel!r}: {listed}{nearest(channel, has)}")
+
+    def path(self, secrets: Secrets, start: str, text: str) -> list[list[Any]]:
+        """The steps of a way with their tokens, of those that the place has; a capability that it lacks is told."""
+        route = self.route(start, text)
+        out: list[list[Any]] = []
+        for way, name in route.path:
+            channel = len(out) == len(route.path) - 1
+            if channel and route.to == start:
+                what, token = f"in {name}", secrets.own.get(f"channel {name}")
+            elif channel:
+                what, token = f"{route.to}.{name}", secrets.held.get(f"{route.to}.{name}")
+            else:
+                what = f"{way} {name}"
+                token = secrets.own.get(way) if name == start else secrets.held.get(what)
+            if token is None:
+                raise UsageError(
+                    f"{start} has no capability for '{route.to}.{route.channel}': the token for '{what}' is missing; "
+                    f"`may` of {start} in {FILE} said, when the network was made, what it may send to"
+                )
+            out.append([way, name, token])
+        return out
+
+    def tree_of(self, name: str, secrets: Secrets) -> Tree:
+        """What the core of a place knows: where places are, and the tokens that are asked for here."""
+        tokens = {("in", what.removeprefix("channel ")): t for what, t in secrets.own.items() if " " in what}
+        tokens |= {(way, name): secrets.own[way] for way in ("in", "out")}
+        return Tree(self.tree, self.channels, tokens)
+
+    # ---------------------------------------------------------------- secrets
+
+    def has_secrets(self, name: str) -> bool:
+        """Whether the keys of a place are here; those of places on other machines need not be."""
+        return self._secrets(name).exists()
+
+    def _secrets(self, name: str) -> Path:
+        return self.folder / SECRETS / f"{self.place(name).name}.toml"
+
+    def secrets(self, name: str) -> Secrets:
+        """The keys and tokens of a place; a file that others can read is refused."""
+        file = self._secrets(name)
+        try:
+            mode = file.stat().st_mode & 0o777
+            if mode & 0o077:
+                raise StateError(
+                    f"{file}: others can read it (mode {mode:o}), and it holds keys: `chmod 600 {file}`, and make a "
+                    "new network if somebody may have read it"
+                )
+            said = tomllib.loads(file.read_text(encoding="ascii"))
+            if said.pop("version") != VERSION:
+                raise StateError(f"{file}: is of another version than {VERSION}: use the Pellucid that has made it")
+            told = {part: {k: bytes.fromhex(v) for k, v in said[part].items()} for part in ("peers", "own", "held")}
+            return Secrets(bytes.fromhex(said["client"]), **told)
+        except FileNotFoundError:
+            raise StateError(
+                f"{file}: is not there, and the keys of {name} are needed: copy it from where the network was made"
+            ) from None
+        except (tomllib.TOMLDecodeError, ValueError, KeyError, TypeError, AttributeError):
+            raise StateError(f"{file}: is damaged; copy it again from where the network was made") from None
+        except OSError as error:
+            raise StateError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def needed_here() -> None:
+    """Refuse to go on without the libraries that places need."""
+    for library in ("cryptography", "msgpack"):
+        if importlib.util.find_spec(library) is None:
+            raise UsageError(f"places need {library}, which is not installed: pip install 'pellucid[places]'")
+
+
+def network_of(folder: str | os.PathLike[str]) -> Network:
+    """The network in a folder: `Network.load`."""
+    return Network.load(folder)
+
+
+def check_may_listen(network: Network, name: str) -> None:
+    """Refuse a place that would listen beyond loopback without tokens and TLS."""
+    place = network.place(name)
+    if is_loopback(place.host):
+        return
+    lacks = []
+    if not network.has_secrets(name):
+        lacks.append(f"its tokens ({SECRETS}/{name}.toml)")
+    if network.tls is None:
+        lacks.append("TLS ([tls] with ca, certificate and key)")
+    if lacks:
+        raise _open(place, f"{network.folder / FILE}: ", lacks)
+
+
+def _open(place: PlaceInfo, where: str, lacks: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"{where}{place.name} would listen at {place.address}, which other machines can reach, without "
+        f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
+    )
+
+
+# ---------------------------------------------------------------- a new one
+
+
+def new_network(
+    folder: str | os.PathLike[str],
+    places: Iterable[PlaceInfo] | Mapping[str, Sequence[str]],
+    tls: Mapping[str, str] | None = None,
+) -> Network:
+    """Make the folder of a new network, with fresh keys and tokens; one that is there is left alone.
+
+    The channels of each place are enough: they then listen on this machine, at ports that are free now.
+
+    >>> import tempfile
+    >>> made = new_network(tempfile.mkdtemp() + "/net", {"agent": ["answers"], "airline": ["requests", "seats"]})
+    >>> made.channels, oct((made.folder / "secrets/agent.toml").stat().st_mode & 0o777)
+    ({'agent': ('answers',), 'airline': ('requests', 'seats')}, '0o600')
+    """
+    if isinstance(places, Mapping):
+        ports = free_ports(len(places))
+        places = [PlaceInfo(n, HERE, p, None, tuple(c)) for p, (n, c) in zip(ports, places.items(), strict=True)]
+    root = Path(folder)
+    if (root / FILE).exists():
+        raise UsageError(f"{root}: is a network already: choose another folder, or remove this one")
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise UsageError(f"{root}: is there and not empty: choose another folder")
+    text = text_of(places, tls)
+    found = places_of(tomllib.loads(text), str(root / FILE))
+    network = Network(root, found, tls_of(tomllib.loads(text), root, FILE))
+    for place in found.values():
+        if network.tls is None and not is_loopback(place.host):
+            raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
+    own_folder(root, "DIR")
+    for inner in (root / SECRETS, root / PLACES):
+        own_folder(inner, "DIR")
+    for name, lines in _fresh(network).items():
+        write_lasting(root / SECRETS / f"{name}.toml", [lines.encode("ascii")])
+    write_lasting(root / FILE, [text.encode()])  # last: a folder without it is no network
+    return network
+
+
+def _fresh(network: Network) -> dict[str, str]:
+    """The files of secrets, with everybody's keys and tokens."""
+    names = list(network.places)
+    shared = {frozenset((a, b)): chance.token_bytes(32) for a in names for b in names if a < b}
+    own = {
+        name: {what: chance.token_bytes(32) for what in ("in", "out", *(f"channel {c}" for c in place.channels))}
+        for name, place in network.places.items()
+    }
+    files = {}
+    for name, place in network.places.items():
+        may = place.may
+        if may is None:
+            may = tuple(f"{other}.{c}" for other in names if other != name for c in network.places[other].channels)
+        held: dict[str, bytes] = {}
+        for one in may:
+            to, _, channel = one.partition(".")
+            for way, step in network.route(name, one).path[:-1]:
+                if step != name:
+                    held[f"{way} {step}"] = own[step][way]
+            if to != name:
+                held[one] = own[to][f"channel {channel}"]
+        parts = {
+            "peers": {other: shared[frozenset((name, other))] for other in names if other != name},
+            "own": own[name],
+            "held": held,
+        }
+        lines = [f"version = {VERSION}", f'client = "{chance.token_hex(32)}"']
+        for part, tokens in parts.items():
+            lines += ["", f"[{part}]", *(f'"{what}" = "{token.hex()}"' for what, token in tokens.items())]
+        files[name] = "\n".join(lines) + "\n"
+    return files

@@ -1,0 +1,238 @@
+"""What is not decided in a network: who waits for whom, since when, what would resolve it; and deciding it by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.atomic.places.client import Place
+from pellucid.atomic.places.core import Asked, Core
+from pellucid.atomic.places.log import open_log
+from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.records import place_of
+from pellucid.atomic.places.serving.lock import only_one
+from pellucid.atomic.places.serving.looking import Looked, looked_at
+from pellucid.errors import StateError, UsageError
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding or pending."""
+
+    place: str
+    what: str
+    kind: str
+    members: tuple[str, ...]
+    since: float
+    waits: tuple[tuple[str, str], ...]  # for whom (a place or a transaction), and what is known of that
+    resolve: str
+
+    def document(self, now: float) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "place": self.place, "what": self.what, "kind": self.kind, "members": list(self.members),
+            "since": _time(self.since), "seconds": round(max(0.0, now - self.since), 3),
+            "waits": [{"for": one, "known": known} for one, known in self.waits], "resolve": self.resolve,
+        }  # fmt: skip
+
+    def lines(self, now: float) -> list[str]:
+        """For people."""
+        word = {"prepared": "in doubt", "deciding": "decided, not everywhere", "pending": "waits"}[self.kind]
+        out = [f"{self.what}  {word} at {self.place} since {_time(self.since)} ({_span(now - self.since)})"]
+        if self.members and self.members != (self.what,):
+            out.append(f"  members    {', '.join(self.members)}")
+        out += [f"  waits for  {one}: {known}" for one, known in self.waits]
+        return [*out, f"  resolve    {self.resolve}"]
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """All of a network."""
+
+    found: tuple[Doubt, ...]
+    unseen: tuple[Looked, ...]
+    now: float
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 nothing waits, 1 something does, 3 a place could not be seen."""
+        return 1 if self.found else 3 if self.unseen else 0
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        unseen = [{"place": one.name, "why": one.why} for one in self.unseen]
+        return {"doubts": [one.document(self.now) for one in self.found], "unseen": unseen}
+
+    def lines(self) -> list[str]:
+        """For people."""
+        out = [line for one in self.found for line in one.lines(self.now)]
+        out += [f"{one.name}: cannot be seen: {one.why}" for one in self.unseen]
+        return out or ["nothing is in doubt, and nothing waits"]
+
+
+def doubts(network: Network, names: Sequence[str]) -> Doubts:
+    """What waits at these places, the longest first; the others are looked at, too, to say what would help."""
+    places = {name: looked_at(network, name) for name in network.places}
+    found: list[Doubt] = []
+    for name in names:
+        seen = places[name].seen
+        if seen is None:
+            continue
+        told = seen["doubt"]
+        found += [_prepared(network, places, name, one) for one in told["doubt"]]
+        found += [_deciding(network, places, name, one) for one in told["deciding"]]
+        found += [_pending(network, places, name, one) for one in told["pending"]]
+    unseen = tuple(places[name] for name in names if places[name].state == "unseen")
+    return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time())
+
+
+def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
+    who, what = one["coordinator"], one["attempt"]
+    here = _runs(places, name, network)
+    if places[who].state == "running":
+        resolve = here or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
+    else:
+        resolve = (
+            f"start {who}: `pellucid net up {network.folder} {who} --background`; if it never comes back, by hand: "
+            f"`pellucid net commit {network.folder} {what} --place {name}`, or abort"
+        )
+    known = _known(places, who)
+    if (seen := places[who].seen) is not None and places[who].state != "running":
+        decided = any(other["attempt"] == what for other in seen["doubt"]["deciding"])
+        known += "; its log says that it is committed" if decided else "; its log has no decision about it"
+    return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
+
+
+def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
+    waits = tuple((place, _known(places, place)) for place in one["missing"])
+    down = [place for place, _ in waits if places[place].state != "running"]
+    resolve = _runs(places, name, network) or (
+        f"it is committed; start {', '.join(down)}, which will be told"
+        if down
+        else "it is committed; they are being told"
+    )
+    return Doubt(name, one["attempt"], "deciding", tuple(one.get("members", ())), one["since"], waits, resolve)
+
+
+def _pending(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
+    waits = tuple((u, _known_of(places, u)) for u in one["waits"])
+    down = sorted({place_of(u) for u, _ in waits if places[place_of(u)].state != "running"})
+    resolve = _runs(places, name, network)
+    if not resolve and down:
+        resolve = f"start {', '.join(down)}: `pellucid net up {network.folder} {down[0]} --background`"
+    resolve = resolve or (
+        "it is decided when these are: their programs commit or abort; by hand: "
+        f"`pellucid net abort {network.folder} {one['t']}`"
+    )
+    return Doubt(name, one["t"], "pending", (one["t"],), one["since"], waits, resolve)
+
+
+def _runs(places: dict[str, Looked], name: str, network: Network) -> str:
+    """What to do first, if the place itself does not run."""
+    if places[name].state == "running":
+        return ""
+    return f"start {name}: `pellucid net up {network.folder} {name} --background`; it then asks those it waits for"
+
+
+def _known(places: dict[str, Looked], name: str) -> str:
+    one = places[name]
+    return "runs" if one.state == "running" else "does not run" if one.state in ("stopped", "new") else "cannot be seen"
+
+
+def _known_of(places: dict[str, Looked], t: str) -> str:
+    """What the home of a transaction says of it, as far as it was looked at."""
+    home = place_of(t)
+    one = places.get(home)
+    if one is None or one.seen is None:
+        return f"of {home}, which {_known(places, home) if one else 'is not in this network'}"
+    for kind in ("pending", "doubt"):
+        for item in one.seen["doubt"][kind]:
+            if t in (item.get("t"), *item.get("members", ())):
+                state = "pending" if kind == "pending" else "prepared"
+                return f"{state} at {home}, which {_known(places, home)}"
+    return f"of {home}, which {_known(places, home)}: its program has not ended it, or it is decided by now"
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def warning(network: Network, what: str, outcome: str, place: str | None) -> tuple[str, str]:
+    """Where an attempt or a transaction is to be decided by hand, and what whoever does that must know."""
+    every = doubts(network, list(network.places))
+    about = [one for one in every.found if what == one.what or (one.kind == "prepared" and what in one.members)]
+    decided = [one for one in about if one.kind == "deciding"]
+    about = [one for one in about if one.kind != "deciding"] or about
+    if place is not None:
+        about = [one for one in about if one.place == place]
+    if not about:
+        where = f" at {place}" if place else ""
+        raise UsageError(
+            f"{what}: nothing of that name waits to be decided{where}: `pellucid net doubt {network.folder}` lists "
+            "what does"
+        )
+    if len({one.place for one in about}) > 1:
+        listed = ", ".join(sorted({one.place for one in about}))
+        raise UsageError(f"{what}: waits at {listed}: say where, with --place")
+    one = about[0]
+    if one.what != what:
+        raise UsageError(f"{what}: is prepared together with others: decide the attempt {one.what} as a whole")
+    if decided and outcome == "abort":
+        raise UsageError(
+            f"{what}: {decided[0].place} has decided to commit it, and it is written down there: to undo it here would "
+            f"leave half of it. {decided[0].resolve[0].upper()}{decided[0].resolve[1:]}"
+        )
+    if one.kind == "deciding":
+        raise UsageError(f"{what}: is decided: committed. {one.resolve[0].upper()}{one.resolve[1:]}")
+    if one.kind == "pending" and outcome == "commit":
+        others = ", ".join(u for u, _ in one.waits) or "others"
+        raise UsageError(f"{what}: is not prepared: it commits by itself once {others} commit; it can only be aborted")
+    if one.kind == "prepared":
+        who = one.waits[0][0]
+        said = (
+            f"{who} may have decided otherwise, or will: then some members of {one.what} are committed and others are "
+            f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit "
+            f"{network.folder}` will name it"
+        )
+    else:
+        said = f"{what} is undone, with all that took its messages"
+    return one.place, said
+
+
+def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: str) -> str:
+    """Decide it, and have that written down; also at a place that does not run.  What became of it."""
+    if looked_at(network, place).state == "running":
+        with Place(network, place) as connection:
+            return str(connection.ask("hand", what=what, outcome=outcome, who=who)["status"])
+    secrets = network.secrets(place)
+    with only_one(network, place):
+        log = open_log(network.log_of(place), place)
+        try:
+            core = Core(place, network.tree_of(place, secrets), log.records())
+            now = time.time()
+            log.append(core.start(now).writes, sync=True)
+            done = core.handle(Asked(1, 0, "hand", {"what": what, "outcome": outcome, "who": who, "when": now}))
+            log.append(done.writes, sync=True)
+        finally:
+            log.close()
+    answer = dict(done.replies)[1]
+    if "error" in answer:
+        raise StateError(str(answer.get("message", answer["error"])))
+    return str(answer["status"])
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _span(seconds: float) -> str:
+    """A span of time in words.
+
+    >>> _span(3.2), _span(190), _span(7300), _span(200_000)
+    ('3 s', '3 min', '2 h', '2 days')
+    """
+    for most, unit, word in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{max(seconds, 0) / unit:.0f} {word}"
+    return f"{seconds / 86400:.0f} days"

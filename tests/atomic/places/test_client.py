@@ -1,0 +1,219 @@
+"""Programs at real places: send, take, commit as a set, be undone; what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, connect, up
+from pellucid.errors import DataError, StateError, UsageError
+from tests.atomic.places.trips import Aside, drain, fill, left, provide, trips
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    made = trips(tmp_path_factory.mktemp("client"))
+    with up(made):
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def empty(network: Network) -> Iterator[None]:
+    """Each test begins, and ends, with nothing in any channel."""
+    yield
+    for place, channels in network.channels.items():
+        for channel in channels:
+            drain(network, place, channel)
+
+
+def test_a_message_of_ones_own(network: Network) -> None:
+    with connect(network.folder, "airline") as here:
+        with here.transaction() as t:
+            t.send("seats", {"row": 12, "seat": "A"})
+            assert t.commit() == "committed" and t.commit() == "committed"
+            assert here.status(t.id) == "committed" and t.id.startswith("airline:")
+        assert here.messages("seats") == [{"row": 12, "seat": "A"}]
+        with here.transaction() as t:
+            assert t.receive("seats") == {"row": 12, "seat": "A"}
+        assert here.status(t.id) == "aborted"
+        assert here.messages("seats") == [{"row": 12, "seat": "A"}]  # it was put back
+        with contextlib.suppress(ZeroDivisionError), here.transaction() as t:
+            t.receive("seats")
+            _ = 1 / 0
+        assert here.messages("seats") == [{"row": 12, "seat": "A"}]
+
+
+def test_a_trip_commits_as_a_set(network: Network) -> None:
+    fill(network, "airline", "seats", [1, 2])
+    fill(network, "hotel", "rooms", [7, 8])
+    others = [Aside(provide, network, place) for place in ("airline", "hotel")]
+    with connect(network.folder, "agent") as agent, agent.transaction() as t:
+        t.send("airline.requests", "ada")
+        t.send("out agent.in hotel.in requests", "ada")
+        answers = sorted(t.receive("answers", timeout=20) for _ in range(2))
+        assert t.commit(timeout=20) == "committed"
+    assert answers == [["airline", 1, "ada"], ["hotel", 7, "ada"]]
+    assert [other.result() for other in others] == ["committed", "committed"]
+    assert left(network) == {"seats": [2], "rooms": [8]}
+
+
+def test_who_took_from_an_undone_one_is_undone(network: Network) -> None:
+    fill(network, "airline", "seats", [1])
+    fill(network, "hotel", "rooms", [7])
+    others = [Aside(provide, network, place) for place in ("airline", "hotel")]
+    with connect(network.folder, "agent") as agent, agent.transaction() as t:
+        t.send("airline.requests", "bob")
+        t.send("hotel.requests", "bob")
+        for _ in range(2):
+            t.receive("answers", timeout=20)
+    for other in others:
+        found = other.result()
+        assert isinstance(found, Aborted) and "cascade" in found.why and t.id in found.why
+    assert left(network) == {"seats": [1], "rooms": [7]}
+
+
+def test_a_program_that_dies_is_undone(network: Network) -> None:
+    fill(network, "airline", "seats", [1])
+    here = connect(network.folder, "airline")
+    t = here.begin()
+    assert t.receive("seats") == 1
+    here.close()  # as a killed process does
+    until = time.monotonic() + 10
+    while left(network)["seats"] != [1] and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left(network)["seats"] == [1]
+    with connect(network.folder, "airline") as again:
+        assert again.status(t.id) == "aborted"
+
+
+def test_nothing_comes(network: Network) -> None:
+    with connect(network.folder, "agent") as agent, agent.transaction() as t:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match="no message in 'answers' of 'agent'"):
+            t.receive("answers", timeout=0.2)
+        assert 0.1 < time.monotonic() - began < 5
+        with pytest.raises(NothingCame):
+            t.receive("answers", timeout=0)
+        assert t.commit() == "committed"  # the transaction went on
+
+
+def test_in_doubt_and_decided_later(network: Network) -> None:
+    with connect(network.folder, "airline") as one, connect(network.folder, "airline") as two:
+        first = one.begin()
+        first.send("seats", 1)
+        second = two.begin()
+        assert second.receive("seats", timeout=5) == 1
+        with pytest.raises(InDoubt, match=f"{second.id}: is pending after 0.1 seconds, and waits for {first.id}"):
+            second.commit(timeout=0.1)
+        assert two.status(second.id) == "pending"
+        first.commit()
+        until = time.monotonic() + 10
+        while two.status(second.id) != "committed" and time.monotonic() < until:
+            time.sleep(0.02)
+        assert two.status(second.id) == "committed"
+
+
+def test_a_child_depends_on_its_parent(network: Network) -> None:
+    with connect(network.folder, "agent") as agent:
+        parent = agent.begin()
+        child = parent.child()
+        child.send("answers", "from the child")
+        with pytest.raises(InDoubt):
+            child.commit(timeout=0)
+        parent.abort()
+        with pytest.raises(Aborted, match=f"{child.id} was undone: cascade"):
+            child.commit()
+
+
+def test_what_is_refused(network: Network) -> None:
+    with connect(network.folder, "agent") as agent, agent.transaction() as t:
+        for path, said in {
+            "airlin.requests": "has no place 'airlin': it has agent, airline, hotel; did you mean 'airline'",
+            "airline.request": "the place airline has no channel 'request': it has requests, seats; did you mean",
+            "out hotel.in requests": "the message is inside agent there",
+            "": "expected a path",
+        }.items():
+            with pytest.raises(UsageError, match=said):
+                t.send(path, 1)
+        with pytest.raises(UsageError, match="'agent' has no channel 'seats'; its channels: answers"):
+            t.receive("seats", timeout=0)
+        with pytest.raises(DataError, match=r"value\['seat'\]: a tuple cannot be sent"):
+            t.send("airline.requests", {"seat": (12, "A")})
+        with pytest.raises(DataError, match="at most 1,032,192 are allowed"):
+            t.send("airline.requests", "x" * 2_000_000)
+        for wrong in (-1, float("nan"), "5", True):
+            with pytest.raises(UsageError, match="expected a number of seconds"):
+                t.receive("answers", timeout=wrong)  # type: ignore[arg-type]
+        t.send("airline.requests", "x" * 1_000_000)
+        assert t.commit(timeout=20) == "committed"  # nothing of this disturbed it
+        with pytest.raises(UsageError, match="is committed: nothing can be done in it any more"):
+            t.send("airline.requests", 1)
+        with pytest.raises(UsageError, match="'hotel:1:1' is not a transaction of 'agent'"):
+            agent.status("hotel:1:1")
+
+
+def test_after_an_abort(network: Network) -> None:
+    with connect(network.folder, "agent") as agent:
+        t = agent.begin()
+        t.abort()
+        t.abort()
+        with pytest.raises(Aborted, match=f"{t.id} was undone: asked") as said:
+            t.commit()
+        assert said.value.why == "asked"
+
+
+def test_many_clients_at_once(network: Network) -> None:
+    """Each takes a number and puts back the next: no number is lost and none is there twice."""
+    fill(network, "airline", "seats", [0, 0, 0])
+
+    def work() -> int:
+        done = 0
+        with connect(network.folder, "airline") as here:
+            for _ in range(20):
+                with here.transaction() as t:
+                    t.send("seats", t.receive("seats", timeout=20) + 1)
+                    t.commit(timeout=20)
+                    done += 1
+        return done
+
+    workers = [Aside(work) for _ in range(6)]
+    assert [worker.result(60) for worker in workers] == [20] * 6
+    assert sum(left(network)["seats"]) == 120 and len(left(network)["seats"]) == 3
+
+
+def test_one_connection_does_one_thing_at_a_time(network: Network) -> None:
+    with connect(network.folder, "agent") as agent:
+        t = agent.begin()
+        got: list[object] = []
+        waiting = threading.Thread(target=lambda: got.append(t.receive("answers", timeout=20)), daemon=True)
+        waiting.start()
+        fill(network, "agent", "answers", ["now"])
+        waiting.join(20)
+        assert got == ["now"]
+        t.commit()
+
+
+def test_a_place_that_does_not_run(network: Network, tmp_path_factory: pytest.TempPathFactory) -> None:
+    idle = trips(tmp_path_factory.mktemp("idle"))
+    with pytest.raises(NotReached, match=r"agent: nobody answers at 127\.0\.0\.1:\d+ .*`pellucid net up"):
+        connect(idle.folder, "agent")
+    with pytest.raises(UsageError, match="has no place 'agnt'"):
+        connect(idle.folder, "agnt")
+    (idle.folder / "secrets" / "agent.toml").unlink()
+    with pytest.raises(StateError, match="the keys of agent are needed"):
+        connect(idle.folder, "agent")
+
+
+def test_another_key_is_not_let_in(network: Network, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The folder of another network with the same addresses: neither believes the other."""
+    from pellucid.atomic.places import new_network
+
+    other = new_network(tmp_path_factory.mktemp("other") / "net", network.places.values())
+    with pytest.raises(NotReached, match=r"is not that place|hung up"):
+        connect(other.folder, "agent")
+    with connect(network.folder, "agent") as agent:
+        assert agent.begin().id

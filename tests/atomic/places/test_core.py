@@ -1,0 +1,406 @@
+"""A place, event by event: channels and transactions, ways and tokens, what is refused, what a restart knows."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgpack
+import pytest
+
+from pellucid.atomic.places.core import Asked, Core, Heard, Refused, Tick, Tree
+from pellucid.atomic.places.core.speaking import KEPT
+from pellucid.atomic.places.records import Record, make
+from pellucid.errors import StateError, UsageError
+from tests.atomic.places import oracle
+from tests.atomic.places.simulator import World
+
+PAIR = {"p": ["c"], "q": ["d"]}
+NEST = {"street": ["post"], "inn": ["lobby"], "desk": ["bell"], "bank": ["till"]}
+INSIDE = {"street": None, "inn": "street", "desk": "inn", "bank": None}
+
+
+def refused(world: World, place: str) -> list[str]:
+    return [f["what"] for kind, f in world.logs()[place] if kind == "refused"]
+
+
+# ------------------------------------------------------------ channels and transactions
+
+
+def test_an_abort_puts_back_what_was_taken_as_often_as_it_was_there() -> None:
+    world = World(PAIR)
+    t = world.begin("p")
+    for value in ("same", "same", "other"):
+        world.send(t, "p", "c", value)
+    world.ask("p", "commit", t=t, timeout=None)
+    u = world.begin("p")
+    assert [world.ask("p", "receive", t=u, channel="c", timeout=0)["value"] for _ in range(3)] == [
+        "same",
+        "same",
+        "other",
+    ]
+    assert world.ask("p", "receive", t=u, channel="c", timeout=0)["error"] == "timeout"
+    world.ask("p", "abort", t=u)
+    seen = world.ask("p", "look", channel="c")["messages"]
+    assert [(status, value) for _, _, status, value in seen] == [("committed", v) for v in ("same", "same", "other")]
+    world.judge()
+
+
+def test_a_cascade_goes_over_places_and_puts_everything_back() -> None:
+    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
+    seat = world.begin("q")
+    world.send(seat, "q", "d", "seat")
+    world.ask("q", "commit", t=seat, timeout=None)
+    t, u, v = world.begin("p"), world.begin("q"), world.begin("r")
+    world.send(t, "q", "d", "please")
+    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["value"] == "seat"
+    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["value"] == "please"
+    world.send(u, "r", "e", "seat")
+    assert world.ask("r", "receive", t=v, channel="e", timeout=0)["value"] == "seat"
+    world.ask("r", "commit", t=v, timeout=None)
+    waiting = world.last
+    world.ask("q", "commit", t=u, timeout=None)
+    world.quiet()
+    world.ask("p", "abort", t=t)
+    world.run()
+    assert [world.ask(oracle.home(x), "status", t=x)["why"] for x in (t, u, v)] == [
+        "asked", f"cascade from {t}", f"cascade from {u}",
+    ]  # fmt: skip
+    assert world.answers[waiting]["why"] == f"cascade from {u}"
+    world.judge()
+    assert [value for *_, value in world.ask("q", "look", channel="d")["messages"]] == ["seat"]
+
+
+def test_a_child_needs_its_parent_and_not_the_other_way_round() -> None:
+    world = World(PAIR)
+    t = world.begin("p")
+    child, other = world.begin("p", parent=t), world.begin("p", parent=t)
+    world.ask("p", "abort", t=other)
+    assert world.ask("p", "commit", t=child, timeout=0)["waits"] == [t]
+    assert world.ask("p", "commit", t=t, timeout=0) == {"status": "committed"}
+    assert world.status(child) == "committed"
+    assert world.begin("p", parent=t)  # of a committed one: nothing to wait for
+    assert world.ask("p", "begin", parent=other)["error"] == "aborted"
+    assert world.ask("p", "begin", parent="q:1:1")["error"] == "usage"
+
+
+def test_who_waits_gets_what_comes_or_is_put_back() -> None:
+    world = World(PAIR)
+    t, u, v = world.begin("p"), world.begin("p"), world.begin("q")
+    world.ask("p", "receive", t=t, channel="c", timeout=None)
+    first = world.last
+    world.ask("p", "receive", t=u, channel="c", timeout=2)
+    second = world.last
+    world.send(v, "p", "c", 1)
+    assert world.answers[first]["value"] == 1
+    assert second not in world.answers
+    world.ask("p", "abort", t=t)
+    assert world.answers[second]["value"] == 1  # v is not decided, u may read it
+    world.ask("p", "receive", t=u, channel="c", timeout=2)
+    third = world.last
+    world.tick(1.0)
+    assert third not in world.answers
+    world.tick(1.5)
+    assert world.answers[third]["error"] == "timeout"
+    assert "no message in 'c' of 'p' for 2 seconds" in world.answers[third]["message"]
+    world.ask("p", "receive", t=u, channel="c", timeout=None)
+    fourth = world.last
+    world.ask("p", "commit", t=u, timeout=0)
+    assert world.answers[fourth]["error"] == "state"
+
+
+def test_a_client_that_is_gone_takes_its_active_transactions_along() -> None:
+    world = World(PAIR)
+    t, u, v = world.begin("p"), world.begin("p"), world.begin("p", client="another")
+    world.send(u, "p", "c")
+    world.ask("p", "receive", t=t, channel="c", timeout=0)
+    world.ask("p", "commit", t=t, timeout=0)  # waits for u
+    world.ask("p", "gone")
+    assert [world.ask("p", "status", t=x)["why"] for x in (t, u)] == [f"cascade from {u}", "crash"]
+    assert world.status(v) == "active"
+    w = world.begin("p", client="another", parent=v)
+    world.ask("p", "commit", client="another", t=w, timeout=0)
+    world.ask("p", "gone", client="another")
+    assert world.status(w) == "aborted"
+    world.judge()
+
+
+def test_a_pending_transaction_outlives_its_client() -> None:
+    world = World(PAIR)
+    t, u = world.begin("p", client="one"), world.begin("p", client="two")
+    world.send(t, "p", "c", client="one")
+    world.ask("p", "receive", client="two", t=u, channel="c", timeout=0)
+    world.ask("p", "commit", client="two", t=u, timeout=None)
+    world.ask("p", "gone", client="two")
+    assert world.status(u) == "pending"
+    assert world.ask("p", "abort", client="three", t=t)["error"] == "usage"  # another's, who is there
+    world.ask("p", "commit", client="one", t=t, timeout=None)
+    assert world.ask("p", "commit", client="three", t=u, timeout=None) == {"status": "committed"}
+
+
+def test_wrong_calls_are_told_and_change_nothing() -> None:
+    world = World(PAIR)
+    t = world.begin("p")
+    before = world.logs()
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        ("dance", {}, "no operation is called 'dance'"),
+        ("send", {"t": t}, "'path' is missing"),
+        ("send", {"t": t, "path": [["in", "c"]], "value": 1}, "a path is a list of"),
+        ("send", {"t": t, "path": "c", "value": 1}, "a path is a list of"),
+        ("send", {"t": 7, "path": [], "value": 1}, "'7' is not a transaction of 'p'"),
+        ("receive", {"t": t, "channel": "d", "timeout": 0}, "'p' has no channel 'd'; its channels: c"),
+        (
+            "receive",
+            {"t": t, "channel": "c", "timeout": "soon"},
+            "a timeout is a number of seconds or None, not 'soon'",
+        ),
+        ("receive", {"t": t, "channel": "c", "timeout": -1}, "a timeout is a number"),
+        ("commit", {"t": t, "timeout": float("nan")}, "a timeout is a number"),
+        ("commit", {"t": "q:1:1", "timeout": 0}, "is not a transaction of 'p'"),
+        ("status", {"t": "p:1:2"}, "is not a transaction of 'p'"),
+        ("abort", {"t": "p:2:1"}, "is not a transaction of 'p'"),
+        ("begin", {"parent": ["p"]}, "is not a transaction of 'p'"),
+    ]
+    for op, args, says in calls:
+        answer = world.ask("p", op, **args)
+        assert says in answer["message"], (op, args, answer)
+    assert world.logs() == before
+
+
+# ------------------------------------------------------------ ways and tokens
+
+
+def test_a_message_goes_through_every_place_on_its_way() -> None:
+    world = World(NEST, parents=INSIDE)
+    t = world.begin("desk")
+    here = world.path("desk", "bank", "till")
+    assert [(m, n) for m, n, _ in here] == [
+        ("out", "desk"),
+        ("out", "inn"),
+        ("out", "street"),
+        ("in", "bank"),
+        ("in", "till"),
+    ]
+    world.ask("desk", "send", t=t, path=here, value="coin")
+    hops = []
+    while world.find("deposit"):
+        hops.append(world.flying[world.find("deposit")[0]][:2])
+        world.deliver(world.find("deposit")[0])
+    assert hops == [("desk", "inn"), ("inn", "street"), ("street", "bank")]
+    u = world.begin("bank")
+    assert world.ask("bank", "receive", t=u, channel="till", timeout=0)["value"] == "coin"
+    back = world.path("bank", "desk", "bell")
+    assert [(m, n) for m, n, _ in back][1:4] == [("in", "street"), ("in", "inn"), ("in", "desk")]
+    world.ask("bank", "send", t=u, path=back, value="change")
+    world.quiet()
+    assert world.ask("desk", "receive", t=t, channel="bell", timeout=0)["value"] == "change"
+    world.ask("desk", "commit", t=t, timeout=None)
+    world.ask("bank", "commit", t=u, timeout=None)
+    world.run()
+    world.judge()
+    assert {world.status(t), world.status(u)} == {"committed"}
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_wrong_token_is_refused_where_it_is_shown_and_the_transaction_aborts(step: int) -> None:
+    world = World(NEST, parents=INSIDE)
+    t = world.begin("desk")
+    path = world.path("desk", "bank", "till")
+    path[step][2] = b"guessed"
+    answer = world.ask("desk", "send", t=t, path=path, value="coin")
+    world.run(rounds=3)
+    place = ["desk", "inn", "street", "bank", "bank"][step]
+    assert any("wrong token" in line for line in refused(world, place))
+    if step == 0:
+        assert answer["error"] == "path"
+        assert world.status(t) == "active"  # nothing was sent
+    else:
+        assert world.ask("desk", "status", t=t)["why"].startswith(f"refused: {place!r} was shown a wrong token")
+    assert not world.up("bank").state.channels.get("till")
+    assert not any("guessed" in line for p in NEST for line in refused(world, p))
+
+
+def test_who_is_not_inside_has_to_show_the_token_of_the_door() -> None:
+    world = World(NEST, parents=INSIDE)
+    till = ["in", "till", world.token("bank", ("in", "till"))]
+    deposit = {"kind": "deposit", "mid": "street:1:1/1", "sender": "street:1:1", "value": 1, "path": [till]}
+    world.flying.append(("street", "bank", msgpack.packb(deposit)))
+    world.quiet()
+    assert not world.up("bank").state.channels.get("till")
+    assert "lies at the path's next step" in refused(world, "bank")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ([("in", "till")], "inside of 'desk' there is no way 'in till'"),
+        ([("out", "inn")], "inside of 'desk' there is no way 'out inn'"),
+        ([("out", "desk"), ("in", "bank")], "inside of 'inn' there is no way 'in bank'"),
+        ([("out", "desk")], "the path ends inside of 'inn'"),
+        ([("in", "bell"), ("in", "bell")], "the path goes on behind the channel 'bell'"),
+    ],
+)
+def test_a_path_that_leads_nowhere(path: list[tuple[str, str]], says: str) -> None:
+    world = World(NEST, parents=INSIDE)
+    t = world.begin("desk")
+    steps = [[m, n, world.token("desk", (m, n))] for m, n in path]
+    answer = world.ask("desk", "send", t=t, path=steps, value=1)
+    assert answer["error"] == "path" and says in answer["message"]
+    assert not world.flying
+
+
+def test_a_tree_that_is_none() -> None:
+    trees: list[tuple[dict[str, str | None], dict[str, list[str]], str]] = [
+        ({"p": "q"}, {}, "inside of 'q', which is not a place"),
+        ({"p": "q", "q": "p"}, {}, "inside of itself: p in q in p"),
+        ({"p": None}, {"q": ["c"]}, "not a place of the network"),
+        ({"p": None}, {"p": ["p"]}, "has the name of a place"),
+        ({"p:1": None}, {}, "is not a name"),
+    ]
+    for parents, channels, says in trees:
+        with pytest.raises(UsageError, match=says):
+            Tree(parents, channels)
+    with pytest.raises(UsageError, match="'x' is not a place of the network; there are: p"):
+        Core("x", Tree({"p": None}, {}), [])
+
+
+# ------------------------------------------------------------ what others say
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None, [], "prepare", {}, {"kind": "dance"}, {"kind": ["ask"]}, {"kind": "ask"}, {"kind": "ask", "ids": "p:1:1"},
+        {"kind": "ask", "ids": ["p"]}, {"kind": "ask", "ids": ["q:1:1"]}, {"kind": "ask", "ids": ["p:9:1"]},
+        {"kind": "ask", "ids": ["p:1:99"]}, {"kind": "done", "attempt": "p:1:1"},
+        {"kind": "told", "statuses": [["p:1:1", "committed", []]]},
+        {"kind": "told", "statuses": [["q:1:1", "fine", []]]},
+        {"kind": "told", "statuses": [["r:1:1", "aborted", []]]}, {"kind": "told", "statuses": [["q:1:1"]]},
+        {"kind": "prepare", "attempt": "p:1:a1", "members": ["p:1:1"], "needs": []},
+        {"kind": "prepare", "attempt": "q:1:a1", "members": ["p:1:1"], "needs": []},
+        {"kind": "prepare", "attempt": "q:1:a1", "members": ["q:1:1"], "needs": []},
+        {"kind": "prepare", "attempt": "q:1:a1", "members": [], "needs": []},
+        {"kind": "decided", "attempt": "r:1:a1", "outcome": "commit"},
+        {"kind": "decided", "attempt": "q:1:a1", "outcome": "commit"},
+        {"kind": "decided", "attempt": "q:1:a1", "outcome": "perhaps"},
+        {"kind": "outcome", "attempt": "p:2:a1"}, {"kind": "outcome", "attempt": "p:1:a1"},
+        {"kind": "vote", "attempt": "q:1:a1", "yes": 1, "statuses": []},
+        {"kind": "vote", "attempt": "p:7:a1", "yes": True, "statuses": []},
+        {"kind": "deposit", "mid": "q:1:1/1", "sender": "q:1:2", "value": 1, "path": [["in", "p", b""]]},
+        {"kind": "deposit", "mid": "x:1:1/1", "sender": "x:1:1", "value": 1, "path": [["in", "p", b""]]},
+        {"kind": "deposit", "mid": "r:1:1/1", "sender": "r:1:1", "value": 1, "path": [["in", "p", b""]]},
+        {"kind": "deposit", "mid": "q:1:1/1", "sender": "q:1:1", "value": 1, "path": []},
+        {"kind": "deposit", "mid": "q:1:1/1", "sender": "q:1:1", "value": 1, "path": [["in", "p", "text"]]},
+    ],
+)  # fmt: skip
+def test_nonsense_of_another_place_is_refused_and_changes_nothing(message: Any) -> None:
+    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
+    t = world.begin("p")
+    core = world.up("p")
+    effects = core.handle(Heard("q", message))
+    assert [record.kind for record in effects.writes] == ["refused"], effects
+    assert effects.writes[0]["source"] == "q"
+    assert all(m["kind"] == "undeliverable" for _, m in effects.sends)
+    assert (core.state.status(t), core.state.channels, core.state.prepared) == ("active", {}, {})
+
+
+def test_what_is_refused_is_written_down_so_often_and_no_oftener() -> None:
+    world = World(PAIR)
+    core = world.up("p")
+    writes = sum(len(core.handle(Heard("q", {"kind": str(n)})).writes) for n in range(KEPT + 500))
+    assert writes == KEPT
+    world.ask("p", "metrics")
+    assert world.answers[world.last]["refused_now"] == KEPT + 500
+    assert not core.handle(Refused("a frame of 9 GB", "10.0.0.1")).writes
+    fresh = World(PAIR).up("p").handle(Refused("a frame of 9 GB", "10.0.0.1"))
+    assert repr(fresh.writes) == "[refused(what='a frame of 9 GB', source='10.0.0.1')]"
+    assert core.handle(Heard("p", {})).sends == core.handle(Heard("stranger", {})).sends == []
+
+
+def test_a_place_whose_log_is_an_old_copy_does_not_presume() -> None:
+    """It is asked about a transaction, and about an attempt, that it cannot have made: no answer, rather than abort."""
+    world = World(PAIR)
+    for message in ({"kind": "ask", "ids": ["p:2:1"]}, {"kind": "outcome", "attempt": "p:2:a1"}):
+        world.flying.append(("q", "p", msgpack.packb(message)))
+    world.quiet()
+    assert not world.find("told") and not world.find("decided")
+    assert all("is its log an old copy?" in line for line in refused(world, "p"))
+    assert len(refused(world, "p")) == 2
+
+
+# ------------------------------------------------------------ starts
+
+
+def test_a_place_that_is_not_started_can_be_looked_at_and_nothing_else() -> None:
+    world = World(PAIR)
+    t, u = world.begin("p"), world.begin("p")
+    world.send(u, "p", "c")
+    world.ask("p", "receive", t=t, channel="c", timeout=0)
+    world.ask("p", "commit", t=t, timeout=0)
+    records = [Record.unpack(*line) for line in world.disk["p"]]
+    core = Core("p", world.tree("p"), records)
+    core.handle(Tick(5.0))
+    for op, args in [("doubt", {}), ("metrics", {}), ("look", {"channel": "c"}), ("status", {"t": t})]:
+        effects = core.handle(Asked(1, "me", op, args))
+        assert not effects.writes and not effects.sends and len(effects.replies) == 1
+    assert core.handle(Asked(1, "me", "doubt")).replies[0][1]["pending"][0]["waits"] == [u]
+    with pytest.raises(UsageError, match="has not been started"):
+        core.handle(Asked(1, "me", "begin"))
+    assert [repr(r) for r in core.start(5.0).writes] == [
+        "boot(n=2)", f"abort(t='{u}', why='crash', back=[])", f"abort(t='{t}', why='cascade from {u}', back=['{u}/1'])",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="started already"):
+        core.start()
+
+
+def test_a_log_whose_records_do_not_follow_on_each_other_is_refused() -> None:
+    tree = Tree({"p": None}, {"p": ["c"]})
+    begun = [make("boot", n=1), make("begin", t="p:1:1")]
+    for records, says in [
+        ([make("boot", n=2)], "records are missing"),
+        ([make("boot", n=1), make("pending", t="p:1:1")], "does not fit what is before it"),
+        ([make("boot", n=1), make("begin", t="q:1:1")], "in start 1"),
+        ([make("boot", n=1), make("begin", t="p:1:2"), make("begin", t="p:1:1")], "after transaction 2"),
+        ([*begun, make("take", t="p:1:1", channel="c", mid="p:1:9/1", sender="p:1:9")], "'c' is not there"),
+    ]:  # fmt: skip
+        with pytest.raises(StateError, match=says):
+            Core("p", tree, records)
+
+
+def test_a_restart_is_the_same_state() -> None:
+    """What a running place has, and what its records say, are the same at any moment."""
+    from tests.atomic.places.programs import FLAT, booking
+
+    world = World(FLAT, watch=False)
+    booking(world, 3)
+    for _ in range(200):
+        if world.ready():
+            world.go(world.ready()[0])
+        elif world.flying:
+            world.deliver(0)
+        for place in FLAT:
+            live = world.up(place).state
+            again = Core(place, world.tree(place), [Record.unpack(*line) for line in world.disk[place]]).state
+            assert again.channels == live.channels and again.outcomes == live.outcomes and again.outbox == live.outbox
+            assert {t: own.state for t, own in again.live.items()} == {t: own.state for t, own in live.live.items()}
+
+
+def test_a_hundred_thousand_transactions_are_read_again_in_seconds() -> None:
+    tree = Tree({"p": None, "q": None}, {"p": ["c"]}, {("in", "c"): b"x"})
+    records = [make("boot", n=1)]
+    for n in range(1, 100_001):
+        t, before = f"p:1:{n}", f"p:1:{n - 1}"
+        records.append(make("begin", t=t))
+        if n > 1:
+            records.append(make("take", t=t, channel="c", mid=f"{before}/1", sender=before))
+        records.append(make("send", t=t, seq=1, path=[["in", "c", b"x"]], value=n))
+        records.append(make("deposit", channel="c", mid=f"{t}/1", sender=t, value=n))
+        records.append(make("pending", t=t))
+        if n < 50_000:
+            records.append(make("commit", members=[t]))  # the rest is a chain of pending ones, as a crash left it
+    began = time.process_time()
+    core = Core("p", tree, records)
+    effects = core.start(1.0)
+    assert time.process_time() - began < 20
+    assert sum(len(r["members"]) for r in effects.writes if r.kind == "commit") == 50_001
+    assert core.state.live == {}

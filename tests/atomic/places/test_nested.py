@@ -1,0 +1,57 @@
+"""A tree of places: messages go through the processes between, each checks its own step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pellucid.atomic.places import Aborted, Network, connect, end, new_network, start, up
+from pellucid.atomic.places.described import PlaceInfo, free_ports
+from pellucid.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    ports = free_ports(3)
+    places = [
+        PlaceInfo("corp", "127.0.0.1", ports[0]),
+        PlaceInfo("host", "127.0.0.1", ports[1], "corp", ("orders",), ("shop.answers",)),
+        PlaceInfo("shop", "127.0.0.1", ports[2], None, ("answers", "secret")),
+    ]
+    made = new_network(tmp_path_factory.mktemp("nested") / "net", places)
+    with up(made):
+        yield made
+
+
+def test_in_and_out(network: Network) -> None:
+    with connect(network.folder, "shop") as shop, connect(network.folder, "host") as host:
+        one, two = shop.begin(), host.begin()
+        one.send("host.orders", "a book")
+        assert two.receive("orders", timeout=20) == "a book"
+        two.send("shop.answers", "yes")
+        assert one.receive("answers", timeout=20) == "yes"
+        with pytest.raises(TimeoutError):
+            two.commit(timeout=0)
+        assert one.commit(timeout=20) == "committed" and two.commit(timeout=20) == "committed"
+
+
+def test_a_capability_that_was_not_given(network: Network) -> None:
+    with connect(network.folder, "host") as host, host.transaction() as t:
+        with pytest.raises(UsageError, match=r"host has no capability for 'shop.secret': the token for 'shop.secret'"):
+            t.send("shop.secret", 1)
+        assert t.commit() == "committed"
+
+
+def test_the_place_between_is_down_for_a_while(network: Network) -> None:
+    end(network, ["corp"])
+    with connect(network.folder, "shop") as shop, connect(network.folder, "host") as host:
+        one, two = shop.begin(), host.begin()
+        one.send("host.orders", "later")
+        with pytest.raises(TimeoutError):
+            two.receive("orders", timeout=0.3)
+        start(network, ["corp"])
+        assert two.receive("orders", timeout=20) == "later"
+        one.abort()
+        with pytest.raises(Aborted, match="cascade"):
+            two.commit(timeout=20)

@@ -1,0 +1,209 @@
+"""The folder of a network: what it may say, ways and capabilities, secrets that stay ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pellucid.atomic.places.core.paths import Arrived, NoWay, Onward, walk
+from pellucid.atomic.places.described import PlaceInfo, is_loopback
+from pellucid.atomic.places.network import Network, check_may_listen, network_of, new_network
+from pellucid.errors import StateError, UsageError
+
+PLACES = [
+    PlaceInfo("corp", "127.0.0.1", 4701),
+    PlaceInfo("host", "127.0.0.1", 4702, "corp", ("orders", "more")),
+    PlaceInfo("shop", "127.0.0.1", 4703, None, ("answers",), ("host.orders",)),
+    PlaceInfo("bank", "127.0.0.1", 4704, None, ("charge",), ()),
+]
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Network:
+    return new_network(tmp_path / "net", PLACES)
+
+
+def test_what_was_made_is_read_again(network: Network) -> None:
+    again = network_of(network.folder)
+    assert again == network and list(again.places.values()) == PLACES
+    assert again.tree == {"corp": None, "host": "corp", "shop": None, "bank": None}
+    assert again.log_of("host") == network.folder / "places" / "host" / "log.sqlite"
+
+
+def test_nobody_else_can_look_in(network: Network) -> None:
+    for found in [network.folder, *network.folder.rglob("*")]:
+        assert found.stat().st_mode & 0o777 == (0o700 if found.is_dir() else 0o600), found
+
+
+def test_secrets_are_shared_by_two_and_no_more(network: Network) -> None:
+    secrets = {name: network.secrets(name) for name in network.places}
+    keys = set()
+    for a in secrets:
+        for b in secrets:
+            if a < b:
+                assert secrets[a].peers[b] == secrets[b].peers[a] and len(secrets[a].peers[b]) == 32
+                keys.add(secrets[a].peers[b])
+        keys.add(secrets[a].client)
+    tokens = {token for one in secrets.values() for token in one.own.values()}
+    assert len(keys) == 6 + 4 and len(tokens) == 2 * 4 + 4 and not keys & tokens
+    assert set(secrets["shop"].held) == {"in corp", "in host", "host.orders"}
+    assert secrets["bank"].held == {}
+    assert set(secrets["host"].held) == {"out corp", "in shop", "in bank", "shop.answers", "bank.charge"}
+    shown = repr(secrets["shop"])
+    assert secrets["shop"].client.hex() not in shown and "b'" not in shown
+
+
+@pytest.mark.parametrize(
+    ("start", "path", "way"),
+    [
+        ("host", "orders", "in orders"),
+        ("host", "host.orders", "in orders"),
+        ("shop", "host.orders", "out shop.in corp.in host.in orders"),
+        ("shop", "corp.host.orders", "out shop.in corp.in host.in orders"),
+        ("corp", "host.orders", "in host.in orders"),
+        ("host", "shop.answers", "out host.out corp.in shop.in answers"),
+        ("host", "out host.out corp.in shop.in answers", "out host.out corp.in shop.in answers"),
+        ("host", " out host . out corp . in shop . in answers ", "out host.out corp.in shop.in answers"),
+        ("host", "out host.in host.in orders", "out host.in host.in orders"),
+    ],
+)
+def test_ways(network: Network, start: str, path: str, way: str) -> None:
+    assert str(network.route(start, path)) == way
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "expected a path, as in 'airline.requests'"),
+        ("shop..answers", "expected a path"),
+        ("shop.answer", "the place shop has no channel 'answer': it has answers; did you mean 'answers'"),
+        ("corp.x", "the place corp has no channel 'x': it has none"),
+        ("shp.answers", "has no place 'shp': it has corp, host, shop, bank; did you mean 'shop'"),
+        ("bank.host.orders", "host is not there: expected 'corp.host.orders', or 'host.orders'"),
+        ("out bank.in shop.in answers", "'out bank': the message is inside shop there"),
+        ("out shop", "has to end in a channel"),
+        ("out shop.in host.in orders", "'in host': host is inside corp, and the message is outside"),
+        ("out shop.in answers", "ends outside of every place"),
+        ("out shop.corp.in orders", "'corp': expected 'in NAME' or 'out NAME'"),
+        ("out shop.in corp.in host.in order", "has no channel 'order'"),
+    ],
+)
+def test_ways_that_lead_nowhere(network: Network, path: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        network.route("shop", path)
+
+
+def test_a_path_opens_every_place_on_its_way(network: Network) -> None:
+    path = network.path(network.secrets("shop"), "shop", "host.orders")
+    at, inside = "shop", True
+    for expected in ("corp", "host"):
+        found = walk(network.tree_of(at, network.secrets(at)), at, path, inside=inside)
+        assert isinstance(found, Onward) and found.place == expected
+        at, path, inside = found.place, found.rest, False
+    assert walk(network.tree_of(at, network.secrets(at)), at, path, inside=False) == Arrived("orders")
+
+
+def test_a_capability_that_a_place_lacks(network: Network) -> None:
+    with pytest.raises(
+        UsageError, match=r"shop has no capability for 'host.more': the token for 'host.more' is missing"
+    ):
+        network.path(network.secrets("shop"), "shop", "host.more")
+    with pytest.raises(UsageError, match=r"bank has no capability for 'shop.answers': the token for 'in shop'"):
+        network.path(network.secrets("bank"), "bank", "shop.answers")
+
+
+def test_a_wrong_capability_opens_nothing(network: Network) -> None:
+    path = network.path(network.secrets("host"), "host", "shop.answers")[2:]
+    tree = network.tree_of("shop", network.secrets("shop"))
+    for n, step in enumerate(path):
+        for wrong in (b"", bytes(32), step[2][:-1], path[n - 1][2]):
+            bad = [[*s] for s in path]
+            bad[n][2] = wrong
+            with pytest.raises(NoWay, match="wrong token"):
+                walk(tree, "shop", bad, inside=False)
+
+
+GOOD = 'version = 1\n[places.a]\naddress = "127.0.0.1:4701"\nchannels = ["c"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "version = None: expected 1"),
+        ("version = 2", "version = 2: expected 1, which this Pellucid reads"),
+        ("version = 1", "has no places"),
+        ("version = ", "cannot be read"),
+        (GOOD + "[plac]", "'plac' is not known; did you mean 'places'"),
+        (GOOD + "adress = 1", r"\[places.a\]: 'adress' is not known; did you mean 'address'"),
+        ("version = 1\n[places.a]", r"\[places.a\]: has no address"),
+        ('version = 1\n[places."a b"]\naddress = "127.0.0.1:1"', "expected a name of letters"),
+        ('version = 1\n[places.a]\naddress = "127.0.0.1"', "expected HOST:PORT, as in 127.0.0.1:4701"),
+        ('version = 1\n[places.a]\naddress = "127.0.0.1:70000"', "expected HOST:PORT"),
+        ("version = 1\n[places.a]\naddress = 7", "address: expected a str, found a int"),
+        (GOOD + 'inside = "b"', "inside = 'b': no such place"),
+        (GOOD + 'inside = "a"', "is inside itself: a in a"),
+        (GOOD + 'may = ["b.c"]', "may: 'b.c': there is no such channel"),
+        (GOOD + 'may = ["c"]', 'may: expected a list of "PLACE.CHANNEL"'),
+        (GOOD + 'log = "mysql://x"', "log: expected an address as in postgresql"),
+        (GOOD + '[places.b]\naddress = "127.0.0.1:4701"', 'address = "127.0.0.1:4701": is that of a, too'),
+        (GOOD + '[places.c]\naddress = "127.0.0.1:4702"', "the channel 'c' is called like a place"),
+        (GOOD.replace('["c"]', '["c", "c"]'), "a channel is named twice"),
+        (GOOD + '[tls]\nca = "x"', r"\[tls\]: has no certificate"),
+    ],
+)
+def test_a_file_that_says_what_cannot_be(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "network.toml").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        Network.load(tmp_path)
+
+
+def test_a_folder_that_is_no_network(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no network: it has no network.toml; make one with `pellucid net new"):
+        Network.load(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is no network"):
+        Network.load(tmp_path / "file")
+    with pytest.raises(UsageError, match="is there and not empty"):
+        new_network(tmp_path, PLACES)
+
+
+def test_a_network_is_not_made_twice(network: Network) -> None:
+    with pytest.raises(UsageError, match="is a network already"):
+        new_network(network.folder, PLACES)
+
+
+def test_secrets_that_others_can_read_are_refused(network: Network) -> None:
+    file = network.folder / "secrets" / "shop.toml"
+    os.chmod(file, 0o640)
+    with pytest.raises(StateError, match=r"others can read it \(mode 640\), and it holds keys: `chmod 600"):
+        network.secrets("shop")
+    os.chmod(file, 0o600)
+    secret = network.secrets("shop").client.hex()
+    file.write_text(file.read_text().replace(secret, secret[:-1] + "z"))
+    with pytest.raises(StateError, match="is damaged") as refused:
+        network.secrets("shop")
+    assert secret[:-1] not in str(refused.value)
+    file.unlink()
+    with pytest.raises(StateError, match="is not there, and the keys of shop are needed: copy it from where"):
+        network.secrets("shop")
+
+
+def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
+    assert is_loopback("127.8.8.8") and is_loopback("::1") and not is_loopback("example.org")
+    for host in ("0.0.0.0", "10.0.0.7", "::", "example.org"):
+        folder = tmp_path / host.replace(":", "_")
+        with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
+            new_network(folder, [PlaceInfo("far", host, 4701, None, ("c",))])
+        assert not folder.exists()
+        new_network(folder, [PlaceInfo("far", "127.0.0.1", 4701, None, ("c",))])
+        text = (folder / "network.toml").read_text()
+        at = f"[{host}]" if ":" in host else host
+        (folder / "network.toml").write_text(text.replace("127.0.0.1", at))
+        network = Network.load(folder)
+        with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
+            check_may_listen(network, "far")
+        (network.folder / "secrets" / "far.toml").unlink()
+        with pytest.raises(UsageError, match=r"without its tokens \(secrets/far.toml\) and without TLS"):
+            check_may_listen(network, "far")

@@ -1,0 +1,237 @@
+"""``pellucid net new|up|down|status|doubt|commit|abort|metrics``: real places, running and stopped; what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.atomic.places import InDoubt, Network, connect, end, start
+from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.serving.lock import running
+from pellucid.base import faults
+from pellucid.cli.main import cli
+from tests.atomic.places.trips import Aside, fill, provide
+
+PLACES = ["--place", "agent=answers", "--place", "airline=requests,seats", "--place", "hotel=requests,rooms"]
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
+    monkeypatch.chdir(tmp_path)
+    yield lambda *args, **more: CliRunner().invoke(cli, ["net", *map(str, args)], **more)
+    if (tmp_path / "trips" / "network.toml").exists():
+        end(Network.load(tmp_path / "trips"))
+
+
+def secrets_of(folder: Path) -> list[str]:
+    """Everything that must never be seen."""
+    found = []
+    for file in (folder / "secrets").iterdir():
+        found += [line.split('"')[-2] for line in file.read_text().splitlines() if line.endswith('"')]
+    return found
+
+
+def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
+    made = net("new", "trips", *PLACES)
+    assert made.exit_code == 0 and "airline" in made.output and "channels requests, seats" in made.output
+    before = net("status", "trips")
+    assert before.exit_code == 0 and before.output.count("new, 127.0.0.1:") == 3
+    up = net("up", "trips")
+    assert up.exit_code == 0 and up.output.count("process ") == 3
+    network = Network.load("trips")
+    fill(network, "airline", "seats", [1, 2, 3])
+    with connect("trips", "airline") as here:
+        t = here.begin()
+        t.receive("seats")
+        shown = net("status", "trips", "airline")
+        assert "airline      running (process " in shown.output and "1 committed, 0 aborted" in shown.output
+        assert "  seats        2 messages, and 1 taken by who has not committed yet" in shown.output
+    document = json.loads(net("status", "trips", "--json").stdout)
+    assert document["verb"] == "net status" and [one["state"] for one in document["places"]] == ["running"] * 3
+    assert net("doubt", "trips").output == "nothing is in doubt, and nothing waits\n"
+    numbers = json.loads(net("metrics", "trips", "--json").stdout)["places"]["airline"]
+    assert numbers["committed"] == 1 and numbers["commits_per_second"] > 0 and numbers["in_doubt"] == 0
+    assert numbers["oldest_seconds"] is None and numbers["state"] == "running" and numbers["syncs"] > 0
+    down = net("down", "trips", "airline")
+    assert down.exit_code == 0 and down.output == "airline      ended\n"
+    assert net("down", "trips").output == "agent        ended\nairline      did not run\nhotel        ended\n"
+    stopped = net("status", "trips")
+    assert stopped.output.count("stopped, 127.0.0.1:") == 3 and "  seats        3 messages" in stopped.output
+    metrics = net("metrics", "trips", "airline")
+    assert (
+        "  aborted                crash: 1\n" in metrics.output and "  state                  stopped" in metrics.output
+    )
+
+
+def test_one_place_in_the_foreground_ends_by_sigterm(net: Callable[..., Result], tmp_path: Path) -> None:
+    net("new", "trips", "--place", "agent=answers")
+    process = subprocess.Popen([sys.executable, "-m", "pellucid", "net", "up", "trips", "agent"], cwd=tmp_path)
+    with connect("trips", "agent", patience=30) as here, here.transaction() as t:
+        t.commit()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def in_doubt(monkeypatch: pytest.MonkeyPatch) -> tuple[str, Network]:
+    """A trip whose coordinator, the agent, died before it decided: the attempt that two places are in doubt about."""
+    network = Network.load("trips")
+    monkeypatch.setenv(faults.VARIABLE, "place:before-decide[agent]=kill")
+    start(network)
+    monkeypatch.delenv(faults.VARIABLE)
+    fill(network, "airline", "seats", [1])
+    fill(network, "hotel", "rooms", [1])
+    for place in ("airline", "hotel"):
+        Aside(provide, network, place)
+    with connect("trips", "agent") as agent, agent.transaction() as t:
+        for place in ("airline", "hotel"):
+            t.send(f"{place}.requests", "ada")
+        for _ in range(2):
+            t.receive("answers", timeout=20)
+        with pytest.raises(InDoubt):
+            t.commit()
+    document = json.loads(CliRunner().invoke(cli, ["net", "doubt", "trips", "--json"]).stdout)
+    (what,) = {one["what"] for one in document["doubts"] if one["kind"] == "prepared"}
+    return what, network
+
+
+def test_doubt_and_decisions_by_hand(
+    net: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running places and stopped ones; the outcome, the warning, the record."""
+    net("new", "trips", *PLACES)
+    what, network = in_doubt(monkeypatch)
+    shown = net("doubt", "trips")
+    assert shown.exit_code == 1
+    assert (
+        f"{what}  in doubt at hotel since 20" in shown.output
+        and "  waits for  agent: does not run; its log has no decision about it" in shown.output
+    )
+    assert f"by hand: `pellucid net commit trips {what} --place hotel`, or abort" in shown.output
+    assert net("metrics", "trips", "hotel").output.count("in doubt               1") == 1
+    several = net("commit", "trips", what)
+    assert several.exit_code == 2 and "waits at airline, hotel: say where, with --place" in several.stderr
+    asked = net("commit", "trips", what, "--place", "hotel", input="n\n")
+    assert asked.exit_code == 2 and "nothing was done; --yes does it without asking" in asked.stderr
+    assert "warning: agent may have decided otherwise" in asked.stderr
+    done = net("commit", "trips", what, "--place", "hotel", "--yes")
+    assert done.exit_code == 0 and f"{what} at hotel: committed, by hand; it is written down" in done.stdout
+    net("down", "trips", "airline")
+    stopped = net("doubt", "trips", "airline")
+    assert (stopped.exit_code == 1 and "start airline" in stopped.output) or "start agent" in stopped.output
+    member = json.loads(net("doubt", "trips", "airline", "--json").stdout)["doubts"][0]["members"][0]
+    part = net("abort", "trips", member, "--place", "airline", "--yes")
+    assert part.exit_code == 2 and f"decide the attempt {what} as a whole" in part.stderr
+    undone = net("abort", "trips", what, "--place", "airline", "--yes", "--json")
+    assert undone.exit_code == 0 and json.loads(undone.stdout)["status"] == "aborted"
+    assert net("doubt", "trips", "airline", "hotel").exit_code == 0
+    for name, outcome in (("hotel", "commit"), ("airline", "abort")):
+        net("down", "trips", name)
+        (hand,) = [record for record in read_log(network.log_of(name), name) if record.kind == "hand"]
+        assert (hand["what"], hand["outcome"]) == (what, outcome) and "@" in hand["who"] and hand["when"] > 1e9
+    again = net("commit", "trips", what, "--yes")
+    assert again.exit_code == 2 and "waits to be decided" in again.stderr
+
+
+def test_who_waits_for_whom(net: Callable[..., Result]) -> None:
+    net("new", "trips", *PLACES)
+    net("up", "trips")
+    with connect("trips", "agent") as one, connect("trips", "agent") as two:
+        first, second = one.begin(), two.begin()
+        first.send("answers", 1)
+        second.receive("answers", timeout=10)
+        with pytest.raises(InDoubt):
+            second.commit(timeout=0)
+        shown = net("doubt", "trips")
+        assert shown.exit_code == 1 and f"{second.id}  waits at agent since" in shown.output
+        assert f"  waits for  {first.id}: of agent, which runs: its program has not ended it" in shown.output
+        refused = net("commit", "trips", second.id, "--yes")
+        assert refused.exit_code == 2 and f"it commits by itself once {first.id} commit" in refused.stderr
+        undone = net("abort", "trips", second.id, "--yes")
+        assert undone.exit_code == 0 and "aborted, by hand" in undone.stdout
+        assert "is undone, with all that took its messages" in undone.stderr
+        assert one.messages("answers") == [1] and two.status(second.id) == "aborted"
+
+
+def test_secrets_are_never_shown(net: Callable[..., Result], tmp_path: Path) -> None:
+    outputs = [net("new", "trips", *PLACES).output, net("up", "trips").output]
+    network = Network.load("trips")
+    fill(network, "airline", "seats", [1])
+    for verb in ("status", "doubt", "metrics"):
+        outputs += [net(verb, "trips").output, net(verb, "trips", "--json").output]
+    with connect("trips", "agent") as agent, agent.transaction() as t:
+        t.send("airline.requests", 1)
+        t.commit()
+    net("down", "trips")
+    outputs += [(network.folder_of(name) / "said.log").read_text() for name in network.places]
+    outputs.append((network.folder / "network.toml").read_text())
+    secrets = secrets_of(network.folder)
+    assert len(secrets) > 20
+    for output in outputs:
+        assert not [secret for secret in secrets if secret in output]
+
+
+BAD = {
+    "no network": (["up", "."], "is no network: it has no network.toml; make one with `pellucid net new"),
+    "no folder": (["status", "nowhere"], "nowhere: is no network"),
+    "no such place": (["up", "trips", "agnt"], "has no place 'agnt': it has agent; did you mean 'agent'?"),
+    "a place twice": (["new", "x", "--place", "a", "--place", "a"], "--place a: a is given twice: leave one out"),
+    "a name": (["new", "x", "--place", "1a=c"], "expected a name of letters"),
+    "an address": (["new", "x", "--place", "a@here=c"], "expected HOST:PORT, as in 127.0.0.1:4701"),
+    "inside": (["new", "x", "--place", "a", "--inside", "a"], "--inside a: expected PLACE=…"),
+    "inside whom": (["new", "x", "--place", "a", "--inside", "b=a"], "--inside b=…: there is no --place b"),
+    "inside nothing": (["new", "x", "--place", "a", "--inside", "a=b"], "inside = 'b': no such place"),
+    "may": (["new", "x", "--place", "a=c", "--may", "a=b.c"], "may: 'b.c': there is no such channel"),
+    "there already": (["new", "trips", "--place", "a"], "trips: is a network already"),
+    "not empty": (["new", "full", "--place", "a"], "full: is there and not empty"),
+    "far": (["up", "far"], "which other machines can reach, without TLS"),
+    "nothing in doubt": (["abort", "trips", "agent:1:a1", "--yes"], "agent:1:a1: nothing of that name waits"),
+    "a log": (["new", "x", "--place", "a", "--log", "a=mysql://me:S3cret@db/x"], "log: expected an address as in"),
+}
+
+
+@pytest.mark.parametrize(("args", "said"), BAD.values(), ids=BAD)
+def test_what_is_refused(net: Callable[..., Result], tmp_path: Path, args: list[str], said: str) -> None:
+    net("new", "trips", "--place", "agent=answers")
+    net("new", "far", "--place", "agent@127.0.0.1:4701=answers")
+    file = tmp_path / "far" / "network.toml"
+    file.write_text(file.read_text().replace("127.0.0.1", "0.0.0.0"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").write_text("")
+    refused = net(*args)
+    assert refused.exit_code == 2 and said in refused.stderr, refused.stderr
+    assert "Traceback" not in refused.stderr and "S3cret" not in refused.stderr
+
+
+def test_a_network_beyond_loopback_is_not_made_without_tls(net: Callable[..., Result], tmp_path: Path) -> None:
+    refused = net("new", "far", "--place", "agent@10.0.0.7:4701=answers")
+    assert refused.exit_code == 2 and "agent would listen at 10.0.0.7:4701" in refused.stderr
+    assert not (tmp_path / "far").exists()
+    net("new", "far", "--place", "agent@10.0.0.7:4701=answers", "--tls", "ca.pem", "cert.pem", "key.pem")
+    refused = net("up", "far")
+    assert refused.exit_code == 2 and "ca.pem: is not there: ca of [tls]" in refused.stderr
+
+
+def test_a_place_that_does_not_answer_cannot_be_seen(net: Callable[..., Result]) -> None:
+    net("new", "trips", "--place", "agent=answers")
+    os.remove("trips/secrets/agent.toml")
+    shown = net("doubt", "trips")
+    assert shown.exit_code == 3 and "agent: cannot be seen: " in shown.output and "the keys of agent" in shown.output
+
+
+def test_a_log_that_is_another_file_is_told(net: Callable[..., Result]) -> None:
+    net("new", "trips", "--place", "agent=answers")
+    net("up", "trips")
+    net("down", "trips")
+    Path("trips/places/agent/log.sqlite").write_bytes(b"not a log" * 1000)
+    refused = net("up", "trips")
+    assert refused.exit_code == 2 and "agent did not start: " in refused.stderr and "log.sqlite" in refused.stderr
+    assert "agent        unseen" in net("status", "trips").output
+    assert running(Network.load("trips"), "agent") is None

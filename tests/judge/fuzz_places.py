@@ -1,0 +1,336 @@
+"""Hostile input to places: ``python -m tests.judge.fuzz_places --frames 1000000 --seed 1``.
+
+Bytes that are no frames, lengths that lie, hellos of strangers, sealed frames that are forged, flipped, doubled, left
+out, out of turn or cut off; messages that open and make no sense, or make sense and ask for what they must not.  Right
+is: every one of them is refused, by `BadFrame` or by the core, which writes down that it refused and nothing else; what
+was there before is there after.  A part of them goes to a real process, beside which an honest program goes on working.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pellucid.atomic.places.audit import audit
+from pellucid.atomic.places.client import connect
+from pellucid.atomic.places.core import Asked, Core, Heard, Tick, Tree
+from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS
+from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.frames import MOST, BadFrame, Frames, pack, unpack
+from pellucid.atomic.places.link import CLIENT, PLACE, Link
+from pellucid.atomic.places.network import Network, new_network
+
+KEY = bytes(range(32))
+TOKEN = b"t" * 32
+
+
+class Wrong(AssertionError):
+    """What was found."""
+
+
+class Fuzz:
+    """A place without a socket, and somebody who means it no good."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        tokens = {("in", "c"): TOKEN, ("in", "q"): TOKEN, ("out", "q"): TOKEN}
+        self.core = Core("q", Tree({"p": None, "q": None, "r": "q"}, {"q": ["c"], "p": ["d"]}, tokens), [])
+        self.core.start()
+        for op, args in (
+            ("begin", {"parent": None}),
+            ("send", {"t": "q:1:1", "path": [["in", "c", TOKEN]], "value": b"kept"}),
+            ("commit", {"t": "q:1:1", "timeout": None}),
+            ("begin", {"parent": None}),
+            ("receive", {"t": "q:1:2", "channel": "c", "timeout": 0}),
+        ):
+            self.core.handle(Asked(1, "honest", op, args))
+        self.before = self.seen()
+        self.client, self.server = self.pair()
+        sealed = [self.client.seal(pack({"kind": "ask", "ids": ["q:1:1"], "n": n})) for n in range(3)]
+        self.sealed = sealed
+        self.hello = Link(PLACE, "p", "q", lambda role, name: KEY, begins=True).opening()
+
+    def pair(self) -> tuple[Link, Link]:
+        client = Link(PLACE, "p", "q", lambda role, name: KEY, begins=True)
+        server = Link(PLACE, "q", "", self.key_of, begins=False)
+        _, back = server.receive(client.opening())
+        _, confirm = client.receive(back)
+        server.receive(confirm)
+        return client, server
+
+    def key_of(self, role: str, name: str) -> bytes | None:
+        return KEY if (role, name) in ((PLACE, "p"), (CLIENT, "q")) else None
+
+    def seen(self) -> Any:
+        """What lasts of the place, and the client's transaction."""
+        state = self.core.state
+        channels = {name: [(mid, m.value) for mid, m in lying.items()] for name, lying in state.channels.items() if lying}
+        takes = {t: list(own.takes) for t, own in state.live.items()}
+        return channels, takes, dict(state.outcomes), dict(state.prepared), set(state.decided)
+
+    def fresh_server(self) -> Link:
+        """The server's end, as it was after the greeting: cheaper than to greet again."""
+        made = copy.copy(self.server)
+        made._frames = Frames(MOST + 16)
+        return made
+
+    # ------------------------------------------------------------ one hostile thing at a time
+
+    def one(self) -> None:
+        """A frame, or a message, drawn by chance."""
+        kind = self.rng.choices(
+            [self.raw, self.greeting, self.forged, self.message, self.request], [30, 2, 38, 22, 8]
+        )[0]
+        name = kind.__name__
+        try:
+            refused = kind()
+        except BadFrame:
+            refused = True
+        except Exception as error:
+            raise Wrong(f"{name}: {type(error).__name__}: {error}") from error
+        self.counts[f"{name}: {'refused' if refused else 'no more than noise'}"] += 1
+
+    def raw(self) -> bool:
+        """Bytes, and lengths, by chance; frames that are whole are read as messages."""
+        rng = self.rng
+        length = rng.choice([0, 1, 5, 40, MOST, MOST + 1, 2**32 - 1])
+        body = rng.randbytes(rng.randrange(60))
+        data = rng.choice([body, struct.pack(">I", length) + body, struct.pack(">I", len(body)) + body])
+        frames = Frames(rng.choice([512, MOST]))
+        for piece in (data[:3], data[3:]):
+            for one in frames.feed(piece):
+                unpack(one)
+        return False
+
+    def greeting(self) -> bool:
+        """Hellos: of strangers, flipped, cut, doubled, with lies in them."""
+        rng, link = self.rng, Link(PLACE, "q", "", self.key_of, begins=False)
+        hello = bytearray(self.hello)
+        match rng.randrange(5):
+            case 0:
+                hello[rng.randrange(len(hello))] ^= 1 << rng.randrange(8)
+            case 1:
+                del hello[rng.randrange(len(hello)) :]
+            case 2:
+                hello += bytes(hello)
+            case 3:
+                hello = bytearray(Link(PLACE, "stranger", "q", lambda role, name: KEY, begins=True).opening())
+            case _:
+                hello += rng.randbytes(rng.randrange(1, 50))
+        _, back = link.receive(bytes(hello))
+        if back:  # it may answer one who flipped a bit of its own nonce: nothing is sealed for them
+            link.receive(struct.pack(">I", 32) + rng.randbytes(32))
+        return False
+
+    def forged(self) -> bool:
+        """Frames of an open connection: none of these may open, but those before the first wrong one."""
+        rng, server = self.rng, self.fresh_server()
+        first, second, third = self.sealed
+        wrong = bytearray(first)
+        match rng.randrange(7):
+            case 0:
+                wrong[rng.randrange(4, len(wrong))] ^= 1 << rng.randrange(8)
+                data, good = bytes(wrong), 0
+            case 1:
+                data, good = first + first, 1  # said again
+            case 2:
+                data, good = second, 0  # out of turn
+            case 3:
+                data, good = first + third, 1  # one is left out
+            case 4:
+                data, good = struct.pack(">I", 17) + rng.randbytes(17), 0
+            case 5:
+                data, good = first[:4] + rng.randbytes(len(first) - 4), 0
+            case _:
+                data, good = first + struct.pack(">I", MOST + rng.randrange(17, 10**6)) + second, 1
+        opened: list[bytes] = []
+        at = rng.randrange(len(data) + 1)
+        refused = False
+        for piece in (data[:at], data[at:]):
+            try:
+                payloads, _ = server.receive(piece)
+                opened += payloads
+            except BadFrame:
+                refused = True
+                break
+        if len(opened) > good or not refused:
+            raise Wrong(f"{len(opened)} frames opened, and {good} are good; refused: {refused}")
+        return refused
+
+    def value(self, what: str) -> Any:
+        """Something for a field: often of the right kind, never one that is allowed."""
+        rng = self.rng
+        if rng.random() < 0.35:
+            return rng.choice([None, -1, 2**70, "", "x" * 3000, b"", [], {}, [[[]]], True, 1.5, float("nan"), {"a": 1}])
+        ids = ["p:1:1", "q:1:9", "q:9:1", "p:7:7", "r:1:1", "nobody:1:1"]
+        path = [["in", "q", rng.randbytes(32)], ["in", "c", rng.randbytes(32)]]
+        made: dict[str, Any] = {
+            "id": rng.choice(ids), "ids": rng.sample(ids, 2), "mid": f"{rng.choice(ids)}/1", "mids": ["p:1:1/1"],
+            "attempt": rng.choice(["q:1:a9", "p:1:a1", "r:2:a2"]), "text": rng.choice(["commit", "given up", "dance"]),
+            "flag": rng.random() < 0.5, "any": b"v", "path": rng.choice([path, path[1:], path * 20, [["out", "q", TOKEN]]]),
+            "statuses": [[rng.choice(ids), rng.choice(["committed", "aborted", "pending"]), []]],
+        }  # fmt: skip
+        return made.get(what, rng.choice(ids))
+
+    def message(self) -> bool:
+        """Of a place that has its key, and asks for what makes no sense or is not its to ask."""
+        rng = self.rng
+        kind = rng.choice(list(MESSAGES))
+        message: Any = {"kind": kind, **{name: self.value(what) for name, what in MESSAGES[kind].items()}}
+        match rng.randrange(8):
+            case 0:
+                message = rng.choice([[], 7, None, "deposit", {}, {"kind": None}, {"kind": ["deposit"]}])
+            case 1:
+                message["more"] = 1
+            case 2:
+                message.pop(rng.choice(list(message)))
+            case _:
+                pass
+        with suppress(BadFrame, ValueError, OverflowError):
+            message = unpack(pack(message))
+        return self.handled(lambda: self.core.handle(Heard(rng.choice(["p", "p", "r", "nobody", "q"]), message)))
+
+    def request(self) -> bool:
+        """Of a client, about what is not its own."""
+        rng = self.rng
+        op = rng.choice([*OPERATIONS, "dance"])
+        args: dict[str, Any] = {
+            "t": rng.choice(["q:1:1", "q:1:2", "q:1:9", "p:1:1", 7, None, "x" * 300]), "timeout": rng.choice([0, -1, "x", None]),
+            "channel": rng.choice(["c", "d", 7, None, "x" * 300]), "path": self.value("path"), "value": b"v",
+            "parent": rng.choice(["q:1:2", "p:1:1", 7]), "what": rng.choice(["q:1:9", "p:1:a1", "", 7]),
+            "outcome": rng.choice(["commit", "abort", "dance", 7]), "who": "mallory", "when": 0.0,
+        }  # fmt: skip
+        for name in rng.sample(list(args), rng.randrange(3)):
+            args.pop(name)
+        if op == "begin" and args.get("parent") is None:
+            return False
+        return self.handled(lambda: self.core.handle(Asked((2, 1), "mallory", op, args)))
+
+    def handled(self, do: Callable[[], Any]) -> bool:
+        effects = do()
+        for record in effects.writes:
+            if record.kind not in ("refused",):
+                raise Wrong(f"something was written: {record!r}")
+        return bool(effects.writes)
+
+    def go(self, frames: int) -> None:
+        """So many; now and then it is looked whether anything has changed."""
+        for n in range(frames):
+            self.one()
+            if n % 997 == 0:
+                self.core.handle(Tick(float(n)))
+                if self.seen() != self.before:
+                    raise Wrong(f"after {n} frames the place is another: {self.seen()} instead of {self.before}")
+        if self.seen() != self.before:
+            raise Wrong(f"the place is another: {self.seen()} instead of {self.before}")
+
+
+# ---------------------------------------------------------------- against a real process
+
+
+def over_sockets(frames: int, seed: int, counts: Counter[str]) -> None:
+    """The same to a real place, in many connections, while an honest program commits one transaction after another."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="pellucid-fuzz-", ignore_cleanup_errors=True) as name:
+        folder = Path(name) / "net"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        new_network(folder, [PlaceInfo("q", "127.0.0.1", port, None, ("c",))])
+        with open(Path(name) / "out", "ab") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pellucid.atomic.places.host", str(folder), "q"],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            )  # fmt: skip
+        try:
+            with connect(folder, "q", patience=60) as place:
+                for n in range(frames):
+                    hostile(rng, folder, port)
+                    if n % 20 == 0:
+                        with place.transaction() as t:
+                            t.send("c", n)
+                            t.commit(timeout=30)
+                        counts["honest transactions"] += 1
+                if place.messages("c") != list(range(0, frames, 20)) or process.poll() is not None:
+                    raise Wrong("the honest program's messages are not what they should be")
+        finally:
+            process.terminate()
+            process.wait(30)
+        found = audit(folder)
+        if not found:
+            raise Wrong(f"the audit says:\n{found}")
+        counts["over sockets"] += frames
+
+
+def hostile(rng: random.Random, folder: Path, port: int) -> None:
+    """One connection that means no good."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as wire:
+        wire.settimeout(10)
+        match rng.randrange(5):
+            case 0:
+                wire.sendall(rng.randbytes(rng.randrange(1, 2000)))
+            case 1:
+                wire.sendall(struct.pack(">I", rng.choice([0, 2**31, MOST + 1, 100])) + rng.randbytes(100))
+            case 2:  # says hello, and leaves, or goes on with rubbish
+                link = Link(CLIENT, "q", "q", lambda role, name: KEY, begins=True)
+                wire.sendall(link.opening() + rng.randbytes(rng.randrange(50)))
+            case 3:  # a client of this place, with its key, that asks for nonsense
+                secret = Network.load(folder).secrets("q").client
+                link = Link(CLIENT, "q", "q", lambda role, name: secret, begins=True)
+                wire.sendall(link.opening())
+                while not link.ready:
+                    _, back = link.receive(wire.recv(4096))
+                    if back:
+                        wire.sendall(back)
+                bad = [b"\xc1", pack({"op": "dance", "n": 1}), pack({"n": 1}), pack({"op": "abort", "t": 7, "n": 1}),
+                       rng.randbytes(200), pack({"op": "hand", "what": "q:1:1", "n": True})]  # fmt: skip
+                wire.sendall(link.seal(rng.choice(bad)))
+            case _:
+                pass  # connects, and says nothing
+        if rng.random() < 0.5:
+            wire.settimeout(0.02)
+            wire.recv(4096)
+
+
+def fuzz(frames: int, seed: int, sockets: int) -> Counter[str]:
+    """So many frames in this process, and so many connections to another."""
+    found = Fuzz(seed)
+    found.go(frames)
+    if sockets:
+        over_sockets(sockets, seed, found.counts)
+    return found.counts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.judge.fuzz_places", description="Hostile input to places.")
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sockets", type=int, help="connections to a real place; a thousandth of the frames by default")
+    given = parser.parse_args()
+    began = time.monotonic()
+    try:
+        counts = fuzz(given.frames, given.seed, given.frames // 1000 if given.sockets is None else given.sockets)
+    except Wrong as error:
+        print(f"wrong: {error}")
+        return 1
+    for name, count in sorted(counts.items()):
+        print(f"{count:9,}  {name}")
+    print(f"seed {given.seed}: {given.frames:,} frames in {time.monotonic() - began:.0f} s, nothing disturbed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

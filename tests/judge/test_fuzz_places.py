@@ -1,0 +1,19 @@
+"""Some thousand hostile frames, in every run of the tests."""
+
+from __future__ import annotations
+
+import pytest
+from tests.judge.fuzz_places import fuzz
+
+
+def test_hostile_frames_change_nothing() -> None:
+    counts = fuzz(6000, 3, 40)
+    assert counts["over sockets"] == 40
+    assert counts["forged: refused"] > 1000
+    assert counts["message: refused"] > 300
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+def test_a_million_hostile_frames(seed: int) -> None:
+    assert fuzz(1_000_000, seed, 1000)["over sockets"] == 1000

@@ -1,0 +1,32 @@
+"""A handful of random kills of places and their programs, in every run of the tests; and places with a planted fault,
+which the kills and the audit must find."""
+
+from __future__ import annotations
+
+import pytest
+from tests.judge.kills_places import Wrong, judge
+from tests.judge.places_planted import FAULTS, program
+
+
+def test_random_kills() -> None:
+    counts = judge(4, 7, each=4)
+    assert counts["kills"] >= 4
+    assert counts["bookings"] >= 2
+
+
+def test_a_planted_fault_is_found() -> None:
+    with pytest.raises(Wrong, match=r"(?s)the audit says:.*commits and needs"):
+        judge(1, 3, each=1, planted=program("dependency-forgotten"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_planted_fault_is_found(fault: str) -> None:
+    with pytest.raises(Wrong):
+        judge(60, 5, planted=program(fault))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_a_hundred_random_kills(seed: int) -> None:
+    assert judge(100, seed)["kills"] >= 100
