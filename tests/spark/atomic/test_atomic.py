@@ -55,9 +55,10 @@ def by_id(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("shape", "text", "fit"), [
-    ("rings", True, 60), ("random", False, 10**6),
+    ("ladder", True, 60), ("rings", False, 10**6),
 ])  # fmt: skip
-def test_as_here(tables: Tables, shape: str, text: bool, fit: int) -> None:
+def test_as_here(tables: Tables, shape: str, text: bool, fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "BLOCK", 50)
     drawn = log(3, 120, shape, bad=0.03)
     statuses, pairs = as_text(drawn) if text else drawn
     frames = tables(statuses, pairs)
@@ -77,8 +78,9 @@ def test_as_here(tables: Tables, shape: str, text: bool, fit: int) -> None:
         }
 
 
-def test_cycles_as_here(tables: Tables) -> None:
+def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rings that lie close by key most are inside a block; what is between blocks fits."""
+    monkeypatch.setattr(work, "BLOCK", 40)
     rings = [(i, i - 2 if i % 3 == 2 else i + 1) for i in range(90)] + [(i, i + 3) for i in range(0, 80, 5)] + [(4, 4)]
     statuses = {i: "pending" if i % 4 else "active" for i in range(95)}
     frames = tables(statuses, rings)
@@ -119,7 +121,8 @@ def test_one_that_everybody_reads_from(spark: SparkSession, tables: Tables) -> N
         assert found.counts["undone"] == n - 7 and found.counts["farthest"] == 1
 
 
-def test_a_log_that_does_not_shrink_is_told(tables: Tables) -> None:
+def test_a_log_that_does_not_shrink_is_told(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "BLOCK", 200)
     statuses = dict.fromkeys(range(400), "pending")
     pairs = [((i - d) * 7 % 400, i * 7 % 400) for i in range(400) for d in (1, 2) if i >= d]  # in no order by id
     with pytest.raises(

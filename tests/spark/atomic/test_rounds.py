@@ -34,7 +34,10 @@ def one_round(edges: list[Edge], blocks: int, *, levels: bool) -> tuple[dict[int
     settled = {v: entry for v, entry in found.items() if entry[0] < 0}
     ahead = {}
     for v, (p, w, c) in found.items():
-        ahead[v] = (settled[p][0], w, max(c, w + settled[p][2])) if p in settled else (p, w, c)
+        if p >= 0 and p not in found:  # it needs nothing
+            ahead[v] = (FREE, w, max(c, w))
+        else:
+            ahead[v] = (settled[p][0], w, max(c, w + settled[p][2])) if p in settled else (p, w, c)
     more = []
     for src, dst, w, c in left:
         if src < 0:

@@ -50,12 +50,11 @@ def reach(work: Work, at: Saved, what: str) -> DataFrame:
         found = smaller.frame.where("edge = 0").select(sql.col("b").alias("v"), sql.col("a").alias("ptr"))
         answers.append(found.where(sql.col("ptr") == DOOMED).select("v"))
         left = smaller.frame.where("a >= 0 and a != b").select(sql.col("a").alias("src"), sql.col("b").alias("dst"))
-        # Who points to one that is doomed since this round is doomed, too; who points to a free one finds that gone.
-        settled = found.where(sql.col("ptr") == DOOMED).select(sql.col("v").alias("ptr"), sql.lit(1).alias("hit"))
-        ahead = found.join(settled, "ptr", "left").select(
-            sql.col("v").alias("src"),
-            sql.when(sql.col("hit") == 1, sql.lit(DOOMED)).otherwise(sql.col("ptr")).alias("ptr"),
-        )
+        # Who points to one that is settled since this round, or that needs nothing, is settled, too.
+        ptr, beyond = sql.col("ptr"), sql.col("beyond")
+        there = found.select(sql.col("v").alias("ptr"), ptr.alias("beyond"))
+        settled = sql.when((ptr >= 0) & beyond.isNull(), sql.lit(FREE)).when(beyond < 0, beyond).otherwise(ptr)
+        ahead = found.join(there, "ptr", "left").select(sql.col("v").alias("src"), settled.alias("ptr"))
         # An edge from a free vertex finds no pointer, or FREE: it goes, and so does one to itself.
         more = left.join(ahead, "src").select(sql.col("ptr").cast("long").alias("src"), "dst")
         before, at = at, work.save(more.where((src != FREE) & (src != dst)), doomed=doomed)
@@ -104,13 +103,15 @@ def waves(work: Work, edges: Saved, what: str) -> tuple[DataFrame, Saved]:
 
 
 def _ahead(found: DataFrame) -> DataFrame:
-    """Pointers by (src), and of those to one that has its level since this round: the level."""
+    """Pointers by (src), and of those to one that has its level since this round, or that needs nothing: the level."""
     from pyspark.sql import functions as sql
 
-    ptr, pw, pc, level = (sql.col(name) for name in ("ptr", "pw", "pc", "level"))
-    settled = found.where(ptr == FREE).select(sql.col("v").alias("ptr"), pc.alias("level"))
-    known = level.isNotNull()
-    return found.join(settled, "ptr", "left").select(
+    ptr, pw, pc, beyond = (sql.col(name) for name in ("ptr", "pw", "pc", "beyond"))
+    there = found.select(sql.col("v").alias("ptr"), ptr.alias("beyond"), pc.alias("reached"))
+    first = (ptr >= 0) & beyond.isNull()
+    known = first | (beyond == FREE)
+    level = sql.when(first, sql.lit(0)).otherwise(sql.col("reached"))
+    return found.join(there, "ptr", "left").select(
         sql.col("v").alias("src"), sql.when(known, sql.lit(FREE)).otherwise(ptr).cast("long").alias("ptr"), "pw",
         sql.when(known, sql.greatest(pc, _capped(pw + level))).otherwise(pc).alias("pc"),
     )  # fmt: skip
@@ -193,9 +194,10 @@ def _pointers_with_ways(edges: DataFrame) -> DataFrame:
 
 
 def blocks(work: Work, at: Saved) -> DataFrame:
-    """All edges to a vertex in one partition, those to its neighbours by key too, and no partition too large."""
-    least = int(work.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return at.frame.repartitionByRange(max(least, math.ceil(at.rows / work.block)), "dst")
+    """All edges to a vertex in one partition, those to its neighbours by key too.  Partitions are as large as a task
+    can take, whatever the number of cores: the first of what is in order is settled in a round, and each shrinks the
+    more."""
+    return at.frame.repartitionByRange(max(1, math.ceil(at.rows / work.block)), "dst")
 
 
 def _capped(steps: Any) -> Any:
