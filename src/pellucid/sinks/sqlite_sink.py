@@ -292,48 +292,50 @@ class SQLiteSink(interface.Sink):
             lines = zip(*columns, strict=True)
             for first in range(0, piece.num_rows, most):
                 some = list(islice(lines, most))
-                db.execute("SAVEPOINT pellucid_rows")
+                there = db.total_changes
                 try:
                     db.execute(insert + ", ".join([marks] * len(some)), list(chain.from_iterable(some)))
-                    db.execute("RELEASE pellucid_rows")
                 except sqlite3.IntegrityError as error:
-                    place, why = _refused(db, insert + marks, some, error)
-                    shown = ", ".join(f"{n}={v!r}" for n, v in zip(rows.schema.names, some[place], strict=True))
-                    said = _why(why, before + first + place + 1, batch, shortened(shown))
-                    raise DataError(f"{self.path}: table {self.table!r}: {said}") from None
+                    place, why = _refused(db, insert + marks, some, error, db.total_changes - there)
+                    which = ""
+                    if place is not None:
+                        shown = ", ".join(f"{n}={v!r}" for n, v in zip(rows.schema.names, some[place], strict=True))
+                        which = f"row {before + first + place + 1:,}: {shortened(shown)}"
+                    raise DataError(f"{self.path}: table {self.table!r}: {_why(why, batch, which)}") from None
             before += piece.num_rows
 
 
-def _refused(db: sqlite3.Connection, insert: str, rows: list[Any], error: Exception) -> tuple[int, str]:
+def _refused(
+    db: sqlite3.Connection, insert: str, rows: list[Any], error: Exception, stayed: int
+) -> tuple[int | None, str]:
     """Which of these rows a table refuses, and why: each is tried by itself, as whoever asked gives the transaction
-    up."""
-    if not db.in_transaction:  # a table may say that all is rolled back
-        return 0, str(error)
-    db.execute("ROLLBACK TO pellucid_rows")  # another, that the rows before the refused one stay
+    up.  None if that cannot be told: a table may say that all is rolled back at once."""
+    if not db.in_transaction:
+        return None, str(error)
+    if stayed:  # it may also say that those before the refused one stay
+        return (stayed if stayed < len(rows) else None), str(error)
     for place, row in enumerate(rows):
         try:
             db.execute(insert, row)
         except sqlite3.IntegrityError as alone:
             return place, str(alone)
-    return 0, str(error)
+    return None, str(error)
 
 
-def _why(text: str, row: int, batch: int, shown: str) -> str:
+def _why(text: str, batch: int, which: str) -> str:
     """What is wrong with a row, and what to do.
 
-    >>> _why("UNIQUE constraint failed: t.id", 3, 7, "id=1")
-    'row 3 of batch 7 (id=1) is refused (UNIQUE constraint failed: t.id): leave it out before the sink, or alter the
-    table'
+    >>> _why("UNIQUE constraint failed: t.id", 7, "row 3: id=1")
+    'a row of batch 7 is refused, UNIQUE constraint failed: t.id (row 3: id=1): leave it out before the sink, or alter
+    the table'
     """
+    shown = f" ({which})" if which else ""
     empty = re.fullmatch(r"NOT NULL constraint failed: .*?\.(.*)", text)
     if empty is None:
-        return (
-            f"row {row:,} of batch {batch} ({shown}) is refused ({text}): leave it out before the sink, or alter the "
-            "table"
-        )
+        return f"a row of batch {batch} is refused, {text}{shown}: leave it out before the sink, or alter the table"
     return (
-        f"column {empty[1]!r} is NOT NULL there, and a row of batch {batch} has None for it (row {row:,}: {shown}): "
-        "give every row a value before the sink, or let the column be null"
+        f"column {empty[1]!r} is NOT NULL there, and a row of batch {batch} has None for it{shown}: give every row a "
+        "value before the sink, or let the column be null"
     )
 
 

@@ -98,8 +98,8 @@ def not_unique(world: World) -> str:
     world.write(0, 1)
     said = refused(lambda: world.write(1, 2))
     assert (
-        "table 'totals': row 1 of batch 1 (epoch=1, attempt=2, n=0) is refused (UNIQUE constraint failed: totals.n): "
-        "leave it out before the sink, or alter the table"
+        "table 'totals': a row of batch 1 is refused, UNIQUE constraint failed: totals.n (row 1: epoch=1, attempt=2, "
+        "n=0): leave it out before the sink, or alter the table"
     ) in said
     assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1)))
     return said

@@ -15,7 +15,7 @@ from pellucid.base import faults
 from pellucid.engine.epochs.recording import ACK
 from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Snapshot
-from pellucid.engine.epochs.targets import Parts
+from pellucid.engine.epochs.targets import FileTarget, Parts
 from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.errors import DataError, PellucidError, StateError
 from pellucid.sinks.group.log import DecisionLog
@@ -41,6 +41,12 @@ class MemberSink(SinkTask):
         for batch, attempt in self.target.held(run):
             decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
             self.target.settle(run, batch, attempt, commit=decided)
+        if record is not None and snapshot is not None and not isinstance(self.target, FileTarget):
+            # No epoch is decided before the one before it is everywhere: what lacks that has lost it.
+            self._end = self.target.last(run) or 0
+            had = min(snapshot.until, max(record.before, self._log.whole()))
+            if self._end < had:
+                self.context.behind(self._end, self._lost(had))
         super().restore(snapshot)
 
     def _lost(self, until: int) -> str:
