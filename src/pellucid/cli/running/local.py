@@ -193,7 +193,7 @@ def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, repor
             write.set_aside(fed.letters([]))
         report.pushes += fed.batch.count
         there = [fed.batch.count if mask is None else int(np.count_nonzero(mask)) for mask in fed.batch.masks]
-        report.events += sum(there)
+        report.events += sum(there) + len(fed.bad)
         tell_plain()
         progress.update(report.events, _share(report.pushes, limit, fed.share))
     write.at_the_end(run.end(), report.pushes)
