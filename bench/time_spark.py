@@ -97,38 +97,46 @@ def files(folder: Path, events: int, batches: int, keys: int, seed: int) -> None
         os.utime(file, (number * 10 + 1e9,) * 2)
 
 
-def processor() -> dict[str, float]:
-    """Seconds of processor time of all that this process has started, of Java and of its Python workers, also of those
-    that have ended."""
-    parents, used, java = {}, {}, set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, _, rest = stat.read_text().rpartition(")")
-        except OSError:  # it has ended meanwhile
-            continue
-        number, fields = int(stat.parent.name), rest.split()
-        parents[number], used[number] = int(fields[1]), sum(map(int, fields[11:15]))
-        if name.partition("(")[2] == "java":
-            java.add(number)
-    own, found = {os.getpid()}, {"java": 0, "python": 0}
-    while own:
-        for number in own:
-            found["java" if number in java else "python"] += used.get(number, 0)
-        own = {number for number, parent in parents.items() if parent in own}
-    return {kind: ticks / os.sysconf("SC_CLK_TCK") for kind, ticks in found.items()}
+class Processors:
+    """Seconds of processor time of all that this process has started, of Java and of its Python workers.  Workers that
+    have ended leave no trace, so what they had is remembered from when they were seen last."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[int, str], tuple[str, int]] = {}  # by number and start: of whom, and how many ticks
+
+    def now(self) -> dict[str, float]:
+        """So far."""
+        parents: dict[int, int] = {}
+        found: dict[int, Any] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                name, _, rest = stat.read_text().rpartition(")")
+            except OSError:  # it has ended meanwhile
+                continue
+            number, fields = int(stat.parent.name), rest.split()
+            kind = "java" if name.partition("(")[2] == "java" else "python"
+            parents[number] = int(fields[1])
+            found[number] = (number, fields[19]), (kind, sum(map(int, fields[11:13])))
+        own = {os.getpid()}
+        while own:
+            self._used.update(found[number] for number in own if number in found)
+            own = {number for number, parent in parents.items() if parent in own}
+        ticks = os.sysconf("SC_CLK_TCK")
+        return {kind: sum(t for k, t in self._used.values() if k == kind) / ticks for kind in ("java", "python")}
 
 
 class Watch(StreamingQueryListener):
     """The processor time at the end of each micro-batch."""
 
     def __init__(self) -> None:
+        self.processors = Processors()
         self.ends: dict[int, dict[str, float]] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         self.ends = {}
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self.ends.setdefault(event.progress.batchId, processor())
+        self.ends.setdefault(event.progress.batchId, self.processors.now())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass
@@ -172,14 +180,14 @@ def run(
     folder = Path(tempfile.mkdtemp())
     try:
         frames = [spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(p)) for p in inputs]
-        begin, busy = time.monotonic(), processor()
+        begin, busy = time.monotonic(), watch.processors.now()
         out = make(frames, folder).writeStream.format("parquet").option("path", str(folder / "out"))
         query = out.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
         if not query.awaitTermination(limit):
             last = query.lastProgress
             query.stop()
             return f"not done after {limit:g} s: {last['batchId'] + 1 if last else 0} micro-batches were"
-        wall, end = time.monotonic() - begin, processor()
+        wall, end = time.monotonic() - begin, watch.processors.now()
         progress = list(query.recentProgress)
         seconds = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1000 for p in progress}
         rows = {p["batchId"]: p["numInputRows"] for p in progress}

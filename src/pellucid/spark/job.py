@@ -13,6 +13,7 @@ from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
+from pellucid.spark.collect import modules_stay
 from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.reading import event_columns
 
@@ -114,9 +115,14 @@ def packed(job: SparkJob) -> bytes:
         ) from None
 
 
-@lru_cache(maxsize=32)
 def unpacked(data: bytes) -> SparkJob:
-    """The job again."""
+    """The job again; asked for when a task begins."""
+    modules_stay()
+    return _unpacked(data)
+
+
+@lru_cache(maxsize=32)
+def _unpacked(data: bytes) -> SparkJob:
     import pickle
 
     who, job = pickle.loads(data)

@@ -20,6 +20,7 @@ from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import DamagedState
 from pellucid.errors import StateError, UsageError, option
 from pellucid.graph.memory import remembering
+from pellucid.spark.collect import dropped_before
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.session import cores
@@ -211,9 +212,8 @@ def check_identity(found: dict[str, Any], wanted: dict[str, Any], where: str, an
 
 # ------------------------------------------------------------------ one bucket
 
-_cache: dict[
-    tuple[str, int], tuple[str, str, Bucket | TimedBucket]
-] = {}  # by folder and bucket: of which start and query, as it was left
+# By folder and bucket: of which start and query, as it was left.
+_cache: dict[tuple[str, int], tuple[str, str, Bucket | TimedBucket]] = dropped_before({})
 
 
 def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int, rows: Any) -> list[Any]:

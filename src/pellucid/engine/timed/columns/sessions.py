@@ -22,6 +22,7 @@ from pellucid.engine.timed.columns.windows import Answers, LateRows, WindowFaile
 from pellucid.expr.types import INT
 
 _SOME = 1 << 12
+_DENSE = 4  # keys for each row of a batch, up to which all of them are looked at
 
 
 @dataclass
@@ -62,7 +63,8 @@ class Sessions:
         self._first, self._last, self._tail = (np.zeros(16, np.int64) for _ in range(3))
         self._held = np.zeros(16, np.bool_)  # by the number of the key
         self._holds = 0
-        self._ends = Waiting([np.int64, np.int64])  # last + gap, the key's number, last: of a last that may have moved
+        # last + gap, the key's number, last: of a last that may have moved.  None: all that are held are looked at.
+        self._ends: Waiting | None = None
         self._log = _Log([np.dtype(np.int64), *self.kinds.arrays[len(self.kinds.key) :]])
 
     def __len__(self) -> int:
@@ -94,7 +96,10 @@ class Sessions:
         order = order_by([key])
         key, rows = key[order], rows.at(order)
         starts = np.flatnonzero(changes([key], len(key)))
-        of = key[starts]
+        self._extend(key[starts], rows, starts)
+
+    def _extend(self, of: Any, rows: Rows, starts: Any) -> None:
+        """Add rows to the sessions of these keys, each of which has those from one start to the next."""
         self._tail[of] = self._log.add([rows.time, *rows.value], starts, self._tail[of])
         latest = np.maximum.reduceat(rows.time, starts)
         moved = latest > self._last[of]
@@ -102,14 +107,34 @@ class Sessions:
         self._due(of[moved])
 
     def _due(self, keys: Any) -> None:
-        last = self._last[keys]
-        self._ends.add(later(last, self.gap), [keys, last])
+        if self._ends is not None:
+            last = self._last[keys]
+            self._ends.add(later(last, self.gap), [keys, last])
+
+    def _look(self, rows: int) -> None:
+        """Choose how sessions that are over are found, for a batch of so many rows: where keys are few beside them, by
+        looking at all; else they wait in the order in which they end, so that a small batch costs no more than it
+        brings."""
+        if self._keys.count <= max(_SOME, _DENSE * rows):
+            self._ends = None
+        elif self._ends is None:
+            self._ends = Waiting([np.int64, np.int64])
+            self._due(np.flatnonzero(self._held))
+
+    def _ended(self, limit: int | None) -> Any:
+        """The numbers of the keys whose sessions are over, rising."""
+        if self._ends is None:
+            key = np.flatnonzero(self._held)
+            return key if limit is None or not len(key) else key[later(self._last[key], self.gap) <= limit]
+        _, key, last = self._ends.take(limit)
+        return np.unique(key[self._held[key] & (self._last[key] == last)])
 
     def close(self, clock: int | None) -> Answers:
         """The answers of the sessions that the clock closes."""
         limit = None if clock is None else clock - 1  # closed just if last + gap is before the clock
         columns = self._rows.take(limit)
         rows = Rows.made(columns[0], columns[1:], len(self.kinds.key))
+        self._look(len(rows) if limit is not None else self._keys.count)  # at the end all of them are over
         found = [*(self._fall(rows, limit) if len(rows) else []), *self._over(limit)]
         return self._ordered([self._answers(part) for part in found], len(found) == 1 and found[0].by_key)
 
@@ -167,7 +192,8 @@ class Sessions:
             if near.any():
                 which = begins[near]
                 some = rows.at(order[_stretch(starts[which], ends[which])])
-                self._join(np.repeat(key[near], (ends - starts)[which]), some)
+                lengths = (ends - starts)[which]
+                self._extend(key[near], some, np.cumsum(lengths) - lengths)
         hold = np.flatnonzero(goes_on & ~joined)
         done = ~(goes_on | joined)
         out = []
@@ -198,9 +224,7 @@ class Sessions:
 
     def _over(self, limit: int | None) -> list[_Part]:
         """The sessions that were held open and are over."""
-        _, key, last = self._ends.take(limit)
-        still = self._held[key] & (self._last[key] == last)
-        key = np.unique(key[still])
+        key = self._ended(limit)
         if not len(key):
             return []
         at, owner = self._log.rows(self._tail[key])
