@@ -82,6 +82,9 @@ POINTS: dict[str, str] = {
     "together:decided": "sinks together, the decision is written, before a member commits",
     "together:committed": "sinks together, some or all members have committed",
     "together:recover": "sinks together, the log is taken, before the members are looked at",
+    "chain:ahead": "a source that reads another run, it has found rows that are not committed there",
+    "chain:sure": "a source that reads another run, what an epoch has read is committed there, before anybody knows",
+    "chain:undo": "the coordinator, an upstream has given up what was read, before anything is undone",
 }
 
 _SPEC = re.compile(

@@ -149,6 +149,8 @@ def _line(report: Report) -> str:
         parts.append(f"went on after epoch {report.resumed_from:,}")
     if report.recoveries:
         parts.append(f"{report.recoveries} recover{'y' if report.recoveries == 1 else 'ies'}")
+    if report.undone:
+        parts.append(f"undone {report.undone} time{'s' * (report.undone > 1)}")
     return ", ".join([*parts, f"{report.seconds:.2f} s", rate_text(report.rate)])
 
 
@@ -168,6 +170,7 @@ def _document(
         "epochs": report.epochs,
         "resumed_from": report.resumed_from,
         "recoveries": report.recoveries,
+        **({"undone": report.undone} if report.undone else {}),
         "recovery_seconds": [round(s, 6) for s in report.recovery_seconds],
         "trace": report.trace,
         "seconds": round(report.seconds, 6),

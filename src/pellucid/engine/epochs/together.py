@@ -54,13 +54,13 @@ class Rounds:
         self._doubted: set[tuple[str, int]] = set()
         self._offered = self._from = 0
 
-    def begin(self, complete: int, acks: Callable[[int], list[list[Any]]]) -> None:
-        """All tasks are where they were: what is decided is committed first."""
+    def begin(self, complete: int, acks: Callable[[int], list[list[Any]]], allowed: int) -> None:
+        """All tasks are where they were: what is decided is committed first, then what is allowed."""
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete:
             self._epoch = self._record.epoch
             self._tell_commit()
-        self.offer(complete)
+        self.offer(allowed)
 
     def offer(self, epoch: int) -> None:
         """So far all tasks have their snapshots: the next round may go there."""
