@@ -14,16 +14,17 @@ other rows.  Right is:
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
+from pellucid.engine.epochs.parts import parts_in
+from pellucid.engine.epochs.store import Store
 from tests.engine.epochs.chain.chain_job import ROWS, committed, given, seconds_of, thirds_of, unsalted
+from tests.engine.epochs.chain.programs import Program
 from tests.judge.kills import members, send
 
 SIGKILL, HANG = 9, 300.0
@@ -36,19 +37,15 @@ class Judge:
 
     def __init__(self, folder: Path, rng: random.Random, counts: Counter[str]) -> None:
         self.folder, self.rng, self.counts = folder, rng, counts
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Program] = {}
         self.done: set[str] = set()
         self.history: list[str] = []
 
     def start(self, role: str) -> None:
         pause = self.rng.choice([0.002, 0.005])
         said = {"SALT": "pid", "PAUSE": str(pause)}
-        pushes = str(self.rng.choice([7, 20, 50]))
-        command = [sys.executable, "-m", "tests.engine.epochs.chain.chain_job", role, str(self.folder), pushes]
-        with open(self.folder / f"{role}.said", "ab") as out:
-            self.running[role] = subprocess.Popen(
-                command, env={**os.environ, **said}, stdout=out, stderr=out, start_new_session=True
-            )
+        pushes = {"pushes": self.rng.choice([7, 20, 50])}
+        self.running[role] = Program(self.folder / f"{role}.said", role, self.folder, said, pushes)
 
     def tend(self) -> None:
         """Start what can be and is not there; whoever ended badly without being killed is a fault."""
@@ -70,19 +67,31 @@ class Judge:
     def strike(self) -> bool:
         """Kill something of one of the runs, whichever is alive; the first of them a little more often."""
         alive = [role for role, process in self.running.items() if process.poll() is None and role not in self.done]
-        if len(alive) < 2 and "first" not in self.done:
+        if not alive or (len(alive) < 2 and "first" not in self.done):
             return False  # nobody reads yet
         role = self.rng.choice([*alive, *alive[:1]])
         leader = self.running[role].pid
         pids = members(leader)
         tasks = [pid for pid in pids if pid != leader] or pids
         how = self.rng.choice(["all", "leader", "task"])
+        if role == "first":
+            self.wait_for_rows_ahead()
         for pid in {"all": pids, "leader": [leader], "task": [self.rng.choice(tasks)] if tasks else []}[how]:
             send(pid, SIGKILL)
         self.history.append(f"{role} {how}")
         self.counts["kills"] += 1
         self.counts[f"kills: {role} {how}"] += 1
         return True
+
+    def wait_for_rows_ahead(self) -> None:
+        """Until the first run has rows of an epoch on the disk of which a task has no snapshot, but not for long: a
+        kill gives such an epoch up."""
+        store, until = Store(self.folder / "first"), time.monotonic() + 1.5
+        while time.monotonic() < until:
+            last = min(max(store.epochs(task), default=0) for task in ("source.x", "worker", "sink.out"))
+            if any(name.epoch > last for name, _ in parts_in(store.root / "staged" / "out")):
+                return
+            time.sleep(0.001)
 
     def look(self) -> None:
         """Nothing is committed that does not follow from what is committed above it."""
@@ -105,7 +114,7 @@ class Judge:
             for process in self.running.values():
                 for pid in members(process.pid):
                     send(pid, SIGKILL)
-                process.wait()
+                process.end()
         rows = committed(self.folder, "first")
         assert unsalted(rows) == [given(i) for i in range(ROWS)], f"{self.history}: first has other rows"
         assert committed(self.folder, "second") == seconds_of(rows), f"{self.history}: second"

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
-import traceback
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,52 +26,11 @@ from tests.engine.epochs.chain.chain_job import (
     thirds_of,
     unsalted,
 )
+from tests.engine.epochs.chain.programs import Program
 
 
 def silent(text: str) -> None:
     """Nobody reads what a run says."""
-
-
-class Program:
-    """A run in a process of its own, forked: what it says is in a file."""
-
-    def __init__(self, said: Path, role: str, folder: Path, environment: dict[str, str], settings: Any) -> None:
-        self.said, self.pid, self.code = said, 0, None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
-        if not self.pid:
-            code = 2
-            try:
-                os.setsid()
-                os.environ.update(environment)
-                handle = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-                os.dup2(handle, 2)
-                sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - not that of the tests
-                report = run(folder, role, say=lambda text: print(text, file=sys.stderr, flush=True), **settings)
-                print(f"undone {report.undone}", file=sys.stderr, flush=True)
-                code = 0
-            except BaseException:  # the parent reads it
-                os.write(2, traceback.format_exc().encode())
-            finally:
-                os._exit(code)
-
-    code: int | None
-
-    def poll(self) -> int | None:
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-        return self.code
-
-    def end(self) -> tuple[int, str]:
-        """The exit code, and what was said."""
-        until = time.monotonic() + 120
-        while (code := self.poll()) is None:
-            assert time.monotonic() < until, self.said.read_text()
-            time.sleep(0.01)
-        return code, self.said.read_text()
 
 
 class Programs:
@@ -311,7 +267,7 @@ def test_a_row_that_fails_counts_when_it_is_committed(programs: Programs, salt: 
     assert programs.run("first", faults="sink:staged[sink.out]=tree@1", salt=5)[0] != 0
     follower = programs.start("strict", pushes=20)
     until = time.monotonic() + 60
-    while "this may be a row that the upstream gives up again" not in follower.said.read_text():
+    while "this may be a row that the upstream gives up again" not in follower.text():
         assert follower.poll() is None
         assert time.monotonic() < until
         time.sleep(0.02)
