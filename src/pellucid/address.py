@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pellucid.errors import UsageError, option
 from pellucid.secrets import HIDDEN, in_text, is_secret, redact, without
@@ -195,6 +196,36 @@ def _place(found: dict[str, str]) -> str:
         f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key)
     )
     return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
+
+
+class EpochsOf(NamedTuple):
+    """The rows of another run with epochs as an input: its state folder, the output, and whether rows are read that are
+    not committed yet."""
+
+    folder: str
+    output: str
+    ahead: bool
+
+    @property
+    def identity(self) -> str:
+        """Which rows they are."""
+        return f"epochs:{os.path.realpath(self.folder)}#{self.output}"
+
+
+def epochs_of(place: str) -> EpochsOf | None:
+    """From ``epochs:STATE#OUTPUT`` (as soon as they are durable) or ``committed:STATE#OUTPUT`` (each epoch when it is
+    committed); the output may be left out.  None for any other place.
+
+    >>> epochs_of("epochs:state/a#totals"), epochs_of("committed:a").output, epochs_of("epochs.csv")
+    (EpochsOf(folder='state/a', output='totals', ahead=True), '', None)
+    """
+    kind, colon, rest = place.partition(":")
+    if not colon or kind not in ("epochs", "committed"):
+        return None
+    folder, _, output = rest.rpartition("#") if "#" in rest else (rest, "", "")
+    if not folder:
+        raise UsageError(f"{option('in', place)}: expected {kind}:STATE#OUTPUT, the state folder of another run")
+    return EpochsOf(folder, output, kind == "epochs")
 
 
 def alike(identity: str) -> str:

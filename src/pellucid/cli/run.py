@@ -25,6 +25,7 @@ from pellucid.cli.running.given import (
     kept_given,
     members_given,
     refuse_bad_place,
+    refuse_epochs,
     targets_given,
 )
 from pellucid.cli.running.local import run_here
@@ -245,7 +246,8 @@ def run(
 
     With --pushes N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
     committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
-    postgresql://…#TABLE. With several --out, of which one is a table, an epoch is in all of them, or in none.
+    postgresql://…#TABLE. With several --out, of which one is a table, an epoch is in all of them, or in none. An input
+    epochs:STATE#OUTPUT is the rows of another such run, before they are committed there.
 
     With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
@@ -257,6 +259,7 @@ def run(
       pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
       seq 1 10 | pellucid run pipeline.py:totals | head -3
       pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/
+      pellucid run pipeline.py:alerts --in epochs:state/ --out sqlite:shop.db#alerts --every 0.1 --state alerts/
       pellucid run pipeline.py:totals --on spark --in events.parquet --key user --order seq --out totals.parquet
       pellucid run pipeline.py:totals --on spark --stream --in events/ --key user --order seq \
         --checkpoint state/ --out sqlite:totals.db#totals
@@ -298,6 +301,7 @@ def run(
         places = (files_given(graph, inputs), targets, in_format, out_format)
         run_with_epochs(graph, *places, rows_given(), chunk, limit, exists, epochs, as_json, members)
         return
+    refuse_epochs(graph, inputs)
     if engine == "spark":
         _refuse_local_options()
     rows = rows_given()

@@ -152,6 +152,8 @@ def _line(report: Report) -> str:
     now = [f"{report.seconds:.2f} s", rate_text(report.rate)]
     if report.recoveries:
         now.insert(0, f"{report.recoveries} recover{'y' if report.recoveries == 1 else 'ies'}")
+    if report.undone:
+        now.insert(0, f"undone {report.undone} time{'s' * (report.undone > 1)}")
     if not again:
         return ", ".join([*parts, *now])
     since = f"now, after epoch {report.resumed_from:,}"
@@ -175,6 +177,7 @@ def _document(
         "epochs": report.epochs,
         "resumed_from": report.resumed_from,
         "recoveries": report.recoveries,
+        **({"undone": report.undone} if report.undone else {}),
         "recovery_seconds": [round(s, 6) for s in report.recovery_seconds],
         "trace": report.trace,
         "seconds": round(report.seconds, 6),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.address import Address, from_environment
+from pellucid.address import Address, epochs_of, from_environment
 from pellucid.cli.progress import count_text
 from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
@@ -89,6 +89,17 @@ def files_given(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str | 
     once = tuple(f"{name}={paths[0]}" if name is not None else paths[0] for name, paths in parted.items())
     alone = inputs_given(graph, once if None not in parted or len(parted[None]) == 1 else given)
     return {name: tuple(parted[name]) if len(parted.get(name, ())) > 1 else path for name, path in alone.items()}
+
+
+def refuse_epochs(graph: Graph, given: tuple[str, ...]) -> None:
+    """Refuse the rows of another run where nobody keeps what depends on them."""
+    sources = [graph.nodes[i].id for i in graph.sources]
+    for _, path in [_split(text, sources, "source", graph.name) for text in given]:
+        if epochs_of(path) is not None:
+            raise UsageError(
+                f"--in {path}: the rows of another run are read by a run with epochs, which can undo what depends on "
+                "them: give --pushes N (or --every SECONDS) and --state FOLDER"
+            )
 
 
 def inputs_given(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 
 from pellucid.base import faults
+from pellucid.engine.epochs.chain.upstream import publish
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.ordered import put_in_order
@@ -59,6 +60,7 @@ class Coordinator:
         self._behind: tuple[str, int, str] | None = (
             None  # a sink lacks rows from a push on that the snapshots have behind them
         )
+        self._undo: int | None = None  # what comes after this epoch depends on what an upstream has given up
         self._began = time.monotonic()
         self._crashed_at: float | None = None
 
@@ -71,6 +73,7 @@ class Coordinator:
             if unseen:
                 self.say(unseen)
             self.store.sweep()
+            publish(self.job)
             self._next_generation(goes_on)
             faults.arm(COORDINATOR, self.generation, os.getpid())
             faults.point("coordinator:start")
@@ -160,11 +163,16 @@ class Coordinator:
                         ) from None
                     self._behind = (*crash.behind, str(crash))
                     self.say(f"{crash}; taking an earlier epoch")
+                elif crash.undone is not None:
+                    self._undone(crash.undone, str(crash))
+                    best = min(best, crash.undone)
+                elif crash.early:
+                    self._read_what_is_committed(str(crash))
                 else:
                     self.say(str(crash))
                     without_progress += 1
                 self._note_failures(crash.failed)
-                self.report.recoveries += 1
+                self.report.recoveries += crash.undone is None and not crash.early
                 if without_progress > self.job.settings.retries:
                     raise StateError(
                         f"{without_progress} crashes without a new epoch after epoch {best} (the last: {crash}): "
@@ -172,6 +180,29 @@ class Coordinator:
                         "not cure. Nothing is lost: when it is put right, the same command goes on"
                     ) from None
                 self._count_up()
+
+    def _undone(self, epoch: int, why: str) -> None:
+        """An upstream has given up what was read after an epoch: all tasks go back there."""
+        recorded = int(self.store.hint("progress.json").get("epoch", 0))
+        if recorded > epoch:
+            raise StateError(
+                f"{why}, and epoch {recorded} that is committed here depends on them: the upstream has made committed "
+                "rows again, or its state folder was changed. Bring that back from a copy, or start anew in another "
+                "state folder"
+            )
+        faults.point("chain:undo")
+        self._undo = epoch
+        self.report.undone += 1
+        self.say(f"{why}: what depends on them is undone, going back to epoch {epoch}")
+
+    def _read_what_is_committed(self, why: str) -> None:
+        """Something failed on an event that may never have been: it counts when it fails on rows that are committed."""
+        for upstream in self.job.chained.values():
+            upstream.ahead = False
+        self.say(
+            f"{why}\n  this may be a row that the upstream gives up again: from here on rows are read when they are "
+            "committed there"
+        )
 
     def _common_epoch(self) -> int:
         """The greatest common epoch whose snapshots look whole, and which all sinks have the rows of; nothing is
@@ -195,6 +226,8 @@ class Coordinator:
         usable = self._common
         if self._behind is not None:
             usable = {epoch for epoch in usable if have[self._behind[0]][epoch] <= self._behind[1]}
+        if self._undo is not None:
+            usable = {epoch for epoch in usable if epoch <= self._undo}
         epoch = max(usable, default=0)
         newest = max(self._common | {recorded})
         if epoch < newest:
@@ -235,7 +268,7 @@ class Coordinator:
             lost |= {(self._behind[0], later) for later in self._common if later > epoch}
         for task, bad in sorted(lost):
             self._note_lost(task, bad)
-        self._bad, self._behind, self._lacking = {}, None, []
+        self._bad, self._behind, self._undo, self._lacking = {}, None, None, []
         for task in self.tasks:
             self.store.go_back(task, epoch)
         if self._recorder is not None and self.generation:

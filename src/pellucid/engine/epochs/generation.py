@@ -49,6 +49,7 @@ class Report:
     bad: int | None = None  # rows that were set aside
     forgotten: dict[str, int] = field(default_factory=dict)  # keys that were given up, by step, since the run began
     late: dict[str, int] = field(default_factory=dict)  # events that came too late, by step, since the run began
+    undone: int = 0  # how often epochs were undone because an upstream gave up what they had read
 
     @property
     def rate(self) -> float:
@@ -58,13 +59,15 @@ class Report:
 
 class Crash(Exception):  # noqa: N818 - not an error of the program: what recovery is for
     """Some tasks are gone; ``lost`` names a snapshot that turned out to be damaged, ``behind`` a sink and the push up
-    to which it has rows."""
+    to which it has rows, ``undone`` the epoch after which all depends on what an upstream has given up;
+    ``early``: an event was read that an upstream may still give up, and something failed on it."""
 
     def __init__(
-        self, why: str, failed: list[str], lost: tuple[str, int] | None = None, behind: tuple[str, int] | None = None
-    ) -> None:
+        self, why: str, failed: list[str], lost: tuple[str, int] | None = None, behind: tuple[str, int] | None = None,
+        undone: int | None = None, early: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(why)
-        self.failed, self.lost, self.behind = failed, lost, behind
+        self.failed, self.lost, self.behind, self.undone, self.early = failed, lost, behind, undone, early
 
 
 @dataclass
@@ -117,6 +120,8 @@ class Generation:
         self._finishing = False
         self._tidied = 0.0
         names = {sink_name(member) for member in job.members}
+        # Of sources that read other runs: up to which epoch all that they read is committed there.
+        self._sure: dict[str, int] = {t.name: 0 for t in self._of("source")} if job.chained else {}
         self._rounds = Rounds(job, {n: t for n, t in tasks.items() if n in names}, told.say) if job.members else None
 
     def watch(self) -> None:
@@ -186,6 +191,13 @@ class Generation:
             task.ready = True
             if all(t.ready for t in self.tasks.values()):
                 self._recovered()
+        elif "sure" in message:
+            self._sure[task.name] = message["sure"]
+            self._release(set.intersection(*self.durable.values()))
+        elif "undone" in message:
+            raise Crash(message["why"], [], undone=message["undone"])
+        elif "say" in message:
+            self.told.say(message["say"])
         elif "damaged" in message:
             raise Crash(message["why"], [], lost=(task.name, message["damaged"]))
         elif "behind" in message:
@@ -225,8 +237,8 @@ class Generation:
         if self._crashed_at is not None:
             self.report.recovery_seconds.append(time.monotonic() - self._crashed_at)
         if self._rounds is not None:
-            self._rounds.begin(self.complete, self._acks)
-        for sink in self._alone():
+            self._rounds.begin(self.complete, self._acks, self._allowed())
+        for sink in self._alone() if not self._sure else ():
             if self.complete:
                 sink.told = self.complete
                 sink.link.send(commit=self.complete, acks=self._acks(self.complete))
@@ -252,6 +264,15 @@ class Generation:
         self.complete, self._full_since = epoch, None
         self.report.epochs = epoch
         faults.point("coordinator:complete")
+        self._release(common)
+
+    def _allowed(self) -> int:
+        """The last epoch that may be committed: one that is complete, and depends on nothing that may be given up."""
+        return min([self.complete, *self._sure.values()])
+
+    def _release(self, common: set[int]) -> None:
+        """Tell the sinks what they may commit of the epochs that all tasks have."""
+        epoch = self._allowed()
         if self._rounds is not None:
             self._rounds.offer(epoch)
         for sink in self._alone():
@@ -359,8 +380,12 @@ class Generation:
         return f"{task.name} is gone: going back"
 
     def _fail(self, message: dict[str, Any]) -> None:
-        """An error that would come again."""
+        """An error that would come again; unless it is about rows that may be given up."""
         kind, text = message["error"], message["text"]
+        if kind in ("StepError", "DataError") and any(
+            one.ahead and not one.finished() for one in self.job.chained.values()
+        ):
+            raise Crash(text, [], early=True)
         if kind == "internal":
             raise RuntimeError(f"{text}\n{message['trace']}")
         found: Any = getattr(errors, kind, StateError)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pellucid.address import Address, alike
+from pellucid.address import Address, alike, epochs_of
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
@@ -32,6 +32,8 @@ from pellucid.data.tables.keep import said_keep
 from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
+from pellucid.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
+from pellucid.engine.epochs.chain.lane import ChainLane
 from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.ordered import look_at_order
@@ -180,10 +182,11 @@ class Job:
     count: int | None = None  # of the pushes, where an order says it
     missing: dict[str, Missing] = field(default_factory=dict)  # by the input's name: its words for nothing
     members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
+    chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
-    ) -> list[Lane | ManyLane]:
+    ) -> list[Lane | ManyLane | ChainLane]:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
@@ -193,7 +196,7 @@ class Job:
             for n, at in zip(names, places, strict=True)
         ]
 
-    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane]:
+    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane | ChainLane]:
         """All inputs as the source tasks read them, for whoever looks for their rows."""
         places = offsets if offsets is not None else [None] * len(self.lanes)
         return [
@@ -212,7 +215,7 @@ class Job:
         kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
         return {**kept, **said, "lenient": True}
 
-    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Lane | ManyLane, list[str]]]:
+    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, list[str]]]:
         """The inputs that have columns to keep, with these columns."""
         found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
         first = next(iter(found))
@@ -233,7 +236,9 @@ class Job:
 
     def _lane(
         self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
-    ) -> Lane | ManyLane:
+    ) -> Lane | ManyLane | ChainLane:
+        if name in self.chained:
+            return ChainLane(self.chained[name], bound, rows=self.settings.chunk, at=at, **said)
         (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
         form = "arrow" if self.is_sorted else form
         one = is_one(path, files)
@@ -290,6 +295,7 @@ def prepare(
     members: Mapping[str, str] | None = None,
 ) -> Job:
     """Bind and check everything; nothing is written."""
+    upstreams = by_chain(graph, inputs, settings, state)
     if graph.timed:
         settings = _by_time(graph, settings)
     check_states(graph)
@@ -315,7 +321,10 @@ def prepare(
         _check_bad(settings, [*known, *outputs], outputs, inputs)
     with contextlib.ExitStack() as stack:
         readers = {
-            s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
+            s: upstreams[s].reader()
+            if s in upstreams
+            else stack.enter_context(contextlib.closing(open_reader(p, settings.in_format)))
+            for s, p in inputs.items()
         }
         feed = Feed(
             graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
@@ -326,11 +335,18 @@ def prepare(
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
     lanes = {name: (said_files(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
-    files = {name: input_files(path, settings.in_format) for name, path in zip(names, paths, strict=True)}
+    at = {name: name if name in inputs else None for name in names}
+    chained = {name: upstreams[given] for name, given in at.items() if given in upstreams}
+    fits_types(chained, lanes, feed.wide)
+    files = {
+        name: input_files(path, settings.in_format) if name not in chained else []
+        for name, path in zip(names, paths, strict=True)
+    }
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     # So must all read them that have to leave out a push because of a row of another input.
-    # By event time what a border tells is of all of them.
-    together = (settings.every is not None or bool(settings.aside) or graph.timed) and len(lanes) > 1
+    # By event time what a border tells is of all of them, and rows of other runs come when they come.
+    lockstep = settings.every is not None or bool(settings.aside) or graph.timed or bool(chained)
+    together = lockstep and len(lanes) > 1
     tasks: dict[str | None, list[str]] = (
         {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
     )
@@ -363,6 +379,7 @@ def prepare(
         order_as=feed.order_as,
         missing=dict(zip(names, feed.missing, strict=True)),
         members=dict(members or {}),
+        chained=chained,
     )
     look_at_order(job)
     return job
@@ -420,6 +437,11 @@ def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:
     kind, _, _ = parsed(path)  # says what is wrong with an address
+    if epochs_of(path) is not None:
+        raise UsageError(
+            f"{option('out', path)}: other runs read the rows of this one from its own state folder, if they go to a "
+            "file: give a file, such as rows.arrow"
+        )
     if kind in ("sqlite", "postgres"):
         return
     if kind:
@@ -542,7 +564,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "types": {n.id: {path: str(t) for path, t in n.type.columns()} for n in job.graph.nodes},
         "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
-        "in": {name: _place_of(path) for name, path in _given(job).items()},
+        "in": {name: _place_of(job, name, path) for name, path in _given(job).items()},
         "out": {name: _identity_of(path) for name, path in job.outputs.items()},
         "places": {name: _identity_of(path, stored=True) for name, path in job.outputs.items()},
         "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
@@ -561,7 +583,9 @@ def _given(job: Job) -> dict[str, Files]:
     return {name: given[0] if job.wide else job.inputs.get(name, given[0]) for name in job.lanes}
 
 
-def _place_of(path: Files) -> str | list[str]:
+def _place_of(job: Job, name: str, path: Files) -> str | list[str]:
+    if name in job.chained:
+        return job.chained[name].identity
     return os.path.abspath(path) if isinstance(path, str) else [os.path.abspath(one) for one in path]
 
 

@@ -55,13 +55,13 @@ class Rounds:
         self._offered = self._from = 0
         self._reached = NOTHING  # up to where all have it, when the round that is open is over
 
-    def begin(self, complete: int, acks: Callable[[int], list[list[Any]]]) -> None:
-        """All tasks are where they were: what is decided is committed first."""
+    def begin(self, complete: int, acks: Callable[[int], list[list[Any]]], allowed: int) -> None:
+        """All tasks are where they were: what is decided is committed first, then what is allowed."""
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete:
             self._epoch, self._reached = self._record.epoch, self._record.batch
             self._tell_commit()
-        self.offer(complete)
+        self.offer(allowed)
 
     def offer(self, epoch: int) -> None:
         """So far all tasks have their snapshots: the next round may go there."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pellucid.base import faults
 from pellucid.data.bind import type_of_key
+from pellucid.engine.epochs.chain.source import ChainSource
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.letters import STREAM, RowFinder
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
@@ -110,7 +111,8 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    return SourceTask(
+    kind = ChainSource if job.chained else SourceTask
+    return kind(
         context,
         opened,
         outputs,
@@ -146,4 +148,8 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
             log=DecisionLog(job.log_folder), patience=job.settings.patience, keeps_open=keeps_open(job, task.place),
             formats=job.settings.formats,
         )  # fmt: skip
-    return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.formats)
+    # An epoch that waits for another run to commit must not keep the one before it waiting.
+    return SinkTask(
+        context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.formats,
+        apart=bool(job.chained),
+    )  # fmt: skip

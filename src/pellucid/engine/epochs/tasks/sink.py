@@ -88,6 +88,7 @@ class SinkTask(TaskProcess):
         *,
         place: str = "",
         formats: Mapping[str, str] = MappingProxyType({}),
+        apart: bool = False,
     ) -> None:
         super().__init__(context)
         self._formats = formats  # of times in texts, by column
@@ -106,7 +107,7 @@ class SinkTask(TaskProcess):
         self._unfinished: list[
             tuple[Part, int, int]
         ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
-        self._apart = False  # whether each epoch has a file of its own
+        self._apart = apart  # whether each epoch has a file of its own
         self._growing: StagedPart | None = None  # what they are being written to
         self._staged: list[StagedPart] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure

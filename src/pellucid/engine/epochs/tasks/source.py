@@ -22,8 +22,6 @@ from pellucid.engine.epochs.plan import Channel
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.tasks.channels import Outbox
-from pellucid.engine.epochs.tasks.lanes import Lane
-from pellucid.engine.epochs.tasks.many_lanes import ManyLane
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, take, workers_of
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.engine.epochs.tasks.times import TimesTold
@@ -84,7 +82,7 @@ class SourceTask(TaskProcess):
         self._alone = alone  # no other source has to keep up with its borders
         self._floor = floor  # the push with which all sources go on
         self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
-        self.lanes: list[Lane | ManyLane] = []
+        self.lanes: list[Any] = []  # a Lane, a ManyLane or a ChainLane for each input
         self.epoch, self.at = 1, 0
 
     def restore(self, snapshot: Snapshot | None) -> None:
@@ -128,7 +126,7 @@ class SourceTask(TaskProcess):
         context, borders = self.context, self._borders
         self._look()
         while not self._ended():
-            count = borders.room(self.at, self._chunk)
+            count = self._room()
             found: dict[str, Events] = {}
             most = 0
             for lane in self.lanes:
@@ -164,7 +162,7 @@ class SourceTask(TaskProcess):
             held=[text for lane in self.lanes if (text := lane.held_back()) is not None],
         )
         while True:
-            command = context.command()
+            command = self._command()
             goal = command.get("go", command.get("finish"))
             if goal is None:
                 continue
@@ -173,6 +171,14 @@ class SourceTask(TaskProcess):
             if "finish" in command:
                 break
         context.end()
+
+    def _room(self) -> int:
+        """How many pushes the next batch may have."""
+        return self._borders.room(self.at, self._chunk)
+
+    def _command(self) -> dict[str, Any]:
+        """What the coordinator wants next."""
+        return self.context.command()
 
     def _refuse_uneven(self) -> None:
         """Inputs that are read in lock-step by this task; the coordinator looks at those of several tasks."""

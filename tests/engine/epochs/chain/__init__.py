@@ -1,0 +1,1 @@
+"""Runs that read one another's epochs before they are committed."""
