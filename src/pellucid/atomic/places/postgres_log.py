@@ -49,7 +49,7 @@ class PostgresLog:
             db.execute("SET synchronous_commit = on")
             if _one(db, "SHOW fsync") != "on":
                 warnings.warn(
-                    f"{redact(self.target)}: the server runs with fsync = off: what it wrote can be lost with its machine",
+                    f"{redact(self.target)}: the server runs with fsync = off: what it wrote may be lost with it",
                     stacklevel=5,
                 )
             if not _one(db, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"pellucid place {self.place}"):
