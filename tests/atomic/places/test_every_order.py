@@ -1,6 +1,9 @@
-"""The code itself, in every order: two places with a transaction each that need each other and are to commit.  Every message
-may come next, one may be lost or come twice, a place may die between any two of them with or without what it had not
-synced; after each step what lasts is judged, and from every state everything must come to an end that is right."""
+"""The code itself, in every order: two places with a transaction each that need each other and are to commit.
+
+Every message may come next, one may be lost or come twice, a place may die between any two of them with or without what
+it had not synced; after each step what lasts is judged, and from every state everything must come to an end that is
+right.
+"""
 
 from __future__ import annotations
 
