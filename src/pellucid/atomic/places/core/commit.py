@@ -102,12 +102,14 @@ class Commits(Speaker):
     def _ask_for(self, t: str) -> None:
         """t waits for what it needs: the places of those are asked."""
         for u in self.graph.nodes[t].needs:
-            if place_of(u) != self.name:
-                node = self.graph.node(u)
-                if not node.asked:
-                    node.asked = True
-                    self._asking.add(u)
-                    self._to_ask.setdefault(place_of(u), []).append(u)
+            self._ask_one(u)
+
+    def _ask_one(self, u: str) -> None:
+        node = self.graph.nodes.get(u)
+        if node is not None and not node.asked and place_of(u) != self.name:
+            node.asked = True
+            self._asking.add(u)
+            self._to_ask.setdefault(place_of(u), []).append(u)
 
     def _settle(self) -> None:
         """Decide whatever can be decided now."""
@@ -131,8 +133,8 @@ class Commits(Speaker):
                 self._committed(t)
         elif place_of(members[0]) == self.name:
             if sum(map(len, members)) > LARGEST:
-                text = f"{len(members)} transactions at several places need each other: too many for one message; abort one"
-                self._refuse(f"{text}: {members[0]} …", self.name)
+                text = "transactions at several places need each other, too many for one message: abort one of them"
+                self._refuse(f"{members[0]} and {len(members) - 1} more {text}", self.name)
             else:
                 self._try(members)
 
@@ -168,11 +170,19 @@ class Commits(Speaker):
         # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
+        self._ask_about({lying.sender for lying in own.takes.values()})
         for request in self.deciders.pop(t, ()):
             self._error(request, "aborted", f"{t} was aborted: {why}", why=why)
         self._forget(t)
         self._dooms.extend((reader, t) for reader in sorted(self.graph.remove(t)))
         self._undone(t, why, channels)
+
+    def _ask_about(self, senders: set[str]) -> None:
+        """What lies in a channel again may be of one that has aborted elsewhere while nobody told this place: programs
+        would take it, find it of no use and put it back for ever.  Once told, it is forgotten."""
+        for u in sorted(senders):
+            if place_of(u) != self.name and u not in self.foreign:
+                self._to_ask.setdefault(place_of(u), []).append(u)
 
     def _undone(self, t: str, why: str, channels: set[str]) -> None:
         """A transaction is gone, and messages lie again in these channels."""
