@@ -28,12 +28,12 @@ def test_in_and_out(network: Network) -> None:
     with connect(network.folder, "shop") as shop, connect(network.folder, "host") as host:
         one, two = shop.begin(), host.begin()
         one.send("host.orders", "a book")
-        assert two.receive("orders", timeout=20) == "a book"
+        assert two.receive("orders", timeout=60) == "a book"
         two.send("shop.answers", "yes")
-        assert one.receive("answers", timeout=20) == "yes"
+        assert one.receive("answers", timeout=60) == "yes"
         with pytest.raises(TimeoutError):
             two.commit(timeout=0)
-        assert one.commit(timeout=20) == "committed" and two.commit(timeout=20) == "committed"
+        assert one.commit(timeout=60) == "committed" and two.commit(timeout=60) == "committed"
 
 
 def test_a_capability_that_was_not_given(network: Network) -> None:
@@ -51,7 +51,7 @@ def test_the_place_between_is_down_for_a_while(network: Network) -> None:
         with pytest.raises(TimeoutError):
             two.receive("orders", timeout=0.3)
         start(network, ["corp"])
-        assert two.receive("orders", timeout=20) == "later"
+        assert two.receive("orders", timeout=60) == "later"
         one.abort()
         with pytest.raises(Aborted, match="cascade"):
-            two.commit(timeout=20)
+            two.commit(timeout=60)

@@ -96,7 +96,7 @@ def in_doubt(monkeypatch: pytest.MonkeyPatch) -> tuple[str, Network]:
         for place in ("airline", "hotel"):
             t.send(f"{place}.requests", "ada")
         for _ in range(2):
-            t.receive("answers", timeout=20)
+            t.receive("answers", timeout=60)
         with pytest.raises(InDoubt):
             t.commit()
     document = json.loads(CliRunner().invoke(cli, ["net", "doubt", "trips", "--json"]).stdout)
