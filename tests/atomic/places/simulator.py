@@ -154,7 +154,6 @@ class World:
     def go(self, client: Client) -> None:
         """The client takes its answer and asks the next."""
         answer, client.answer = client.answer, None
-        self._note(answer)
         try:
             op, args = next(client.script) if client.requests == 0 else client.script.send(answer or {})
         except StopIteration:
@@ -168,9 +167,6 @@ class World:
     def gone(self, client: Client) -> None:
         self.clients.remove(client)
         self._do(client.place, lambda core: core.handle(Asked((0, 0), client.number, "gone")))
-
-    def _note(self, answer: Any) -> None:
-        pass
 
     def deliver(self, which: int, *, keep: bool = False) -> None:
         sender, to, data = self.flying[which] if keep else self.flying.pop(which)

@@ -30,11 +30,16 @@ Because each start has its own number, none of them ever comes again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.errors import StateError
+from pellucid.errors import StateError, UsageError
+
+try:
+    import msgpack
+except ImportError:
+    raise UsageError("places need msgpack: pip install 'pellucid[places]'") from None
 
 VERSION = 1  # of the log's format
 
@@ -84,9 +89,7 @@ class Record:
 
     def pack(self) -> bytes:
         """The fields, in their order, as msgpack."""
-        import msgpack
-
-        packed: bytes = msgpack.packb([self.fields[name] for name, _ in FIELDS[self.kind]], use_bin_type=True)
+        packed: bytes = msgpack.packb([self.fields[name] for name, _ in FIELDS[self.kind]])
         return packed
 
     @staticmethod
@@ -97,10 +100,8 @@ class Record:
         Traceback (most recent call last):
         pellucid.errors.StateError: not a record 'pending': unpack(b) received extra data.
         """
-        import msgpack
-
         try:
-            found = msgpack.unpackb(data, raw=False, strict_map_key=False)
+            found = msgpack.unpackb(data, strict_map_key=False)
         except (ValueError, msgpack.UnpackException) as error:
             raise StateError(f"not a record {kind!r}: {error}") from None
         names = FIELDS.get(kind)
@@ -108,7 +109,7 @@ class Record:
             raise StateError(f"not a record {kind!r}: this version knows no such record with these fields")
         fields = {}
         for (name, what), value in zip(names, found, strict=True):
-            if not fits(what, value):
+            if not FITS[what](value):
                 raise StateError(f"not a record {kind!r}: its {name} is {str(value)[:80]!r}, expected: {what}")
             fields[name] = value
         return Record(kind, fields, when, seq)
@@ -137,26 +138,22 @@ def fits(what: str, value: Any) -> bool:
     >>> fits("id", "p:1:7"), fits("id", "p:1:a7"), fits("attempt", "p:1:a7"), fits("id?", None), fits("number", True)
     (True, False, True, True, False)
     """
-    if what == "any":
-        return True
-    if what[-1] == "?":
-        return value is None or fits(what[:-1], value)
-    if what == "number":
-        return type(value) is int and 0 <= value < 2**63
-    if what == "time":
-        return type(value) in (int, float)
-    if what == "flag":
-        return type(value) is bool
-    if what == "path":
-        return isinstance(value, (list, tuple)) and bool(value) and all(map(_step, value))
-    if what == "statuses":
-        return isinstance(value, (list, tuple)) and all(map(_status, value))
-    if what in ("ids", "mids", "texts"):
-        return isinstance(value, (list, tuple)) and all(fits(what[:-1], one) for one in value)
-    if not isinstance(value, str):
-        return False
-    pattern = {"id": _ID, "mid": _MID, "attempt": _ATTEMPT}.get(what)
-    return pattern is None or pattern.fullmatch(value) is not None
+    return FITS[what](value)
+
+
+STATES = ("active", "pending", "prepared", "committed", "aborted")
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _all(one: Callable[[Any], bool], least: int = 0) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(one, value))
+
+
+def _or_none(one: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or one(value)
 
 
 def _step(step: Any) -> bool:
@@ -169,9 +166,6 @@ def _step(step: Any) -> bool:
     )
 
 
-STATES = ("active", "pending", "prepared", "committed", "aborted")
-
-
 def _status(status: Any) -> bool:
     return (
         isinstance(status, (list, tuple))
@@ -180,6 +174,26 @@ def _status(status: Any) -> bool:
         and status[1] in STATES
         and fits("ids", status[2])
     )
+
+
+_id, _mid, _attempt, _text = _matches(_ID), _matches(_MID), _matches(_ATTEMPT), lambda value: isinstance(value, str)
+FITS: dict[str, Callable[[Any], bool]] = {
+    "any": lambda value: True,
+    "number": lambda value: type(value) is int and 0 <= value < 2**63,
+    "time": lambda value: type(value) in (int, float),
+    "flag": lambda value: type(value) is bool,
+    "text": _text,
+    "texts": _all(_text),
+    "id": _id,
+    "id?": _or_none(_id),
+    "ids": _all(_id),
+    "mid": _mid,
+    "mids": _all(_mid),
+    "attempt": _attempt,
+    "attempt?": _or_none(_attempt),
+    "path": _all(_step, 1),
+    "statuses": _all(_status),
+}
 
 
 def plain(path: Any) -> str:

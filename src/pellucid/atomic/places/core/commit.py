@@ -24,6 +24,7 @@ from pellucid.atomic.places.records import Record, order, place_of
 
 Statuses = Iterable[tuple[str, str, list[str]]]
 SELDOM = 15.0  # seconds: what nobody answers is said at least so often
+LARGEST = 500_000  # characters of the names of a set that is asked to prepare
 
 
 class Attempt:
@@ -129,7 +130,11 @@ class Commits(Speaker):
             for t in members:
                 self._committed(t)
         elif place_of(members[0]) == self.name:
-            self._try(members)
+            if sum(map(len, members)) > LARGEST:
+                text = "transactions at several places need each other, too many for one message: abort one of them"
+                self._refuse(f"{members[0]} and {len(members) - 1} more {text}", self.name)
+            else:
+                self._try(members)
 
     def _committed(self, t: str) -> None:
         for request in self.deciders.pop(t, ()):
@@ -194,12 +199,17 @@ class Commits(Speaker):
         return [t, state, needs]
 
     def _heard_ask(self, peer: str, message: Any) -> None:
-        told = []
+        told: list[Any] = []
+        names = 0
         for t in message["ids"]:
             if not self.state.could_be(t):
                 self._refuse(f"asked about {t}, which is none of this place's (is its log an old copy?)", peer)
                 continue
             told.append(self._status(t))
+            names += 1 + len(told[-1][2])
+            if names >= MOST:  # messages are bounded
+                self._send(peer, "told", statuses=told)
+                told, names = [], 0
             if t in self.state.live:
                 self.watchers.setdefault(t, set()).add(peer)
         if told:
