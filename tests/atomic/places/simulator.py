@@ -297,14 +297,14 @@ class World:
                     self.flying.pop(which)
                 else:
                     self.deliver(which, keep=chance.random() < double)
-            elif (ready := self.ready()) and choice < 0.95:
+            elif (ready := self.ready()) and choice < 0.97:
                 client = chance.choice(ready)
                 if chance.random() < 0.02:
                     self.gone(client)
                 else:
                     self.go(client)
             else:
-                self.tick(chance.choice([0.1, 0.6, 3.0, 12.0]))
+                self.tick(chance.choice([0.1, 0.3, 0.6, 0.6, 3.0, 12.0]))
         self.kill_at = {}
 
     def heal(self, rounds: int = 60) -> None:

@@ -343,6 +343,7 @@ class Core(Operators):
             if message.sender != t:
                 self.graph.node(t, "active")
                 self._needs(t, message.sender)
+                self._ask_one(message.sender)  # early: who took from one that aborted unseen hears of it before its end
             self._reply(request, value=message.value, mid=mid, sender=message.sender)
             return True
         return False
