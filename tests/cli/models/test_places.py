@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.cli.main import cli
+from pellucid.sinks.group.log import DecisionLog
 from tests.atomic.places.trips import Aside, fill, provide
 
 PLACES = ["--place", "agent=answers", "--place", "airline=requests,seats", "--place", "hotel=requests,rooms"]
@@ -94,7 +97,7 @@ def in_doubt(monkeypatch: pytest.MonkeyPatch) -> tuple[str, Network]:
         for place in ("airline", "hotel"):
             t.send(f"{place}.requests", "ada")
         for _ in range(2):
-            t.receive("answers", timeout=20)
+            t.receive("answers", timeout=60)
         with pytest.raises(InDoubt):
             t.commit()
     document = json.loads(CliRunner().invoke(cli, ["net", "doubt", "trips", "--json"]).stdout)
@@ -235,3 +238,37 @@ def test_a_log_that_is_another_file_is_told(net: Callable[..., Result]) -> None:
     assert refused.exit_code == 2 and "agent did not start: " in refused.stderr and "log.sqlite" in refused.stderr
     assert "agent        unseen" in net("status", "trips").output
     assert running(Network.load("trips"), "agent") is None
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to-places.md"
+COMMANDS = [
+    shlex.split(line, comments=True)[2:]
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    for line in block.replace("\\\n", " ").splitlines()
+]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] == "new"], ids=lambda one: " ".join(one)[:40])
+def test_networks_of_the_page_are_made(net: Callable[..., Result], command: list[str]) -> None:
+    assert net(*command).exit_code == 0
+    assert Network.load(command[1]).places
+
+
+def test_the_page_knows_the_verbs() -> None:
+    assert {one[0] for one in COMMANDS} == {"new", "up", "status", "down", "doubt", "metrics", "commit"}
+
+
+def test_doubts_of_a_group_of_sinks(net: Callable[..., Result], tmp_path: Path) -> None:
+    """The same verb, the same exit codes; a folder that is neither is refused."""
+    folder = tmp_path / "state"
+    log = DecisionLog(folder / "together")
+    log.take("orders", {"archive": f"parquet: {tmp_path}/gone"})
+    log.decide(7, "a1", epoch=2)
+    shown = net("doubt", "state")
+    assert shown.exit_code == 1 and "epoch 2 (up to push 7) of 'orders'" in shown.output
+    assert json.loads(net("doubt", "state", "--json").stdout)["group"]["in_doubt"] is True
+    named = net("doubt", "state", "archive")
+    assert named.exit_code == 2 and "which has no places: leave archive out" in named.stderr
+    (tmp_path / "empty").mkdir()
+    neither = net("doubt", "empty")
+    assert neither.exit_code == 2 and "empty: is no network" in neither.stderr
