@@ -415,6 +415,19 @@ def test_a_coordinator_that_never_comes_back(choice: str) -> None:
     assert any(f"{attempt} was given up by its coordinator" in line for line in said) == (choice == "commit")
 
 
+def test_a_set_that_is_too_large_for_a_message_is_said_and_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.atomic.places.core.commit.LARGEST", 8)
+    world = World(PAIR)
+    ts = knot(world)
+    commit_all(world, ts)
+    world.run(rounds=5)
+    assert [world.status(t) for t in ts] == ["pending", "pending"]
+    (said,) = [f["what"] for kind, f in world.logs()["p"] if kind == "refused"]
+    assert said.startswith("p:1:1 and 1 more transactions at several places need each other, too many")
+    world.ask("p", "hand", what=ts[0], outcome="abort", who="me", when=1.0)
+    assert settle(world, ts) == {"aborted"}
+
+
 def test_by_hand_only_what_can_be() -> None:
     world = World(PAIR)
     t, u = world.begin("p"), world.begin("p")

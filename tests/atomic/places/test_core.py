@@ -317,6 +317,13 @@ def test_what_is_refused_is_written_down_so_often_and_no_oftener() -> None:
     assert core.handle(Heard("p", {})).sends == core.handle(Heard("stranger", {})).sends == []
 
 
+def test_answers_are_bounded() -> None:
+    world = World(PAIR)
+    ids = [world.begin("p") for _ in range(2500)]
+    effects = world.up("p").handle(Heard("q", {"kind": "ask", "ids": ids}))
+    assert [len(m["statuses"]) for _, m in effects.sends] == [1000, 1000, 500]
+
+
 def test_a_place_whose_log_is_an_old_copy_does_not_presume() -> None:
     """It is asked about a transaction, and about an attempt, that it cannot have made: no answer, rather than abort."""
     world = World(PAIR)

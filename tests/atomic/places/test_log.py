@@ -182,6 +182,13 @@ def test_a_record_of_another_shape() -> None:
             Record.unpack(kind, data)
 
 
+def test_the_warning_of_a_server_that_does_not_sync_has_no_password(postgres: Postgres) -> None:
+    target = postgres.database().replace("postgres@", "postgres:S3cret@")
+    with pytest.warns(UserWarning, match="fsync = off") as said:
+        open_log(target, "p").close()
+    assert "S3cret" not in str(said[0].message)
+
+
 def test_postgres_that_is_not_there_or_not_enough(postgres: Postgres) -> None:
     with pytest.raises(StateError, match="cannot be reached"):
         open_log("postgresql://me:S3cret@127.0.0.1:1/shop", "p")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pellucid.atomic.places.log import Row, packed, unpacked
 from pellucid.atomic.places.records import VERSION, Record
 from pellucid.errors import StateError, UsageError
+from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,7 +49,7 @@ class PostgresLog:
             db.execute("SET synchronous_commit = on")
             if _one(db, "SHOW fsync") != "on":
                 warnings.warn(
-                    f"{self.target}: the server runs with fsync = off: if its machine fails, what was written is lost",
+                    f"{redact(self.target)}: the server runs with fsync = off: what it wrote may be lost with it",
                     stacklevel=5,
                 )
             if not _one(db, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"pellucid place {self.place}"):

@@ -131,8 +131,8 @@ class Commits(Speaker):
                 self._committed(t)
         elif place_of(members[0]) == self.name:
             if sum(map(len, members)) > LARGEST:
-                text = f"{len(members)} transactions at several places need each other: too many for one message; abort one"
-                self._refuse(f"{text}: {members[0]} …", self.name)
+                text = "transactions at several places need each other, too many for one message: abort one of them"
+                self._refuse(f"{members[0]} and {len(members) - 1} more {text}", self.name)
             else:
                 self._try(members)
 

@@ -3,7 +3,7 @@
 >>> {name: verdict.status for name, verdict in places_keep().items()}
 {'agreement': 'proved', 'one attempt': 'proved', 'the decision lasts': 'proved', 'no wrong abort': 'proved',
 'nobody waits for another': 'proved', 'readers': 'proved', 'an end': 'proved'}
->>> early = places_keep(members=3, rules=["decide early"])["agreement"].counterexample
+>>> early = places_keep(members=3, attempts=1, rules=["decide early"])["agreement"].counterexample
 >>> early.steps, early.replay()
 (('try 1', '1 prepares 1', 'yes to 1 from 1', 'decide 1', 'abort 2'), True)
 """
