@@ -103,6 +103,7 @@ SLOW = tuple(
 ONE_IN = {
     f"tests/{file}.py::test_{test}": n
     for file, tests in {
+        "atomic/places/test_kills": {"killed_at_a_moment": 3},
         "capacity/test_array_random": {"random_systems": 3},
         "check/compare/test_fitted": {"the_same_and_another": 2},
         "check/compare/test_sequence": {"as_by_definition": 2, "the_same_whatever_the_delay": 4, "not_the_same": 2},

@@ -42,7 +42,7 @@ class InDoubt(PellucidError, TimeoutError):  # noqa: N818
     """It is not known yet whether the transaction is committed: it will be decided; ask `Place.status` later."""
 
 
-class NotReached(DataError):
+class NotReached(DataError):  # noqa: N818
     """The process of the place does not run, or ended."""
 
 
@@ -166,8 +166,8 @@ class Place:
         except ssl.SSLError as error:
             self.close()
             raise NotReached(
-                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see [tls] "
-                f"in {self.network.folder}/network.toml on both sides"
+                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see "
+                f"[tls] in {self.network.folder}/network.toml on both sides"
             ) from None
         except OSError as error:
             self.close()

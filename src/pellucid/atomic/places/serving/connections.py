@@ -23,11 +23,12 @@ from pellucid.atomic.places.network import Network
 from pellucid.errors import UsageError
 
 STRANGERS = 64  # connections that have not shown a key
-SECONDS_TO_GREET = 5.0
+SECONDS_TO_GREET = 10.0
 SECONDS_OF_A_FRAME = 20.0
 UNREAD = 8 << 20  # bytes that the other end has not read
 WAITING = 4096  # messages for a place that cannot be reached; older ones are said again by who needs an answer
 LONGEST_PAUSE = 1.0
+SECONDS_TO_CONNECT = 30.0  # with TLS over a slow link
 
 
 def keep_alive(made: socket.socket | None) -> None:
@@ -214,7 +215,7 @@ class Outgoing:
         pause = 0.02
         while self._waiting:
             with contextlib.suppress(OSError, asyncio.TimeoutError, ssl.SSLError):
-                await asyncio.wait_for(self._connect(), SECONDS_TO_GREET)
+                await asyncio.wait_for(self._connect(), SECONDS_TO_CONNECT)
                 await self._gone.wait()
                 pause = 0.02
             await asyncio.sleep(pause)
