@@ -168,11 +168,19 @@ class Commits(Speaker):
         # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
+        self._ask_about({lying.sender for lying in own.takes.values()})
         for request in self.deciders.pop(t, ()):
             self._error(request, "aborted", f"{t} was aborted: {why}", why=why)
         self._forget(t)
         self._dooms.extend((reader, t) for reader in sorted(self.graph.remove(t)))
         self._undone(t, why, channels)
+
+    def _ask_about(self, senders: set[str]) -> None:
+        """What lies in a channel again may be of one that has aborted elsewhere while nobody told this place: programs
+        would take it, find it of no use and put it back for ever.  Once told, it is forgotten; who takes it asks again."""
+        for u in sorted(senders):
+            if place_of(u) != self.name and u not in self.foreign:
+                self._to_ask.setdefault(place_of(u), []).append(u)
 
     def _undone(self, t: str, why: str, channels: set[str]) -> None:
         """A transaction is gone, and messages lie again in these channels."""
