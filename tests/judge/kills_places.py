@@ -46,7 +46,7 @@ def free_ports(count: int) -> list[int]:
             probe.close()
 
 
-class Wrong(AssertionError):
+class Wrong(AssertionError):  # noqa: N818 - an answer
     """What the judge found."""
 
 
@@ -253,10 +253,14 @@ class Judge:
         for role in PLACES:
             for t, booking in self.told("committed", role).items():
                 if statuses.get(t) != "committed" or booking not in booked:
-                    raise Wrong(f"{role} was told that {t} (booking {booking}) is committed, and it is {statuses.get(t)}")
+                    raise Wrong(
+                        f"{role} was told that {t} (booking {booking}) is committed, and it is {statuses.get(t)}"
+                    )
             for t, booking in self.told("aborted", role).items():
                 if statuses.get(t) == "committed" or (role == "agent" and booking in booked):
-                    raise Wrong(f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}")
+                    raise Wrong(
+                        f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}"
+                    )
             self.counts["told committed"] += len(self.told("committed", role))
             self.counts["told aborted"] += len(self.told("aborted", role))
             self.counts["never told"] += len(self.told("doubt", role))

@@ -177,7 +177,8 @@ class Commits(Speaker):
 
     def _ask_about(self, senders: set[str]) -> None:
         """What lies in a channel again may be of one that has aborted elsewhere while nobody told this place: programs
-        would take it, find it of no use and put it back for ever.  Once told, it is forgotten; who takes it asks again."""
+        would take it, find it of no use and put it back for ever.  Once told, it is forgotten; else it is asked
+        again."""
         for u in sorted(senders):
             if place_of(u) != self.name and u not in self.foreign:
                 self._to_ask.setdefault(place_of(u), []).append(u)
