@@ -140,7 +140,7 @@ def ring(chance: random.Random) -> Program:
         t = (yield "begin", {"parent": None})["t"]
         for _ in range(chance.choice([1, 1, 2])):
             yield "send", {"t": t, "path": world.path(place, after, world.channels[after][0]), "value": t}
-        got = yield "receive", {"t": t, "channel": world.channels[place][0], "timeout": 8}
+        got = yield "receive", {"t": t, "channel": world.channels[place][0], "timeout": 20}
         if "error" in got and chance.random() < 0.5:
             note(world, t, (yield "abort", {"t": t}))
             return

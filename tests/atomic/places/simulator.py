@@ -154,7 +154,6 @@ class World:
     def go(self, client: Client) -> None:
         """The client takes its answer and asks the next."""
         answer, client.answer = client.answer, None
-        self._note(answer)
         try:
             op, args = next(client.script) if client.requests == 0 else client.script.send(answer or {})
         except StopIteration:
@@ -168,9 +167,6 @@ class World:
     def gone(self, client: Client) -> None:
         self.clients.remove(client)
         self._do(client.place, lambda core: core.handle(Asked((0, 0), client.number, "gone")))
-
-    def _note(self, answer: Any) -> None:
-        pass
 
     def deliver(self, which: int, *, keep: bool = False) -> None:
         sender, to, data = self.flying[which] if keep else self.flying.pop(which)
@@ -301,14 +297,14 @@ class World:
                     self.flying.pop(which)
                 else:
                     self.deliver(which, keep=chance.random() < double)
-            elif (ready := self.ready()) and choice < 0.95:
+            elif (ready := self.ready()) and choice < 0.97:
                 client = chance.choice(ready)
                 if chance.random() < 0.02:
                     self.gone(client)
                 else:
                     self.go(client)
             else:
-                self.tick(chance.choice([0.1, 0.6, 3.0, 12.0]))
+                self.tick(chance.choice([0.1, 0.3, 0.6, 0.6, 3.0, 12.0]))
         self.kill_at = {}
 
     def heal(self, rounds: int = 60) -> None:

@@ -29,3 +29,19 @@ def test_a_dead_message_is_forgotten_when_it_was_put_back() -> None:
         world.ask("p", "abort", t=t)
         world.quiet()
     assert taken == ["dead", "good", "good"]
+
+
+def test_who_took_a_dead_message_hears_of_it_before_it_asks_to_commit() -> None:
+    world = World(CHANNELS)
+    dead = world.begin("q")
+    world.send(dead, "p", "c", "dead")
+    world.ask("q", "abort", t=dead)
+    world.flying.clear()  # nobody is told
+    t = world.begin("p")
+    assert world.ask("p", "receive", t=t, channel="c", timeout=0)["value"] == "dead"
+    world.ask("p", "receive", t=t, channel="c", timeout=None)
+    waiting = world.last
+    world.quiet()
+    assert world.answers[waiting]["why"] == f"cascade from {dead}"
+    again = world.begin("p")
+    assert world.ask("p", "receive", t=again, channel="c", timeout=0)["error"] == "timeout"

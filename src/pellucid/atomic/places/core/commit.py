@@ -102,12 +102,14 @@ class Commits(Speaker):
     def _ask_for(self, t: str) -> None:
         """t waits for what it needs: the places of those are asked."""
         for u in self.graph.nodes[t].needs:
-            if place_of(u) != self.name:
-                node = self.graph.node(u)
-                if not node.asked:
-                    node.asked = True
-                    self._asking.add(u)
-                    self._to_ask.setdefault(place_of(u), []).append(u)
+            self._ask_one(u)
+
+    def _ask_one(self, u: str) -> None:
+        node = self.graph.nodes.get(u)
+        if node is not None and not node.asked and place_of(u) != self.name:
+            node.asked = True
+            self._asking.add(u)
+            self._to_ask.setdefault(place_of(u), []).append(u)
 
     def _settle(self) -> None:
         """Decide whatever can be decided now."""
@@ -177,8 +179,7 @@ class Commits(Speaker):
 
     def _ask_about(self, senders: set[str]) -> None:
         """What lies in a channel again may be of one that has aborted elsewhere while nobody told this place: programs
-        would take it, find it of no use and put it back for ever.  Once told, it is forgotten; else it is asked
-        again."""
+        would take it, find it of no use and put it back for ever.  Once told, it is forgotten."""
         for u in sorted(senders):
             if place_of(u) != self.name and u not in self.foreign:
                 self._to_ask.setdefault(place_of(u), []).append(u)

@@ -124,7 +124,7 @@ class Graph:
             elif following in index:
                 low[at] = min(low[at], index[following])
             else:
-                block = self._beyond(following)
+                block = self.blocked(following)
                 if block is not None:
                     self._block(stack, block)
                     return None
@@ -132,9 +132,6 @@ class Graph:
                 stack.append(following)
                 work.append((following, iter(nodes[following].needs)))
         return None
-
-    def _beyond(self, t: str) -> str | None:
-        return self.blocked(t)
 
     def _block(self, which: list[str], blocker: str) -> None:
         for t in which:

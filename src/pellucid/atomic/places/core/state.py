@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pellucid.atomic.places.records import Record, order, place_of, sender_of
+from pellucid.atomic.places.records import Record, order, place_of
 from pellucid.errors import StateError
 
 
@@ -230,8 +230,3 @@ class State:
 
     def _refused(self, record: Record) -> None:
         self.refused += 1
-
-
-def unsent_of(state: State, t: str) -> list[str]:
-    """The messages of a transaction, decided or not, that may not have come, in their order."""
-    return sorted((m for m in state.outbox if sender_of(m)[0] == t), key=lambda m: sender_of(m)[1])
