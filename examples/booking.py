@@ -23,9 +23,9 @@ def fill(network: Network, place: str, stock: str) -> None:
 
 def provide(network: Network, place: str, stock: str) -> None:
     """Answer a request with a seat or a room: commit together with the guest, or not at all."""
-    with connect(network.folder, place, patience=20) as here, here.transaction() as t:
-        guest = t.receive("requests", timeout=20)
-        t.send("agent.answers", [stock, t.receive(stock, timeout=20), guest])
+    with connect(network.folder, place, patience=60) as here, here.transaction() as t:
+        guest = t.receive("requests", timeout=60)
+        t.send("agent.answers", [stock, t.receive(stock, timeout=60), guest])
         with contextlib.suppress(Aborted, InDoubt):
             t.commit()
 
@@ -37,7 +37,7 @@ def book(network: Network, guest: str, sure: bool) -> str:
     with connect(network.folder, "agent") as agent, agent.transaction() as t:
         for place in STOCK:
             t.send(f"{place}.requests", guest)
-        got = sorted(t.receive("answers", timeout=20)[0] for _ in STOCK)
+        got = sorted(t.receive("answers", timeout=60)[0] for _ in STOCK)
         outcome = t.commit() if sure else "given up"  # left without a commit, it is undone at all three places
     for other in others:
         other.join()
@@ -54,5 +54,5 @@ if __name__ == "__main__":
             for guest, sure in (("ada", True), ("bob", False), ("eve", True)):
                 print(book(network, guest, sure))
             for place, stock in STOCK.items():
-                with connect(network.folder, place, patience=20) as here:
+                with connect(network.folder, place, patience=60) as here:
                     print(f"{stock} left: {len(here.messages(stock))} of 3; started {places.starts[place]} times")

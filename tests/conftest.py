@@ -45,6 +45,7 @@ KILLED = (
     "tests/judge/test_namespaces.py",
     "tests/sinks/group/test_crash.py",
     "tests/atomic/places/test_kills.py",
+    "tests/sinks/group/test_faults.py",
     "tests/failures/crash/",
     "tests/cli/test_crash.py",
 )
@@ -91,7 +92,7 @@ SLOW = tuple(
         "model": "counterexample",
         "report": "counterexample_pytest",
         "sinks": "postgres",
-        "sinks/group": "machine together",
+        "sinks/group": "faults machine together words",
         "spark/scan": "scan",
         "spark/timed": "stream loops looking",
         "spark/state": "store_model",
@@ -150,6 +151,7 @@ ONE_IN = {
         "examples/test_flights": {"a_frame_as_it_comes": 3, "files": 3, "killed_and_going_on": 2},
         "expr/test_rich": {"random_functions": 4},
         "failures/audit/test_pieces": {"each_falsification": 2},
+        "sinks/group/test_faults": {"crash_at_each_write_of_the_log": 2},
         "sinks/group/test_crash": {
             "whoever_dies_all_have_it_or_none": 2,
             "what_really_happens_is_a_run_of_the_machine": 3,

@@ -54,8 +54,8 @@ def test_importing_pellucid_loads_few_rooms() -> None:
 
 
 ROOMS = [
-    "pellucid.atomic", "pellucid.capacity", "pellucid.check", "pellucid.failures", "pellucid.progress",
-    "pellucid.sinks", "pellucid.spark",
+    "pellucid.atomic", "pellucid.atomic.places", "pellucid.capacity", "pellucid.check", "pellucid.failures",
+    "pellucid.progress", "pellucid.sinks", "pellucid.spark",
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""A judge of sinks together: ``python -m tests.judge.kills_together --kills 300 --seed 1``.
+"""A judge of sinks together: ``python -m tests.judge.kills_together --kills 300 --seed 1``, and with ``--on spark`` of
+streaming queries (`tests.judge.together_spark`).
 
 It starts a run with epochs over PostgreSQL (with prepared transactions and without), Parquet and SQLite, kills
 processes of it with ``kill -9`` at random moments, and starts it again.  Right is: after every kill `read_together`
@@ -22,6 +23,7 @@ from pellucid.errors import DataError
 from pellucid.sinks.group.log import DecisionLog
 from tests.engine.epochs.together_job import expected, have, whole
 from tests.judge.kills import members, send
+from tests.judge.together_spark import SparkJudge
 from tests.sinks.postgres import Postgres, find_programs, serve
 
 SIGKILL, HANG = 9, 600.0
@@ -103,8 +105,9 @@ class Judge:
         self.counts["runs"] += 1
 
 
-def judge(kills: int, seed: int, servers: list[Postgres] | None = None) -> Counter[str]:
+def judge(kills: int, seed: int, servers: list[Postgres] | None = None, on: str = "epochs") -> Counter[str]:
     """Kill so often; what was done."""
+    made: type[Judge | SparkJudge] = SparkJudge if on == "spark" else Judge
     rng, counts = random.Random(seed), Counter[str]()
     with ExitStack() as stack:
         if servers is None:
@@ -114,7 +117,8 @@ def judge(kills: int, seed: int, servers: list[Postgres] | None = None) -> Count
         while counts["kills"] < kills:
             with tempfile.TemporaryDirectory(prefix="pellucid-together-", ignore_cleanup_errors=True) as name:
                 server = servers[counts["runs"] % len(servers)]
-                Judge(Path(name), server.database(), rng, counts).go(min(rng.randrange(1, 6), kills - counts["kills"]))
+                made(Path(name), server.database(), rng, counts).go(min(rng.randrange(1, 6), kills - counts["kills"]))
+                print(f"{counts['kills']} kills", file=sys.stderr, flush=True)
     return counts
 
 
@@ -122,8 +126,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.judge.kills_together", description="Kill sinks together.")
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--on", choices=["epochs", "spark"], default="epochs", help="runs with epochs, or queries of Spark"
+    )
     given = parser.parse_args()
-    for name, count in sorted(judge(given.kills, given.seed).items()):
+    for name, count in sorted(judge(given.kills, given.seed, on=given.on).items()):
         print(f"{count:6}  {name}")
     return 0
 

@@ -163,10 +163,31 @@ def test_sqlite_names_the_column_that_takes_no_null(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "a.db")) as db:
         db.execute("CREATE TABLE t (id INTEGER NOT NULL, at TEXT NOT NULL)")
     sink = sinks.sqlite(tmp_path / "a.db", "t")
-    with pytest.raises(DataError, match=r"table 't': column 'at' is NOT NULL there, and a row has None for it: give"):
+    with pytest.raises(
+        DataError, match=r"table 't': column 'at' is NOT NULL there, and a row of batch 0 has None for it"
+    ):
         sink.write(pa.table({"id": [1, 2], "at": [datetime(2013, 1, 1), None]}), "q", 0)
     sink.write(pa.table({"id": [1], "at": [datetime(2013, 1, 1)]}), "q", 0)
     assert sink.read().to_pylist() == [{"id": 1, "at": "2013-01-01T00:00:00"}]
+
+
+@pytest.mark.parametrize("how", ["", "ON CONFLICT FAIL", "ON CONFLICT ROLLBACK"])
+def test_sqlite_names_the_row_that_it_refuses(tmp_path: Path, how: str) -> None:
+    import sqlite3
+
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db:
+        db.execute(f"CREATE TABLE t (id INTEGER UNIQUE {how}, x TEXT)")
+    sink = sinks.sqlite(tmp_path / "a.db", "t")
+    ids = [*range(2000), 1700]
+    with pytest.raises(
+        DataError, match=r"table 't': a row of batch 3 is refused, UNIQUE constraint failed: t.id"
+    ) as said:
+        sink.write(pa.table({"id": ids, "x": ["y"] * 2001}), "q", 3)
+    # where all is rolled back at once nothing tells which one it was
+    assert ("(row 2,001: id=1700, x='y'): leave it out" in str(said.value)) == (how != "ON CONFLICT ROLLBACK")
+    assert sink.read().num_rows == 0
+    sink.write(pa.table({"id": ids[:-1], "x": ["y"] * 2000}), "q", 3)
+    assert sink.read()["id"].to_pylist() == ids[:-1]
 
 
 @pytest.mark.parametrize("declared", ["DATETIME", "DECIMAL(10,2)", "NUMERIC"])

@@ -155,6 +155,18 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone."
 )
 @click.option(
+    "--added",
+    multiple=True,
+    metavar="OUTPUT",
+    help="Spark, --stream: a target that is new among several that commit together; it begins with the next rows.",
+)
+@click.option(
+    "--removed",
+    multiple=True,
+    metavar="OUTPUT",
+    help="Spark, --stream: a target that is not given any more among several that commit together.",
+)
+@click.option(
     "--pushes",
     type=click.IntRange(min=1),
     metavar="N",
@@ -178,7 +190,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--patience",
     type=click.FloatRange(min=0.1),
     metavar="SECONDS",
-    help="Epochs: a task that is busy for longer hangs (120).",
+    help="Epochs: a task that is busy for longer hangs (120); several --out: try a commit again for so long.",
 )
 @click.option(
     "--retries",
@@ -264,7 +276,8 @@ def run(
             raise UsageError(f"--overwrite is called --exists overwrite now, and --exists {exists} is given, too")
         exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
-    settings = SparkOptions(verbose=_verbose(), exists=exists if engine == "spark" else None, **others)
+    only: dict[str, Any] = {"exists": exists, "patience": epochs.patience} if engine == "spark" else {}
+    settings = SparkOptions(verbose=_verbose(), **only, **others)
 
     def rows_given() -> Rows:
         order, kept = columns(settings.order, "--order"), kept_given(graph, keep)
@@ -291,7 +304,11 @@ def run(
     if engine != "spark":
         rows = by_time(graph, rows, measure) if graph.timed else rows
         rows.check()
-    sinks = targets_given(graph, outputs, extra=["late"] if settings.late == "keep" else [])
+    extra, members = ["late"] if settings.late == "keep" else [], None
+    if engine == "spark" and settings.stream:
+        sinks, members = members_given(graph, outputs, extra)
+    else:
+        sinks = targets_given(graph, outputs, extra)
     if engine != "spark" and _of_spark(settings):
         raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
     if as_json and "-" in sinks.values():
@@ -303,6 +320,7 @@ def run(
             from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
             named = {"keep": rows.keep, "formats": rows.formats, "nan": nan, "nulls": rows.nulls, "bad": aside}
+            named["members"] = members
             if aside.address is not None:
                 refuse_bad_place(aside, sinks)
                 sinks = {**sinks, "bad": from_environment(aside.address)}

@@ -12,10 +12,11 @@ written twice.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
@@ -77,6 +78,7 @@ class PostgresSink(interface.Sink):
         self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
+        self._idle: tuple[int, Any] | None = None  # a connection that what is prepared was made with, and whose it is
 
     @property
     def place(self) -> str:
@@ -159,7 +161,7 @@ class PostgresSink(interface.Sink):
         except psycopg.errors.LockNotAvailable:
             raise StateError(
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
-                "is a second driver of this query still running?"
+                "is a second driver of this query, or a second run, still there?"
             ) from None
         except (psycopg.DataError, psycopg.errors.NotNullViolation) as error:
             raise DataError(refusal(self.table, batch, error)) from error
@@ -199,6 +201,8 @@ class PostgresSink(interface.Sink):
         except BaseException:
             if not stack.__exit__(*sys.exc_info()):
                 raise
+        self.close()
+        self._idle = (os.getpid(), db)  # whoever settles it needs no other
         stack.close()
         return True
 
@@ -208,14 +212,31 @@ class PostgresSink(interface.Sink):
             return [] if target is None else prepared.listed(db, target.name, query)
 
     def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
+        idle, self._idle = self._idle, None
+        if idle is not None and idle[0] == os.getpid():
+            # if the server was started anew meanwhile, a new connection tells
+            with suppress(DataError), self._said(), closing(idle[1]) as db:
+                return self._settled(db, query, batch, attempt, commit)
         with self._connection() as db:
-            target = marks.target_of(db, self.table)
-            if target is None:
-                return False
-            faults.point("postgres:before-commit")
-            done = prepared.settle(db, prepared.Gid.of(target.name, query, batch, attempt), commit=commit)
-            faults.point("postgres:after-commit")
-            return done
+            return self._settled(db, query, batch, attempt, commit)
+
+    def _settled(self, db: psycopg.Connection[Any], query: str, batch: int, attempt: str, commit: bool) -> bool:
+        target = marks.target_of(db, self.table)
+        if target is None:
+            return False
+        faults.point("postgres:before-commit")
+        done = prepared.settle(db, prepared.Gid.of(target.name, query, batch, attempt), commit=commit)
+        faults.point("postgres:after-commit")
+        return done
+
+    def close(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None and idle[0] == os.getpid():
+            idle[1].close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
 
     def can_hold(self) -> bool:
         """Whether the server allows ``PREPARE TRANSACTION``."""
@@ -405,13 +426,23 @@ class PostgresSink(interface.Sink):
         # who waited for the lock must see what was committed meanwhile
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
-            yield db
+            with self._said():
+                yield db
+        finally:
+            if self._idle is None or self._idle[1] is not db:
+                db.close()
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """What the server says, as one of our errors."""
+        import psycopg
+
+        try:
+            yield
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
             raise DataError(
                 f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"
             ) from error
-        finally:
-            db.close()
 
 
 def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

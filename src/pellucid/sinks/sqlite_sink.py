@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +21,7 @@ from pellucid.base import faults
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.copy_csv import in_micros
+from pellucid.sinks.postgres_words import shortened
 from pellucid.sinks.rows import Rows, rows_of
 from pellucid.sinks.schema import json_cell, refuse_doubled, sqlite_type, value_text
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
+
+_MARKS = 1_500  # values of one statement: more of them take longer to parse than they save
 
 
 class SQLiteSink(interface.Sink):
@@ -112,7 +116,7 @@ class SQLiteSink(interface.Sink):
             self._fit(db, rows.schema)
             if self.grouped:
                 self._note_top(db, query, batch)
-            self._insert(db, rows)
+            self._insert(db, rows, batch)
             db.execute(
                 "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
                 "query) DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
@@ -213,7 +217,7 @@ class SQLiteSink(interface.Sink):
                 raise
             raise StateError(
                 f"{self.path}: another writer has held the database for {self.wait:g} s: "
-                "is a second driver of this query still running?"
+                "is a second run or query, or another program, still writing there?"
             ) from None
         except sqlite3.DatabaseError as error:
             raise DataError(f"{self.path}: {error}") from None
@@ -273,24 +277,66 @@ class SQLiteSink(interface.Sink):
                 "name another table, or alter this one"
             )
 
-    def _insert(self, db: sqlite3.Connection, rows: Rows) -> None:
+    def _insert(self, db: sqlite3.Connection, rows: Rows, batch: int) -> None:
+        """Many rows with one statement: for each statement Python's lock changes hands, which others wait for, too."""
         names = ", ".join(_quoted(name) for name in rows.schema.names)
-        marks = ", ".join("?" * len(rows.schema.names))
+        width = len(rows.schema.names)
+        most = max(1, min(_MARKS, db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)) // max(width, 1))
+        marks = f"({', '.join('?' * width)})"
+        insert = f"INSERT INTO {_quoted(self.table)} ({names}) VALUES "
+        before = 0
         for piece in rows:
             columns = [
                 _values(self.table, field, column) for field, column in zip(rows.schema, piece.columns, strict=True)
             ]
-            insert = f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks})"
-            try:
-                db.executemany(insert, zip(*columns, strict=True))
-            except sqlite3.IntegrityError as error:
-                empty = re.fullmatch(r"NOT NULL constraint failed: .*?\.(.*)", str(error))
-                if empty is None:
-                    raise
-                raise DataError(
-                    f"{self.path}: table {self.table!r}: column {empty[1]!r} is NOT NULL there, and a row has None for "
-                    "it: give every row a value before the sink, or let the column be null"
-                ) from None
+            lines = zip(*columns, strict=True)
+            for first in range(0, piece.num_rows, most):
+                some = list(islice(lines, most))
+                there = db.total_changes
+                try:
+                    db.execute(insert + ", ".join([marks] * len(some)), list(chain.from_iterable(some)))
+                except sqlite3.IntegrityError as error:
+                    place, why = _refused(db, insert + marks, some, error, db.total_changes - there)
+                    which = ""
+                    if place is not None:
+                        shown = ", ".join(f"{n}={v!r}" for n, v in zip(rows.schema.names, some[place], strict=True))
+                        which = f"row {before + first + place + 1:,}: {shortened(shown)}"
+                    raise DataError(f"{self.path}: table {self.table!r}: {_why(why, batch, which)}") from None
+            before += piece.num_rows
+
+
+def _refused(
+    db: sqlite3.Connection, insert: str, rows: list[Any], error: Exception, stayed: int
+) -> tuple[int | None, str]:
+    """Which of these rows a table refuses, and why: each is tried by itself, as whoever asked gives the transaction
+    up.  None if that cannot be told: a table may say that all is rolled back at once."""
+    if not db.in_transaction:
+        return None, str(error)
+    if stayed:  # it may also say that those before the refused one stay
+        return (stayed if stayed < len(rows) else None), str(error)
+    for place, row in enumerate(rows):
+        try:
+            db.execute(insert, row)
+        except sqlite3.IntegrityError as alone:
+            return place, str(alone)
+    return None, str(error)
+
+
+def _why(text: str, batch: int, which: str) -> str:
+    """What is wrong with a row, and what to do.
+
+    >>> _why("UNIQUE constraint failed: t.id", 7, "row 3: id=1")
+    'a row of batch 7 is refused, UNIQUE constraint failed: t.id (row 3: id=1): leave it out before the sink, or alter
+    the table'
+    """
+    shown = f" ({which})" if which else ""
+    empty = re.fullmatch(r"NOT NULL constraint failed: .*?\.(.*)", text)
+    if empty is None:
+        return f"a row of batch {batch} is refused, {text}{shown}: leave it out before the sink, or alter the table"
+    return (
+        f"column {empty[1]!r} is NOT NULL there, and a row of batch {batch} has None for it{shown}: give every row a "
+        "value before the sink, or let the column be null"
+    )
 
 
 def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.frames import (
     DEEPEST,
     MOST,
@@ -122,3 +123,16 @@ def test_values_come_back_as_they_were(value: Any) -> None:
 def test_a_value_that_cannot_be_carried_is_refused_with_its_place(value: Any, said: str) -> None:
     with pytest.raises(DataError, match=said):
         pack_value(value)
+
+
+def test_capabilities_are_values() -> None:
+    one = Capability("agent", "answers", {"agent.answers": b"token"})
+    assert unpack_value(pack_value([{"reply": one}, one])) == [{"reply": one}, one]
+    assert "token" not in repr(one)
+    for wrong in (b"", b"\x93\x01\x02\x03", msgpack.packb(["a", "b", {"c": 1}]), msgpack.packb(["a", 1, {}])):
+        with pytest.raises(BadFrame, match="is not whole, or no msgpack"):
+            unpack_value(msgpack.packb([msgpack.ExtType(1, wrong)]))
+    with pytest.raises(BadFrame):
+        unpack_value(msgpack.packb(msgpack.ExtType(2, b"x")))
+    with pytest.raises(BadFrame):
+        unpack(msgpack.packb({"kind": msgpack.ExtType(1, one.packed())}))  # in a message of places there is none

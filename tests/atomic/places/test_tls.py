@@ -73,9 +73,9 @@ def test_a_transaction_over_tls(network: Network) -> None:
     with connect(network.folder, "near") as near, connect(network.folder, "far") as far:
         one, two = near.begin(), far.begin()
         one.send("far.asked", "?")
-        assert two.receive("asked", timeout=20) == "?"
+        assert two.receive("asked", timeout=60) == "?"
         one.commit()
-        assert two.commit(timeout=20) == "committed"
+        assert two.commit(timeout=60) == "committed"
 
 
 def test_another_authority_is_not_believed(network: Network, tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ def trips(folder: Path) -> Network:
 
 
 def fill(network: Network, place: str, channel: str, values: list[Any]) -> None:
-    with connect(network.folder, place, patience=10) as here, here.transaction() as t:
+    with connect(network.folder, place, patience=60) as here, here.transaction() as t:
         for value in values:
             t.send(channel, value)
-        assert t.commit(timeout=20) == "committed"
+        assert t.commit(timeout=60) == "committed"
 
 
 class Aside(threading.Thread):
@@ -41,7 +41,7 @@ class Aside(threading.Thread):
         except BaseException as error:
             self.found = error
 
-    def result(self, seconds: float = 30) -> Any:
+    def result(self, seconds: float = 90) -> Any:
         self.join(seconds)
         assert not self.is_alive(), "still waiting"
         return self.found
@@ -49,17 +49,17 @@ class Aside(threading.Thread):
 
 def provide(network: Network, place: str) -> str:
     """One request is answered with what is in stock."""
-    with connect(network.folder, place, patience=20) as here, here.transaction() as t:
-        guest = t.receive("requests", timeout=20)
-        t.send("agent.answers", [place, t.receive(STOCK[place], timeout=20), guest])
-        return t.commit(timeout=20)
+    with connect(network.folder, place, patience=60) as here, here.transaction() as t:
+        guest = t.receive("requests", timeout=60)
+        t.send("agent.answers", [place, t.receive(STOCK[place], timeout=60), guest])
+        return t.commit(timeout=60)
 
 
 def left(network: Network) -> dict[str, list[Any]]:
     """What lies in the stocks."""
     out = {}
     for place, stock in STOCK.items():
-        with connect(network.folder, place, patience=20) as here:
+        with connect(network.folder, place, patience=60) as here:
             out[stock] = sorted(here.messages(stock))
     return out
 
@@ -71,5 +71,5 @@ def drain(network: Network, place: str, channel: str) -> None:
             with contextlib.suppress(NothingCame):
                 while True:
                     t.receive(channel, timeout=0)
-            t.commit(timeout=20)
+            t.commit(timeout=60)
             return

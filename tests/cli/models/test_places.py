@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,7 +96,7 @@ def in_doubt(monkeypatch: pytest.MonkeyPatch) -> tuple[str, Network]:
         for place in ("airline", "hotel"):
             t.send(f"{place}.requests", "ada")
         for _ in range(2):
-            t.receive("answers", timeout=20)
+            t.receive("answers", timeout=60)
         with pytest.raises(InDoubt):
             t.commit()
     document = json.loads(CliRunner().invoke(cli, ["net", "doubt", "trips", "--json"]).stdout)
@@ -235,3 +237,21 @@ def test_a_log_that_is_another_file_is_told(net: Callable[..., Result]) -> None:
     assert refused.exit_code == 2 and "agent did not start: " in refused.stderr and "log.sqlite" in refused.stderr
     assert "agent        unseen" in net("status", "trips").output
     assert running(Network.load("trips"), "agent") is None
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to-places.md"
+COMMANDS = [
+    shlex.split(line, comments=True)[2:]
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    for line in block.replace("\\\n", " ").splitlines()
+]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] == "new"], ids=lambda one: " ".join(one)[:40])
+def test_networks_of_the_page_are_made(net: Callable[..., Result], command: list[str]) -> None:
+    assert net(*command).exit_code == 0
+    assert Network.load(command[1]).places
+
+
+def test_the_page_knows_the_verbs() -> None:
+    assert {one[0] for one in COMMANDS} == {"new", "up", "status", "down", "doubt", "metrics", "commit"}

@@ -14,6 +14,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
 from pellucid import sinks
 from tests.cli.spark.conftest import EVENTS, KEYED, TOTALS, Command, rows
 
@@ -190,6 +194,135 @@ def test_bad_streams_are_named(spark: SparkSession, run: Command, folder: Path) 
     null = run("total", "--in", "in", *more)
     assert null.exit_code == 2
     assert null.stderr.startswith("pellucid: user=None, seq=2: the key column 'user' is null"), null.stderr
+
+
+# ------------------------------------------------------------------ several targets that commit together
+
+TOGETHER = ["--in", "in", *KEYED, "--stream", "--trigger", "once", "--checkpoint", "check"]
+
+
+def together(folder: Path, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
+    """What all targets have."""
+    made: dict[str, Any] = {
+        "out-1": sinks.sqlite(folder / "bank.db", "totals"),
+        "out-2": sinks.parquet(folder / "archive"),
+    }
+    made |= {f"out-{n}": sinks.sqlite(folder / f"{name}.db", name) for n, name in enumerate(tables, 3)}
+    found = sinks.read_together(made, log=folder / "check" / "pellucid-together")
+    return {name: rows(table) for name, table in found.items()}
+
+
+def test_several_targets_of_a_stream_commit_together(spark: SparkSession, run: Command, folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "1.csv").write_text(EVENTS)
+    out = ["--out", "sqlite:bank.db#totals", "--out", "archive"]
+    done = run("total", *TOGETHER, *out, "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["rows_out"] == 3
+    assert document["out"] == {"out-1": "sqlite:bank.db#totals", "out-2": "archive"}
+    assert together(folder) == {"out-1": TOTALS, "out-2": TOTALS}
+    (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\n")
+    with closing(sqlite3.connect(folder / "bank.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # another program holds the table
+        refused = run("total", *TOGETHER, *out, "--patience", "0.3")
+    assert refused.exit_code == 2
+    assert "another writer has held the database for 0.3 s: is a second run or query, or another" in refused.stderr
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert rows(sinks.read(folder / "archive")) == TOTALS
+    assert run("total", *TOGETHER, *out).exit_code == 0
+    more = sorted([*TOTALS, ("a", 3, 121)])
+    assert together(folder) == {"out-1": more, "out-2": more}
+
+    late = [*out, "--out", "sqlite:late.db#late"]
+    (folder / "in" / "3.csv").write_text("user,seq,x\nb,2,1\n")
+    refused = run("total", *TOGETHER, *late)
+    assert refused.exit_code == 2
+    assert "member 'out-3' " in refused.stderr
+    assert "is new in a group whose last batch is 1: " in refused.stderr
+    assert "Say --added out-3 if that is meant" in refused.stderr
+    assert run("total", *TOGETHER, *late, "--added", "out-3").exit_code == 0
+    assert together(folder, "late") == {
+        "out-1": [*more, ("b", 2, 6)],
+        "out-2": [*more, ("b", 2, 6)],
+        "out-3": [("b", 2, 6)],
+    }
+    (folder / "in" / "4.csv").write_text("user,seq,x\nb,3,1\n")
+    refused = run("total", *TOGETHER, *out)
+    assert "member 'out-3' " in refused.stderr
+    assert "say --removed out-3" in refused.stderr
+    assert run("total", *TOGETHER, *out, "--removed", "out-3").exit_code == 0
+    assert together(folder)["out-2"][-1] == ("b", 3, 7)
+    alone = run("total", *TOGETHER, "--out", "sqlite:bank.db#totals")
+    assert alone.exit_code == 2
+    assert "the outputs of this query commit together (out-1: sqlite:" in alone.stderr
+
+
+def test_outputs_by_name_commit_together_and_what_is_bad_beside_them(
+    spark: SparkSession, run: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "in").mkdir()
+    events = pa.table({"user": ["a", "a", "b"], "seq": [1, 2, 1], "x": [1, None, 4]})
+    pq.write_table(events, folder / "in" / "1.parquet")
+    out = ["--out", "sums=sums", "--out", "evens=sqlite:evens.db#evens", "--bad", "bad"]
+    done = run("two", *TOGETHER, *out)
+    assert done.exit_code == 0, done.stderr
+    members = {"sums": sinks.parquet(folder / "sums"), "evens": sinks.sqlite(folder / "evens.db", "evens")}
+    found = sinks.read_together(members, log=folder / "check" / "pellucid-together")
+    assert {name: rows(table) for name, table in found.items()} == {
+        "sums": [("a", 1, 1), ("b", 1, 4)], "evens": [("b", 1, 4)]
+    }  # fmt: skip
+    assert sinks.read(folder / "bad").num_rows == 1
+
+
+def test_a_query_that_began_apart_goes_on_apart(
+    spark: SparkSession, run: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an earlier version: its targets know the micro-batches by other names."""
+    (folder / "in").mkdir()
+    (folder / "in" / "1.csv").write_text(EVENTS)
+    args = ["two", *TOGETHER, "--out", "sums=sums", "--out", "evens=sqlite:evens.db#evens"]
+    with monkeypatch.context() as patch:
+        patch.setattr("pellucid.cli.spark.together.can_be_members", lambda places: [])
+        assert run(*args).exit_code == 0
+    (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\n")
+    done = run(*args)
+    assert done.exit_code == 0
+    assert done.stderr.startswith(
+        "this query began when its outputs were not committed together: each of them has a mi"
+    )
+    assert len(rows(sinks.read(folder / "sums"))) == 4
+
+
+TABLE = ["--out", "sqlite:a.db#t"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (
+            [*TABLE, "--out", "kafka://h:1/t", "--out", "b"],
+            "--out kafka://h:1/t: a Kafka topic cannot be one of several",
+        ),
+        ([*TABLE, "--out", "b", "--out", "-"], "--out -: the standard output cannot be one of several targets"),
+        (
+            ["--out", "a", "--out", "b"],
+            "several --out of one output are for targets that commit together: at least one",
+        ),
+        ([*TABLE, "--out", "sqlite:./a.db#T"], "--out: 'out-1' and 'out-2' are the same target: name it once"),
+        ([*TABLE, "--patience", "5"], "--patience is for several --out that commit together"),
+        ([*TABLE, "--added", "out-1"], "--added is for several --out that commit together"),
+        ([*TABLE, "--out", "b", "--checkpoint", "s3a://x/y"], "keep their decisions there, and need a folder of this"),
+    ],
+)
+def test_what_cannot_commit_together_is_refused(run: Command, folder: Path, args: list[str], words: str) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "1.csv").write_text(EVENTS)
+    place = [] if "--checkpoint" in args else ["--checkpoint", "check"]
+    done = run("total", *TOGETHER[:-2], *place, *args)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 # ------------------------------------------------------------------ a process of its own

@@ -21,6 +21,8 @@ from pellucid.failures.audit import audit
 from pellucid.sinks.group.log import DecisionLog
 from tests.engine.epochs.conftest import ROOT, Runs
 from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
+from tests.sinks.group.test_words import REFUSES
+from tests.sinks.group.words import assert_told
 from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, server_or_skip
 
@@ -142,8 +144,9 @@ def test_one_that_stays_down_ends_the_run_with_the_epoch_in_doubt(tmp_path: Path
     with pytest.raises(
         StateError,
         match=r"epoch .* is decided, and in doubt: .*own does not have it after 0.3 s: the server is gone. The other members have it, .* Nothing is lost",  # noqa: E501
-    ):
+    ) as caught:
         go(tmp_path, sinks.together(own=own, table=table), patience=0.3)
+    assert_told("a member cannot be reached **after** the decision", str(caught.value))
     record = DecisionLog(tmp_path / "state" / "together").read()
     assert record is not None
     assert table.read().num_rows == record.batch  # the other has it
@@ -160,8 +163,9 @@ def test_one_that_refuses_is_all_that_refuse(tmp_path: Path, postgres: Postgres)
 
     dsn = postgres.database()
     own, table = Moody(tmp_path / "own", refuses=expected()[550]), sinks.postgres(dsn, "t")
-    with pytest.raises(DataError, match=r"is refused"):
+    with pytest.raises(DataError, match=r"is refused") as caught:
         go(tmp_path, sinks.together(own=own, table=table))
+    assert_told(REFUSES, str(caught.value))
     rows = len(outs(own))
     assert rows <= 500
     assert rows % 100 == 0
@@ -205,8 +209,9 @@ def test_a_member_that_is_new_gets_all_rows_or_is_refused(tmp_path: Path) -> Non
     with pytest.raises(
         StateError,
         match=r"the member 'late' .* is new in this group, and would lack what was committed before: read all input again with from_start=True",  # noqa: E501
-    ):
+    ) as caught:
         go(tmp_path, sinks.together(more))
+    assert_told("a member is new", str(caught.value))
     go(tmp_path, sinks.together(more), from_start=True)
     for sink in more.values():
         assert sink.read()["out"].to_pylist() == expected()
@@ -218,8 +223,9 @@ def test_a_member_that_is_gone_is_refused(tmp_path: Path) -> None:
     fewer = {name: sink for name, sink in members(tmp_path, None).items() if name != "totals"}
     with pytest.raises(
         StateError, match=r"the member 'totals' .* of this group is not given any more, and may not have all"
-    ):
+    ) as caught:
         go(tmp_path, sinks.together(fewer))
+    assert_told("a member is gone", str(caught.value))
 
 
 def test_a_member_back_from_a_backup(tmp_path: Path) -> None:
@@ -227,8 +233,19 @@ def test_a_member_back_from_a_backup(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "totals.db", tmp_path / "backup")
     run(tmp_path, None, say=silent)
     shutil.copy(tmp_path / "backup", tmp_path / "totals.db")
-    with pytest.raises(StateError, match=r"totals.*(has them not|are not there any more).*from_start=True"):
+    with pytest.raises(StateError, match=r"totals.*are not there any more.*from_start=True") as caught:
         run(tmp_path, None, say=silent)
+    assert_told("a member comes back from a backup, or was deleted", str(caught.value))
+    run(tmp_path, None, say=silent, from_start=True)
+    assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
+
+
+def test_a_member_that_was_deleted(tmp_path: Path) -> None:
+    assert start(tmp_path, None, "together:decided=kill@3").returncode == -signal.SIGKILL
+    (tmp_path / "totals.db").unlink()
+    with pytest.raises(StateError, match=r"the member 'totals' .* has less than its group.*from_start=True") as caught:
+        run(tmp_path, None, say=silent)
+    assert_told("a member comes back from a backup, or was deleted", str(caught.value))
     run(tmp_path, None, say=silent, from_start=True)
     assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
 
@@ -236,8 +253,11 @@ def test_a_member_back_from_a_backup(tmp_path: Path) -> None:
 def test_two_groups_that_share_a_sink(tmp_path: Path) -> None:
     assert start(tmp_path, None, "together:decided=kill@2").returncode == -signal.SIGKILL
     shared = {"archive": sinks.parquet(tmp_path / "archive"), "own": sinks.sqlite(tmp_path / "own.db", "own")}
-    with pytest.raises(StateError, match=r"archive belongs to another group of outputs, whose log is .*state/together"):
+    with pytest.raises(
+        StateError, match=r"archive belongs to another group of outputs, whose log is .*state/together"
+    ) as caught:
         go(tmp_path, sinks.together(shared), state=tmp_path / "other")
+    assert_told("a target of another group", str(caught.value))
     run(tmp_path, None, say=silent)
     go(tmp_path, sinks.together(shared), state=tmp_path / "other2")  # the first run is over
     assert sinks.read(tmp_path / "archive").num_rows == 2 * ROWS
@@ -322,6 +342,33 @@ def test_a_recorded_run_that_was_killed_after_a_decision_passes_the_audit(runs: 
     assert runs(*TOTAL, *out).returncode == 0
     report = audit(runs.folder / "state")
     assert report, str(report)
+
+
+def test_a_table_that_another_program_holds(runs: Runs) -> None:
+    """It is waited for as long as `--patience` lets it, and said in words that fit a run."""
+    out = ["--out", "sqlite:t.db#t", "--out", "out.jsonl", "--patience", "2"]
+    assert runs(*TOTAL, *out, faults="together:decided=kill@2").returncode == -signal.SIGKILL
+    with closing(sqlite3.connect(runs.folder / "t.db", isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        done = runs(*TOTAL, *out)
+    assert done.returncode == 2
+    assert (
+        "t.db: another writer has held the database for 1 s: is a second run or query, or another prog" in done.stderr
+    )
+    assert "Traceback" not in done.stderr
+    assert runs(*TOTAL, *out).returncode == 0
+    assert sinks.sqlite(runs.folder / "t.db", "t").read().num_rows == ROWS
+
+
+def test_a_row_that_a_table_refuses(runs: Runs) -> None:
+    with closing(sqlite3.connect(runs.folder / "t.db")) as db:
+        db.execute("CREATE TABLE t (out INTEGER CHECK (out < 100000))")
+    done = runs(*TOTAL, "--out", "sqlite:t.db#t", "--out", "out.jsonl")
+    assert done.returncode == 2
+    assert_told(REFUSES, done.stderr)
+    wrong = next(value for value in expected() if value >= 100000)
+    assert "is refused, CHECK constraint failed: out < 100000 (row " in done.stderr
+    assert f": out={wrong}): leave it out before the sink" in done.stderr
 
 
 def test_the_same_target_twice_is_refused(runs: Runs) -> None:

@@ -21,6 +21,7 @@ REFUTED = {
     "a failed commit counts": {"nothing lost": 9},
     "attempts have no names": {"agreement": 11, "no wrong abort": 14, "an end": 12},
     "readers look at each": {"readers": 7},
+    "the dead take back": {"no wrong abort": 12},
 }
 
 

@@ -7,12 +7,13 @@ messages it took, a mutually dependent set commits together or not at all, an ab
 programs `connect` to theirs.
 """
 
+from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.client import Aborted, InDoubt, NothingCame, NotReached, Place, Transaction, connect
 from pellucid.atomic.places.network import Network, new_network
 from pellucid.atomic.places.packets import new_key, seal, unseal
 from pellucid.atomic.places.serving.starting import end, start, up
 
 __all__ = [
-    "Aborted", "InDoubt", "Network", "NotReached", "NothingCame", "Place", "Transaction", "connect", "end", "new_key",
-    "new_network", "seal", "start", "unseal", "up",
+    "Aborted", "Capability", "InDoubt", "Network", "NotReached", "NothingCame", "Place", "Transaction", "connect",
+    "end", "new_key", "new_network", "seal", "start", "unseal", "up",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.frames import BadFrame, pack, pack_value, unpack, unpack_value
 from pellucid.atomic.places.link import CLIENT, Link
 from pellucid.atomic.places.network import Network, needed_here
@@ -108,6 +109,10 @@ class Place:
     def status(self, transaction: str) -> str:
         """What became of a transaction of this place: active, pending, prepared, committed or aborted."""
         return str(self.ask("status", t=transaction)["status"])
+
+    def capability(self, path: str) -> Capability:
+        """The way to a channel as a value: who gets it in a message can send there, also if it could not before."""
+        return self.network.capability(self._secrets, self.name, path)
 
     def messages(self, channel: str) -> list[Any]:
         """The values of the messages that lie in a channel of this place, the first 1,000; to look takes nothing, and
@@ -246,10 +251,15 @@ class Transaction:
     def __repr__(self) -> str:
         return f"Transaction({self.id!r})"
 
-    def send(self, path: str, value: Any) -> None:
-        """Send a value along a path: ``airline.requests``, ``out agent.in airline.in requests``, or a channel of one's
-        own place.  Readers may take it at once, and then depend on this transaction."""
-        self._ask("send", path=path, value=pack_value(value))
+    def send(self, path: str | Capability, value: Any) -> None:
+        """Send a value along a path: ``airline.requests``, ``out agent.in airline.in requests``, a channel of one's own
+        place, or a `Capability` that came in a message.  Readers may take it at once, and then depend on this
+        transaction."""
+        packed = pack_value(value)
+        if isinstance(path, Capability):
+            self._ask("send", path=f"{path.to}.{path.channel}", value=packed, tokens=path.tokens)
+        else:
+            self._ask("send", path=path, value=packed)
 
     def receive(self, channel: str, timeout: float | None = None) -> Any:
         """Take a message of a channel of one's own place; this transaction then depends on its sender.

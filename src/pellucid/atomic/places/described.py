@@ -4,6 +4,7 @@ place in the file."""
 from __future__ import annotations
 
 import ipaddress
+import random
 import re
 import socket
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from pellucid.errors import UsageError, nearest
 
 VERSION = 1
 HERE = "127.0.0.1"
+_FIRST_PORT = 10_000  # of those that are chosen
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _PLACE_KEYS = {"address": str, "inside": str, "channels": list, "may": list, "log": str}
 _TLS_KEYS = {"ca": str, "certificate": str, "key": str}
@@ -152,19 +154,34 @@ def is_loopback(host: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now, each another.
+    """Ports of this machine that nobody uses now, each another, and none that the system gives to connections: while a
+    place is down, a client that tries to reach it could otherwise be given the place's own port.
 
-    >>> len(set(free_ports(3)))
-    3
+    >>> len(set(free_ports(3))), max(free_ports(3)) < _given_to_connections()
+    (3, True)
     """
-    held = [socket.socket() for _ in range(count)]  # all at once, so that no two are the same
+    found: list[int] = []
+    choices = random.SystemRandom().sample(range(_FIRST_PORT, _given_to_connections()), 1000)
+    while len(found) < count:
+        if not choices:
+            raise UsageError(f"{HERE}: no free ports were found: give the places addresses")
+        with socket.socket() as probe:
+            try:
+                probe.bind((HERE, choices[-1]))
+                found.append(choices[-1])
+            except OSError:
+                pass
+        choices.pop()
+    return found
+
+
+def _given_to_connections() -> int:
+    """The first of the ports that the system gives to outgoing connections."""
     try:
-        for one in held:
-            one.bind((HERE, 0))
-        return [one.getsockname()[1] for one in held]
-    finally:
-        for one in held:
-            one.close()
+        low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        low = 32_768
+    return low if low >= _FIRST_PORT + 5000 else 65_536
 
 
 def text_of(places: Iterable[PlaceInfo], tls: Mapping[str, str] | None) -> str:

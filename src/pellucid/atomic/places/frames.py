@@ -11,8 +11,10 @@ list and lose who it was; such values are refused, by their place in the value, 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
+from pellucid.atomic.places.capability import CODE, Capability
 from pellucid.errors import DataError, PellucidError
 
 MOST = 1 << 20  # bytes of a frame
@@ -21,7 +23,7 @@ DEEPEST = 64
 LENGTH = struct.Struct(">I")
 _LOW, _HIGH = -(2**63), 2**64 - 1
 _PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
-_SAFE = _PLAIN - {int}
+_SAFE = (_PLAIN - {int}) | {Capability}
 
 
 class BadFrame(PellucidError):  # noqa: N818 - reads as what it is
@@ -111,17 +113,17 @@ def unpack(data: bytes, deepest: int = DEEPEST) -> dict[str, Any]:
     Traceback (most recent call last):
     pellucid.atomic.places.frames.BadFrame: a message: is not whole, or no msgpack
     """
-    found = _read(data, "a message", deepest)
+    found = _read(data, "a message", deepest, _no_ext)
     if not isinstance(found, dict):
         raise BadFrame(f"a message: expected a map, found a {type(found).__name__}")
     return found
 
 
-def _read(data: bytes, what: str, deepest: int) -> Any:
+def _read(data: bytes, what: str, deepest: int, ext: Callable[[int, bytes], Any]) -> Any:
     import msgpack
 
     try:
-        found = msgpack.unpackb(data, raw=False, strict_map_key=True, use_list=True, ext_hook=_no_ext, timestamp=0)
+        found = msgpack.unpackb(data, raw=False, strict_map_key=True, use_list=True, ext_hook=ext, timestamp=0)
     except (ValueError, TypeError, RecursionError, MemoryError, OverflowError, msgpack.exceptions.UnpackException):
         # RecursionError: too many levels; ValueError has all others of msgpack's own
         raise BadFrame(f"{what}: is not whole, or no msgpack") from None
@@ -131,6 +133,18 @@ def _read(data: bytes, what: str, deepest: int) -> Any:
 
 def _no_ext(code: int, data: bytes) -> Any:
     raise ValueError("an extension type")
+
+
+def _capability(code: int, data: bytes) -> Any:
+    if code != CODE:
+        raise ValueError("an extension type")
+    return Capability.unpacked(data)
+
+
+def _extension(value: Any) -> Any:
+    import msgpack
+
+    return msgpack.ExtType(CODE, value.packed())
 
 
 def _no_deeper(value: Any, left: int, what: str) -> None:
@@ -147,7 +161,7 @@ def _no_deeper(value: Any, left: int, what: str) -> None:
                 raise BadFrame(f"{what}: expected text as keys, found {type(key).__name__}")
             if type(item) not in _PLAIN:
                 _no_deeper(item, left - 1, what)
-    elif kind not in _PLAIN:
+    elif kind not in _PLAIN and kind is not Capability:
         raise BadFrame(f"{what}: holds a {kind.__name__}")
 
 
@@ -171,7 +185,7 @@ def pack_value(value: Any, most: int = MOST - ROOM) -> bytes:
 
     _carried(value, "value", DEEPEST)
     try:
-        packed: bytes = msgpack.packb(value, use_bin_type=True, strict_types=True)
+        packed: bytes = msgpack.packb(value, use_bin_type=True, strict_types=True, default=_extension)
     except UnicodeEncodeError:
         raise DataError("value: a text in it has half of a pair of surrogates, which UTF-8 does not have") from None
     if len(packed) > most:
@@ -187,7 +201,7 @@ def unpack_value(data: bytes) -> Any:
     >>> unpack_value(pack_value([1, "two"]))
     [1, 'two']
     """
-    return _read(data, "a value", DEEPEST)
+    return _read(data, "a value", DEEPEST, _capability)
 
 
 _INSTEAD = {

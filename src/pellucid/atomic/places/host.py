@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pellucid.atomic.places.capability import fits
 from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Refused, Tick
 from pellucid.atomic.places.frames import MOST, ROOM, BadFrame, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE
@@ -41,7 +42,7 @@ SAID = "said.log"  # in the folder of a place: what its process prints
 SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
 FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
-    "send": {"t": (str,), "path": (str,), "value": (bytes,)},
+    "send": {"t": (str,), "path": (str,), "value": (bytes,), "tokens": (dict, type(None))},
     "receive": {"t": (str,), "channel": (str,), "timeout": (int, float, type(None))},
     "commit": {"t": (str,), "timeout": (int, float, type(None))},
     "abort": {"t": (str,)},
@@ -263,6 +264,8 @@ class Host:
 
     def _asked(self, connection: Connection, message: dict[str, Any]) -> None:
         op, number = message.pop("op", None), message.pop("n", None)
+        if op == "send":
+            message.setdefault("tokens", None)
         kinds = FROM_CLIENTS.get(op) if isinstance(op, str) else None
         if kinds is None or type(number) is not int or not 0 < number < 2**63 or message.keys() != kinds.keys():
             connection.end("asks for what there is not")
@@ -274,7 +277,7 @@ class Host:
         request: tuple[Any, ...] = (connection.number, number)
         try:
             if op == "send":
-                message["path"] = self._path(message["path"])
+                message["path"] = self._path(message["path"], message.pop("tokens"))
                 if len(message["value"]) > MOST - ROOM:
                     raise UsageError(f"the value takes {len(message['value']):,} bytes: at most {MOST - ROOM:,}")
             elif op == "look":
@@ -303,7 +306,13 @@ class Host:
             },
         }  # fmt: skip
 
-    def _path(self, text: str) -> list[list[Any]]:
+    def _path(self, text: str, given: dict[str, bytes] | None) -> list[list[Any]]:
+        if given is not None:
+            if not fits(given):
+                raise UsageError(
+                    "no capability: expected one that was sent in a message, or that Place.capability gave"
+                )
+            return self.network.path(self.secrets, self.name, text, given)
         found = self._paths.get(text)
         if found is None:
             if len(self._paths) > 1000:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.core.paths import Tree
 from pellucid.atomic.places.described import (
     HERE,
@@ -188,8 +189,11 @@ class Network:
             listed = f"it has {', '.join(has)}" if has else "it has none"
             raise UsageError(f"{path!r}: the place {place} has no channel {channel!r}: {listed}{nearest(channel, has)}")
 
-    def path(self, secrets: Secrets, start: str, text: str) -> list[list[Any]]:
-        """The steps of a way with their tokens, of those that the place has; a capability that it lacks is told."""
+    def path(
+        self, secrets: Secrets, start: str, text: str, given: Mapping[str, bytes] | None = None
+    ) -> list[list[Any]]:
+        """The steps of a way with their tokens: those that the place has, else those ``given`` in a message.  A
+        capability that it lacks is told."""
         route = self.route(start, text)
         out: list[list[Any]] = []
         for way, name in route.path:
@@ -201,6 +205,7 @@ class Network:
             else:
                 what = f"{way} {name}"
                 token = secrets.own.get(way) if name == start else secrets.held.get(what)
+            token = token or (given or {}).get(what)
             if token is None:
                 raise UsageError(
                     f"{start} has no capability for '{route.to}.{route.channel}': the token for '{what}' is missing; "
@@ -208,6 +213,18 @@ class Network:
                 )
             out.append([way, name, token])
         return out
+
+    def capability(self, secrets: Secrets, start: str, text: str) -> Capability:
+        """The way to a channel, to be given away: with all its tokens for `in` that the place has."""
+        to, channel = (route := self.route(start, text)).to, route.channel
+        tokens = {}
+        for name in Tree(self.tree, self.channels).outward(to):
+            if token := secrets.own.get("in") if name == start else secrets.held.get(f"in {name}"):
+                tokens[f"in {name}"] = token
+        last = secrets.own.get(f"channel {channel}") if to == start else secrets.held.get(f"{to}.{channel}")
+        if last is None:
+            raise UsageError(f"{start} has no capability for '{to}.{channel}', and cannot give one away")
+        return Capability(to, channel, {**tokens, f"{to}.{channel}": last})
 
     def tree_of(self, name: str, secrets: Secrets) -> Tree:
         """What the core of a place knows: where places are, and the tokens that are asked for here."""

@@ -53,6 +53,8 @@ class EpochOptions:
     def wanted(self, engine: str) -> bool:
         """Whether this is a run with epochs; refused where the options do not go together."""
         given = [f.name.replace("_", "-") for f in fields(self) if getattr(self, f.name) not in (None, (), False)]
+        if engine == "spark":  # there it is for outputs that commit together
+            given = [name for name in given if name != "patience"]
         if not given:
             return False
         if engine != "local":

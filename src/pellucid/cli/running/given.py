@@ -134,15 +134,17 @@ def targets_given(graph: Graph, given: tuple[str, ...], extra: list[str] | None 
     return out
 
 
-def members_given(graph: Graph, given: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str] | None]:
-    """The targets of a run with epochs, and if they are several of which one is a table, whose rows each gets: then an
-    epoch is in all of them, or in none.
+def members_given(
+    graph: Graph, given: tuple[str, ...], extra: list[str] | None = None
+) -> tuple[dict[str, str], dict[str, str] | None]:
+    """The targets of a run with epochs or of a query, and if they are several of which one is a table, whose rows each
+    gets: then an epoch is in all of them, or in none.
 
     >>> from pellucid import pipeline
     >>> members_given(pipeline(lambda x: x.trim(1), x=int).graph, ("a.csv", "sqlite:b.db#t"))
     ({'out-1': 'a.csv', 'out-2': 'sqlite:b.db#t'}, {'out-1': 'out', 'out-2': 'out'})
     """
-    names = [name for name, _ in graph.outputs]
+    names = [*[name for name, _ in graph.outputs], *(extra or [])]
     pairs = [_split(text, names, "output", graph.name) for text in given]
     if len(pairs) > 1 and len(names) == 1 and all(name is None for name, _ in pairs):
         places = [from_environment(path) for _, path in pairs]
@@ -151,7 +153,7 @@ def members_given(graph: Graph, given: tuple[str, ...]) -> tuple[dict[str, str],
                 raise UsageError(f"--out {place}: is given twice: an output and a target go together only once")
         found = {f"{names[0]}-{i}": place for i, place in enumerate(places, 1)}
         return found, dict.fromkeys(found, names[0])
-    found = targets_given(graph, given)
+    found = targets_given(graph, given, extra)
     several = len(found) > 1 and any(Address.of(place).kind for place in found.values())
     return found, {name: name for name in found} if several else None
 

@@ -60,6 +60,9 @@ class SparkOptions:
     checkpoint: str | None = None
     drop: tuple[str, ...] = ()
     exists: str | None = None
+    patience: float | None = None
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     verbose: bool = False
 
     def given(self) -> list[str]:
@@ -88,6 +91,7 @@ class Places:
     formats: Mapping[str, str] = field(default_factory=dict)
     nulls: tuple[str, ...] = ()
     bad: BadOption = FAIL
+    members: Mapping[str, str] | None = None  # targets that commit together, and whose rows each gets
 
     def form_of(self, output: str) -> str | None:
         """The format that was said for an output; rows that are set aside have that of their file."""
@@ -219,7 +223,8 @@ class Work:
         """A line about outputs that nobody wants: it may have been forgotten."""
         context = click.get_current_context(silent=True)
         if not (context and context.params.get("as_json")):
-            tell_left_out(self.outputs(), self.places.outputs)
+            members = self.places.members or {}
+            tell_left_out(self.outputs(), [members.get(name, name) for name in self.places.outputs])
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
@@ -305,6 +310,7 @@ def _explained(p: Pipeline, places: Places, verbose: bool) -> Iterator[None]:
 
 def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
     """Refuse what is wrong before Spark starts; the plan otherwise."""
+    from pellucid.cli.spark.together import refuse_group
     from pellucid.spark.plan import choose
 
     refuse_keep(p.graph, places.inputs, places.keep, waits=o.wait is not None or o.gaps == "wait")
@@ -326,6 +332,7 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
             "--stream does not go with Spark Connect (sc://…), whose queries live on the server: use spark://…, or "
             "write the query in Python"
         )
+    refuse_group(places, o)
     conf(o.conf), wait(o.wait), trigger(o.trigger)
     kinds = [_kind(path, places) for path in places.inputs.values()]
     texts = [kind in ("csv", "tsv") for kind in kinds]

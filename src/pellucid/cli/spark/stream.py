@@ -22,6 +22,7 @@ from pellucid.cli.progress import StatusLine, count_text, rate_text
 from pellucid.cli.signals import checkpoint
 from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
+from pellucid.cli.spark.together import group_of
 from pellucid.data.tables.bad import BadRow, too_many
 from pellucid.sinks.address import absolute, sink_of
 from pellucid.sinks.once_sink import OnceSink
@@ -36,7 +37,7 @@ def stream(work: Work) -> None:
     folder = absolute(o.checkpoint)
     begin = time.monotonic()
     several = len(work.outputs()) > 1
-    own = {"tag": "output"} if several else {}
+    own: dict[str, Any] = {"tag": "output"} if several else {}
     made = work.frame(state=_under(folder, "pellucid"), drop=o.drop, wait=wait(o.wait), **own)
     sink = _sink(work, several)
     with _noted() as signals:
@@ -70,13 +71,17 @@ def _under(folder: str, name: str) -> str:
 
 
 def _sink(work: Work, several: bool) -> Any:
-    parts = {name: _place(work, path) for name, path in work.places.outputs.items()}
+    group = group_of(work)
+    if group is not None:
+        return group
+    parts = {name: place_of(work, path) for name, path in work.places.outputs.items()}
     if several:
         return sinks.split("output", sinks={name: parts.get(name) for name in work.outputs()})
     return parts[work.outputs()[0]]
 
 
-def _place(work: Work, path: str) -> Any:
+def place_of(work: Work, path: str) -> Any:
+    """The sink at a place; what is printed is kept in mind."""
     if path != "-":
         return sink_of(path)
 

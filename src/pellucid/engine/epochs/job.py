@@ -249,6 +249,9 @@ class Job:
     def _sink(self, output: str, path: str) -> Sink:
         """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
         sink = sink_of(path)
+        wait = self.settings.patience / 2  # who is kept waiting says so before it is taken for one that hangs
+        if getattr(sink, "wait", 0.0) > wait:
+            setattr(sink, "wait", wait)  # noqa: B010 - only tables know it
         if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
             setattr(sink, "drained", True)  # noqa: B010 - only tables know it
         return sink

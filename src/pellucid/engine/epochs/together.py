@@ -53,12 +53,13 @@ class Rounds:
         self._acks: Callable[[int], list[list[Any]]] = lambda epoch: []
         self._doubted: set[tuple[str, int]] = set()
         self._offered = self._from = 0
+        self._reached = NOTHING  # up to where all have it, when the round that is open is over
 
     def begin(self, complete: int, acks: Callable[[int], list[list[Any]]]) -> None:
         """All tasks are where they were: what is decided is committed first."""
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete:
-            self._epoch = self._record.epoch
+            self._epoch, self._reached = self._record.epoch, self._record.batch
             self._tell_commit()
         self.offer(complete)
 
@@ -83,6 +84,7 @@ class Rounds:
         if len(self._votes) < len(self._tasks):
             return
         batch = max((vote for vote in self._votes.values() if vote is not None), default=NOTHING)
+        self._reached = batch
         if batch != NOTHING:
             self._record = self._log.decide(batch, self._attempt, self._epoch)
         self._deciding = False
@@ -97,6 +99,8 @@ class Rounds:
         """A member has it; when all have, the next round may begin."""
         if self._epoch and not self._deciding and min(t.committed for t in self._tasks.values()) >= self._epoch:
             self._epoch = 0
+            if self._reached != NOTHING:
+                self._log.note_whole(self._record.query, self._reached)
             self.offer(self._offered)
 
     def doubt(self, task: str, epoch: int, why: str) -> None:
@@ -125,7 +129,7 @@ class Rounds:
 
     def finish(self) -> None:
         """All that the inputs hold is in every member."""
-        self._log.note_whole(self._record.batch)
+        self._log.note_whole(self._record.query, self._record.batch)
 
 
 # ---------------------------------------------------------------- before anything starts

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ NOTHING = -1  # the batch before the first
 FILE = "file: "  # the target of a member that becomes visible as a whole, when the run ends
 
 
+class Moved(Exception):  # noqa: N818 - no error: who reads the log again goes on
+    """Another driver has decided something since the log was read."""
+
+
 @dataclass(frozen=True)
 class Record:
     """What the log says.  ``members`` has for each the target and the batch after which it joined."""
@@ -49,6 +54,7 @@ class Record:
     before: int = NOTHING  # the one before it
     attempt: str = ""
     epoch: int = 0  # of a run with epochs: which one it is
+    at: str = ""  # when that was decided, in UTC
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -57,8 +63,6 @@ class Record:
     @staticmethod
     def parse(found: Mapping[str, Any]) -> Record:
         """From plain data."""
-        if found["format"] != 1:
-            raise ValueError(f"format {found['format']!r}, from a later version")
         rest = {name: value for name, value in found.items() if name not in ("format", "members")}
         return Record(**rest, members={name: (one[0], int(one[1])) for name, one in found["members"].items()})
 
@@ -91,7 +95,13 @@ class DecisionLog:
         """What is decided; None if there is no log yet."""
         path = self.folder / _NAME
         try:
-            return Record.parse(_checked(path.read_bytes()))
+            found = _checked(path.read_bytes())
+            if found["format"] != 1:
+                raise StateError(
+                    f"{path}: a log of another version of Pellucid (format {found['format']}, and this one knows 1): "
+                    "use the version that wrote it, or a later one"
+                )
+            return Record.parse(found)
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -100,20 +110,37 @@ class DecisionLog:
             ) from None
 
     def whole(self) -> int:
-        """Up to which batch every member has all, as far as it was written down."""
+        """Up to which batch of the query every member has all, as far as it was written down."""
+        record = self.read()
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(_checked((self.folder / _WHOLE).read_bytes())["batch"])
+            found = _checked((self.folder / _WHOLE).read_bytes())
+            if record is not None and found["query"] == record.query:
+                return min(int(found["batch"]), record.batch)
         return NOTHING
 
     # ------------------------------------------------------------ writing
 
-    def take(self, query: str, members: Mapping[str, str], *, joined: Mapping[str, int] | None = None) -> Record:
+    def take(
+        self,
+        query: str,
+        members: Mapping[str, str],
+        *,
+        joined: Mapping[str, int] | None = None,
+        seen: Record | bool | None = False,
+    ) -> Record:
         """Be the one who decides from now on; ``members`` are the names and their targets, ``joined`` says of new ones
-        after which batch they join."""
+        after which batch they join.
+
+        ``seen`` is what the caller has read, and came to its conclusions by (None: there was no log): if another driver
+        has decided something since, nothing is taken, and `Moved` is raised.
+        """
         own_folder(self.folder, asked="log", mark=_NAME)
         make_lasting(self.folder)
         with one_at_a_time(self.folder):
-            found = self.read() or Record(uuid.uuid4().hex, "", query)
+            there = self.read()
+            if not isinstance(seen, bool) and _decided(there) != _decided(seen):
+                raise Moved
+            found = there or Record(uuid.uuid4().hex, "", query)
             if found.query != query:  # a new checkpoint: what came before was whole, as the caller has seen
                 found = Record(found.group, "", query)
             known = {name: after for name, (_, after) in found.members.items()}
@@ -129,17 +156,11 @@ class DecisionLog:
 
         If it raises, `knows` says whether it was written all the same.
         """
-        with one_at_a_time(self.folder):
-            found = self.read()
-            if found is None or found.owner != self._me:
-                raise StateError(
-                    f"{self.folder}: another driver of this group has begun meanwhile, and this one decides nothing "
-                    "any more: stop one of the two"
-                )
+        with self.owned() as found:
             if batch <= found.batch:
                 return found
             faults.point("together:before-decision")
-            made = replace(found, batch=batch, before=found.batch, attempt=attempt, epoch=epoch)
+            made = replace(found, batch=batch, before=found.batch, attempt=attempt, epoch=epoch, at=_now())
             self._write(made)
         faults.point("together:decided")
         return made
@@ -149,10 +170,10 @@ class DecisionLog:
         found = self.read()
         return found is not None and (found.batch, found.attempt) == (batch, attempt)
 
-    def note_whole(self, batch: int) -> None:
-        """Every member has all up to this batch: for who wants to take one away."""
+    def note_whole(self, query: str, batch: int) -> None:
+        """Every member has all up to this batch: for who wants to take one away, and who asks what is in doubt."""
         with suppress(OSError):
-            write_lasting(self.folder / _WHOLE, [_bytes({"batch": batch})], lasting=False)
+            write_lasting(self.folder / _WHOLE, [_bytes({"query": query, "batch": batch})], lasting=False)
 
     def _write(self, record: Record) -> None:
         write_lasting(self.folder / _NAME, [_bytes(record.document())])
@@ -164,10 +185,47 @@ class DecisionLog:
         """Where the rows of an attempt are kept: those of a member, or of all."""
         return self.folder / "rows" / f"{attempt}-{name or 'all'}.arrow"
 
-    def forget_rows(self, attempt: str = "") -> None:
-        """Nobody needs the rows of an attempt any more; or those of any."""
-        for path in (self.folder / "rows").glob(f"{attempt}*"):
+    def forget_rows(self, attempt: str) -> None:
+        """Nobody needs the rows of an attempt any more."""
+        for path in (self.folder / "rows").glob(f"{attempt}*") if attempt else ():
             path.unlink(missing_ok=True)
+
+    @contextmanager
+    def owned(self) -> Iterator[Record]:
+        """Alone with the log, which is still ours: for who takes back what others have prepared.  Nobody can have taken
+        the log, prepared and decided meanwhile, so nothing that is decided is taken back.
+
+        >>> import tempfile
+        >>> log = DecisionLog(tempfile.mkdtemp() + "/log")
+        >>> _ = log.take("orders", {"archive": "out"})
+        >>> with log.owned() as record:
+        ...     record.batch
+        -1
+        """
+        with one_at_a_time(self.folder):
+            found = self.read()
+            if found is None or found.owner != self._me:
+                raise StateError(
+                    f"{self.folder}: another driver of this group has begun meanwhile, and this one decides nothing "
+                    "any more: stop one of the two"
+                )
+            yield found
+
+    def sweep(self) -> None:
+        """Remove the rows of all attempts, if the log is still ours: another driver keeps rows there by which it
+        decides."""
+        with suppress(StateError), self.owned():
+            for path in (self.folder / "rows").glob("*"):
+                path.unlink(missing_ok=True)
+
+
+def _decided(record: Record | None) -> tuple[str, int, str] | None:
+    """What a record says is decided, without who decides next."""
+    return None if record is None else (record.query, record.batch, record.attempt)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _bytes(document: dict[str, Any]) -> bytes:

@@ -17,6 +17,8 @@ from the rows that are kept.
 ``crash``, ``start``    the coordinator dies, and looks at the log when it is there again
 ``recover m``           what a member has prepared is committed if the log says so, and aborted if not
 ``clear m``             what an earlier attempt left prepared, also after the recovery made its list, is aborted
+``ghost decides e``     a coordinator that was believed dead lives on, and nobody has taken the log from it yet
+``ghost gives up e``    the same gives up its own attempt, if that is not decided
 ``restart m``           a member dies and is there again: what it held is gone
 ``commit … unheard``    a member commits, and the answer is lost
 ======================  ==============================================================================================
@@ -43,6 +45,7 @@ FAULTS = {
     "a failed commit counts": "a member whose commit failed is taken for one that has it",
     "attempts have no names": "what an earlier attempt prepared is taken for this one's",
     "readers look at each": "a reader takes all that each member has",
+    "the dead take back": "who was believed dead takes back what its successor has prepared",
 }
 
 
@@ -74,6 +77,8 @@ class At(NamedTuple):
     attempts: int = 0
     failures: int = 0
     unfit: frozenset[tuple[int, Attempt]] = frozenset()  # rows that a member does not take
+    ghost: Attempt = NONE  # what a coordinator works on that was believed dead, and lives on
+    ready: bool = False  # whether all had said yes to that
     wronged: bool = False  # something that was decided, or that a member shows, was given up
 
 
@@ -120,6 +125,7 @@ class Together:
             yield from self._work(at)
         if not at.alive:
             yield "start", at._replace(alive=True)
+        yield from self._ghost(at)
         if failures and at.failures < self.failures:
             if at.alive:
                 yield "crash", self._crashed(at)
@@ -232,9 +238,10 @@ class Together:
     def _crashed(self, at: At) -> At:
         members = tuple(self._lost(member, kind) for member, kind in zip(at.members, self.kinds, strict=True))
         flying = frozenset((m, a) for m, a in at.flying if self.kinds[m] == "lasting")
+        ghost = NONE if at.decided else at.trying
         return At(
             members, at.log, False, done=at.done, flying=flying, attempts=at.attempts, failures=at.failures + 1,
-            unfit=at.unfit, wronged=at.wronged,
+            unfit=at.unfit, ghost=ghost, ready=ghost != NONE and at.voted == self._all, wronged=at.wronged,
         )  # fmt: skip
 
     def _restarts(self, at: At) -> Iterator[tuple[str, At]]:
@@ -250,6 +257,21 @@ class Together:
             if lacks and (m, at.trying) not in at.unfit:
                 done = self._committed(at, m)._replace(have=at.have, failures=at.failures + 1)
                 yield f"commit {at.trying[0]} at m{m} unheard", done
+
+    def _ghost(self, at: At) -> Iterator[tuple[str, At]]:
+        """The log has the name of whoever took it last: before that a ghost may decide, and after it only give up."""
+        if at.ghost == NONE:
+            return
+        gone = at._replace(ghost=NONE, ready=False)
+        if at.ready and not at.alive and at.log[0] < at.ghost[0]:
+            yield f"ghost decides {at.ghost[0]}", gone._replace(log=at.ghost)
+        if at.ghost != at.log:
+            mine = {m for m, member in enumerate(at.members) if member.prepared == at.ghost}
+            yield f"ghost gives up {at.ghost[0]}", self._abort(gone, mine)
+        if "the dead take back" in self.rules:
+            for m, member in enumerate(at.members):
+                if member.prepared not in (NONE, at.ghost):
+                    yield f"ghost clears m{m}", self._abort(at, {m})
 
     @staticmethod
     def _lost(member: Member, kind: str) -> Member:

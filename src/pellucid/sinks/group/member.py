@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid.address import alike
 from pellucid.base import faults
-from pellucid.errors import StateError, UsageError, nearest
+from pellucid.errors import DataError, StateError, UsageError, nearest
 from pellucid.sinks.group.log import NOTHING, Record
 from pellucid.sinks.interface import Sink, Staged, checked_query
 from pellucid.sinks.kafka_sink import KafkaSink
@@ -68,14 +68,15 @@ class Member:
         found = self.sink.last(query)
         return NOTHING if found is None else found
 
-    def stage(self, rows: Rows, query: str, batch: int, attempt: str) -> int:
-        """Take the rows, and make sure that they can be committed; how many there are."""
+    def stage(self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int]) -> int:
+        """Take the rows and prepare them, so that they can be committed; how many there are.  ``clear`` takes back what
+        others have left prepared and nobody has decided."""
         self.staged, self.lasts, self._attempt = None, False, attempt
         try:
             staged = self.sink.stage(rows(), query, batch)
         except StateError:
             # Somebody holds the query: what an earlier attempt has prepared only now, after we had looked for it?
-            if not self.clear(query):
+            if not clear():
                 raise
             staged = self.sink.stage(rows(), query, batch)
         if staged.skipped:
@@ -88,9 +89,10 @@ class Member:
             self.sink.prepare(staged)
             self.sink.abort(staged)
             self.staged = None
+        self._prepare()
         return staged.rows
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """After this only the last step is left; where it can be, that lasts."""
         faults.point("together:prepare")
         if self.staged is not None:
@@ -131,11 +133,12 @@ class Member:
             )
         return not self.sink.write(rows(), record.query, record.batch).skipped
 
-    def clear(self, query: str, decided: Record | None = None) -> int:
-        """Take back what attempts have left prepared that are not decided; how many."""
+    def clear(self, query: str, decided: Record) -> int:
+        """Take back what attempts have left prepared that are not decided; how many.  Who calls it has the log, so that
+        nothing gets decided meanwhile (`DecisionLog.owned`)."""
         count = 0
         for batch, attempt in self.sink.held(query):
-            if decided is None or (batch, attempt) != (decided.batch, decided.attempt):
+            if (batch, attempt) != (decided.batch, decided.attempt):
                 count += self.sink.settle(query, batch, attempt, commit=False)
         return count
 
@@ -172,13 +175,20 @@ def _like(given: object) -> str:
 
 def told_once(members: list[Member]) -> str:
     """One line about servers that cannot keep what is prepared; empty if there is none."""
-    without = [m.name for m in members if isinstance(m.sink, PostgresSink) and not m.sink.can_hold()]
+    without = [m.name for m in members if isinstance(m.sink, PostgresSink) and not _can_hold(m.sink)]
     if not without:
         return ""
     return (
         f"{', '.join(without)}: the server keeps no prepared transactions (max_prepared_transactions is 0): the rows "
         "of an epoch are kept here until every member has it, and are written from there again after a crash"
     )
+
+
+def _can_hold(sink: PostgresSink) -> bool:
+    try:
+        return sink.can_hold()
+    except DataError:  # it cannot be reached: whoever writes to it says so
+        return True
 
 
 def places_of(members: list[Member]) -> dict[str, str]:

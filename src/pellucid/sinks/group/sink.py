@@ -13,17 +13,18 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.base import faults
-from pellucid.base.files import Draft, beside, make_lasting
-from pellucid.errors import DataError, PellucidError, StateError, UsageError, nearest
+from pellucid.errors import DataError, PellucidError, StateError, UsageError, nearest, option
 from pellucid.sinks import interface
-from pellucid.sinks.group.log import NOTHING, DecisionLog, Record
+from pellucid.sinks.group.kept import keep, make_last, reader
+from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
 from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, told_once
-from pellucid.sinks.rows import rows_of
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
 
@@ -76,14 +77,19 @@ class TogetherSink(interface.Sink):
         self.added = (added,) if isinstance(added, str) else tuple(added)
         self.removed = (removed,) if isinstance(removed, str) else tuple(removed)
         for name in self.added:
-            if name not in given:
-                raise UsageError(f"together: added={name!r} is no member{nearest(name, list(given))}")
+            if given.get(name) is None:
+                raise UsageError(f"together: {option('added', name)} is no member{nearest(name, list(given))}")
         for name in self.removed:
-            if name in given:
-                raise UsageError(f"together: removed={name!r} is a member: leave it out, or do not say removed")
+            if given.get(name) is not None:
+                raise UsageError(
+                    f"together: {option('removed', name)} is a member: leave it out, or do not say removed"
+                )
         self.folder = None if log is None else Path(os.path.abspath(log))
         self.log = None if self.folder is None else DecisionLog(self.folder)
         self._record: Record | None = None
+        self._open = ""  # the attempt that may be decided
+        self._safe: Future[None] | None = None  # when it is done, the rows of the attempt last
+        self.say: Callable[[str], None] = _warned  # what is told while a batch is in doubt
 
     @property
     def place(self) -> str:
@@ -124,24 +130,59 @@ class TogetherSink(interface.Sink):
                 "together: where are its decisions kept? Give log=FOLDER, a folder of the group's own on a disk that "
                 "outlives the driver"
             )
-        found = self.log.read()
+        while True:
+            seen = self.log.read()
+            with suppress(Moved):  # another driver has decided something since: all is looked at again
+                record = self._take(query, seen)
+                break
+        self._claim(record)
+        told = told_once(self.members)
+        if told:
+            self.say(told)
+        faults.point("together:recover")
+        if seen is not None and seen.query != query:  # what it has decided is everywhere, and the rest nobody wants
+            for member in self.members:
+                with self.log.owned():
+                    member.clear(seen.query, seen)
+        whole = self._recover(record, batch)
+        self.log.sweep()
+        self._record = record
+        if whole:
+            self.log.note_whole(query, record.batch)
+        return record
+
+    def recover(self) -> Record:
+        """Bring what is decided to every member, and take back what is not, without a new batch: for an operator, when
+        the query does not come back.
+
+        >>> import pyarrow as pa, tempfile
+        >>> from pellucid import sinks
+        >>> folder = tempfile.mkdtemp()
+        >>> members = {"orders": sinks.sqlite(folder + "/shop.db", "orders"), "sums": sinks.parquet(folder + "/sums")}
+        >>> _ = together(members, log=folder + "/log").write(pa.table({"sum": [3, 5]}), "shop", 0)
+        >>> together(members, log=folder + "/log").recover().batch
+        0
+        """
+        found = None if self.log is None else self.log.read()
+        if self.log is not None and found is None:
+            raise DataError(f"{self.folder}: no log of decisions is there: nothing was written by this group")
+        if found is not None and found.epoch:
+            raise UsageError(
+                f"{self.folder}: is of a run with epochs, whose rows are in its state folder: give the same command "
+                "again, and what is decided is committed first"
+            )
+        return self.begin("" if found is None else found.query)
+
+    def _take(self, query: str, seen: Record | None) -> Record:
+        """The log, if the members are those that it knows, and no other group's."""
+        assert self.log is not None
+        found = seen
         if found is not None and found.query != query:
             self._refuse_open(found, query)
             found = None
         joined = self._members_as_before(found)
         self._claim(found)
-        record = self.log.take(query, places_of(self.members), joined=joined)
-        self._claim(record)
-        told = told_once(self.members)
-        if told:
-            warnings.warn(told, UserWarning, stacklevel=2)
-        faults.point("together:recover")
-        for member in self.members:
-            self._recover(member, record, batch)
-        self.log.forget_rows()
-        self._record = record
-        self.log.note_whole(record.batch)
-        return record
+        return self.log.take(query, places_of(self.members), joined=joined, seen=seen)
 
     def _members_as_before(self, found: Record | None) -> dict[str, int]:
         """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
@@ -152,7 +193,7 @@ class TogetherSink(interface.Sink):
             if name not in now and name not in self.removed:
                 raise StateError(
                     f"together: member {name!r} ({place}) is not given any more: give it, or, if no batch after "
-                    f"{found.batch} is to go there, say removed={name!r}"
+                    f"{found.batch} is to go there, say {option('removed', name)}"
                 )
             assert self.log is not None
             if name not in now and self.log.whole() < found.batch:
@@ -167,8 +208,8 @@ class TogetherSink(interface.Sink):
             if name not in self.added:
                 raise StateError(
                     f"together: member {name!r} ({now[name]}) is new in a group whose last batch is {found.batch}: "
-                    f"what came before would never be there. Say added={name!r} if that is meant; or copy the rows "
-                    "first, or write all again with a new log, a new checkpoint and empty targets"
+                    f"what came before would never be there. Say {option('added', name)} if that is meant; or copy the "
+                    "rows first, or write all again with a new log, a new checkpoint and empty targets"
                 )
         return dict.fromkeys(new, found.batch)
 
@@ -178,7 +219,12 @@ class TogetherSink(interface.Sink):
             return
         assert self.folder is not None
         for member in self.members:
-            other = member.sink.claim(record.group, str(self.folder))
+            try:
+                other = member.sink.claim(record.group, str(self.folder))
+            except (DataError, OSError):
+                if member.name not in record.members:
+                    raise
+                continue  # it was claimed before: who cannot be reached now does not keep the others waiting
             if other is not None:
                 raise StateError(
                     f"together: {member} belongs to another group, whose log is {other}: an epoch would be of two "
@@ -188,6 +234,13 @@ class TogetherSink(interface.Sink):
 
     def _refuse_open(self, found: Record, query: str) -> None:
         """Another query begins with this log: what the one before has decided must be everywhere."""
+        assert self.log is not None
+        away = [name for name in found.members if name not in places_of(self.members)]
+        if away and self.log.whole() < found.batch:
+            raise StateError(
+                f"together: {self.folder}: batch {found.batch} of query {found.query!r} is decided, and nobody knows "
+                f"whether member {away[0]!r} has it: start that query once more before {query!r} begins"
+            )
         for member in self.members:
             after = found.members.get(member.name, ("", found.batch))[1]
             if max(member.last(found.query), after) < found.batch:
@@ -196,9 +249,40 @@ class TogetherSink(interface.Sink):
                     f"has it not: start that query once more before {query!r} begins"
                 )
 
-    def _recover(self, member: Member, record: Record, batch: int | None) -> None:
-        """What is decided is committed, what is not is taken back; a member that is older than that is refused."""
-        member.clear(record.query, record)
+    def _recover(self, record: Record, batch: int | None) -> bool:
+        """What is decided is committed, what is not is taken back; whether all have what is decided.
+
+        Everybody is looked at before anything is changed: by a log that is an older copy nothing is taken back.  One
+        that cannot be reached does not keep the others from what is decided; only what is not decided stays then.
+        """
+        failed: list[Exception] = []
+        behind: dict[str, bool] = {}
+        for member in self.members:
+            try:
+                behind[member.name] = self._behind(member, record, batch)
+            except (DataError, OSError) as error:
+                failed.append(error)
+        clear, whole = not failed, not failed
+        for member in self.members:
+            if member.name not in behind:
+                continue
+            try:
+                if clear:
+                    self._clear(member, record.query)
+                if behind[member.name]:
+                    kept = self._kept(record, member)
+                    if kept is None and (record.batch, record.attempt) not in member.sink.held(record.query):
+                        whole = False  # the batch comes again, with its rows
+                    else:
+                        member.commit(record, kept)
+            except (PellucidError, OSError) as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return whole
+
+    def _behind(self, member: Member, record: Record, batch: int | None) -> bool:
+        """Whether it lacks what is decided; refused if what it has, or lacks, is more than that."""
         last, after = member.last(record.query), record.members[member.name][1]
         if last > record.batch and self.first_batch is None:
             raise StateError(
@@ -206,22 +290,27 @@ class TogetherSink(interface.Sink):
                 f"decided is {_shown(record.batch)}: the log is an older copy, or another one: bring back the right one"
             )
         if max(last, after) >= record.batch:
-            return
-        kept = self._kept(record, member)
+            return False
+        kept = self._kept(record, member) is not None
         ready = (record.batch, record.attempt) in member.sink.held(record.query)
-        if max(last, after) < record.before or (kept is None and not ready and batch != record.batch):
+        if max(last, after) < record.before or not (kept or ready or batch == record.batch):
             raise StateError(
                 f"together: {member}: the last batch of query {record.query!r} that is there is {_shown(last)}, and "
                 f"the group's is {record.batch}: was it restored from an older copy? Batches that are missing there "
                 "would stay away: bring back a copy that has them"
             )
-        if kept is not None or ready:
-            member.commit(record, kept)
+        return True
+
+    def _clear(self, member: Member, query: str) -> int:
+        """Take back what attempts have left prepared that are not decided, while the log is ours."""
+        assert self.log is not None
+        with self.log.owned() as record:
+            return member.clear(query, record)
 
     # ------------------------------------------------------------ one batch
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The rows are kept, and every member has taken them."""
+        """The rows are kept, and every member has taken and prepared them: nobody waits for the others between."""
         record = self._record
         if record is None or record.query != query:
             record = self.begin(query, batch)
@@ -232,32 +321,51 @@ class TogetherSink(interface.Sink):
             return interface.Staged(query, batch, skipped=True)
         attempt = uuid.uuid4().hex[:16]
         staged = interface.Staged(query, batch, held=attempt)
+        self._open = attempt
         try:
-            rows, counts = self._keep(data, attempt)
+            rows, counts, files = self._keep(data, attempt)
+            self._safe = _in_background(lambda: make_last(files))
             staged.rows = sum(counts.values()) if self.by is not None else max(counts.values())
             faults.point("together:kept")
-            self._all(lambda m: m.stage(rows[m.name], query, batch, attempt))
+            self._all(staged, lambda m: m.stage(rows[m.name], query, batch, attempt, lambda: self._clear(m, query)))
         except BaseException:
             self.abort(staged)
             raise
         return staged
 
     def prepare(self, staged: interface.Staged) -> None:
-        """Every member can commit; if one cannot, none will."""
-        self._all(lambda m: m.prepare())
+        """Every member can commit; the rows last, too."""
+        self._rows_last()
+
+    def _rows_last(self) -> None:
+        safe, self._safe = self._safe, None
+        if safe is not None:
+            safe.result()
 
     def commit(self, staged: interface.Staged) -> None:
         """Decide, then have every member commit."""
         assert self.log is not None
+        self._rows_last()
+        if staged.held != self._open and not self.log.knows(staged.batch, staged.held):
+            raise StateError(
+                f"together: batch {staged.batch} of query {staged.query!r} was given up, and cannot be committed any "
+                "more: write it once more"
+            )
         try:
-            self._record = self.log.decide(staged.batch, staged.held)
+            record = self.log.decide(staged.batch, staged.held)
         except Exception:
             # it may have been written, or not: only the log knows, and what it knows counts
-            if not self.log.knows(staged.batch, staged.held):
+            found = self.log.read()
+            if found is None or (found.batch, found.attempt) != (staged.batch, staged.held):
                 raise
-            self._record = self.log.read()
-        assert self._record is not None
-        self.finish(self._record)
+            record = found
+        if (record.batch, record.attempt) != (staged.batch, staged.held):
+            raise StateError(
+                f"together: {self.folder}: batch {staged.batch} of query {staged.query!r} is decided already, by "
+                "another attempt with rows of its own: start the query again"
+            )
+        self._record = record
+        self.finish(record)
 
     def finish(self, record: Record) -> None:
         """Commit a decided batch everywhere: who fails is tried again, and keeps nobody else waiting."""
@@ -283,15 +391,23 @@ class TogetherSink(interface.Sink):
                     "it, readers of read_together() do not see it, later batches wait. Nothing is lost: when that is "
                     "put right, start the query again, and it is committed first"
                 )
+            if turn == 0:
+                self.say(
+                    f"batch {record.batch} is decided, and in doubt at "
+                    f"{'; '.join(f'{m.name} ({error})' for m, error in failed)}: it is tried again for "
+                    f"{self.patience:g} s; later batches wait"
+                )
             time.sleep(min(_AGAIN[min(turn, len(_AGAIN) - 1)], max(0.0, until - time.monotonic())))
             turn += 1
         self._rest()
-        self.log.note_whole(record.batch)
-        self.log.forget_rows()
+        self.log.note_whole(record.query, record.batch)
+        self.log.forget_rows(record.attempt)
 
     def abort(self, staged: interface.Staged) -> None:
         """Give up an attempt that is not decided; one that is stays."""
         assert self.log is not None
+        with suppress(Exception):  # a disk that does not keep the rows is why it is given up
+            self._rows_last()
         record = self._record
         if record is None or (record.batch, record.attempt) == (staged.batch, staged.held):
             return
@@ -300,19 +416,27 @@ class TogetherSink(interface.Sink):
                 return
         except StateError:
             return  # nobody knows: who begins again with a log that can be read does the right thing
+        if self._open == staged.held:
+            self._open = ""
         for member in self.members:
             with_thread = member.soon(member.abort, staged.query, staged.batch)
             with_thread.exception()
         self._rest()
         self.log.forget_rows(staged.held)
 
-    def _all(self, what: Any) -> list[Any]:
+    def _all(self, staged: interface.Staged, what: Any) -> list[Any]:
         """The same with every member, side by side; the first failure is that of all, when all have ended."""
-        futures = [member.soon(what, member) for member in self.members]
-        errors = [error for future in futures if (error := future.exception()) is not None]
+        futures = [(member, member.soon(what, member)) for member in self.members]
+        errors = [(member, error) for member, future in futures if (error := future.exception()) is not None]
         if errors:
-            raise errors[0]
-        return [future.result() for future in futures]
+            member, error = errors[0]
+            if type(error) not in (DataError, StateError):
+                raise error
+            raise type(error)(
+                f"together: batch {staged.batch} of query {staged.query!r}: {member} does not take it, so nobody has "
+                f"it: {error}"
+            ) from None
+        return [future.result() for _, future in futures]
 
     def _rest(self) -> None:
         for member in self.members:
@@ -337,82 +461,37 @@ class TogetherSink(interface.Sink):
         behind = [m for m in self.members if max(m.last(record.query), record.members[m.name][1]) < record.batch]
         if not behind:
             return
-        rows, _ = self._keep(data, record.attempt)
+        rows, _, _ = self._keep(data, record.attempt)
         for member in behind:
             member.commit(record, rows[member.name])
 
     # ------------------------------------------------------------ rows
 
-    def _keep(self, data: Any, attempt: str) -> tuple[dict[str, Rows], dict[str, int]]:
-        """Write the rows down once, for good, and give each member its own."""
-        import pyarrow as pa
-
+    def _keep(self, data: Any, attempt: str) -> tuple[dict[str, Rows], dict[str, int], list[Path]]:
+        """Write the rows down once, and give each member its own; they are not yet sure to last."""
         assert self.log is not None
-        make_lasting(self.log.folder / "rows")
-        rows = rows_of(data)
         names = [m.name for m in self.members] if self.by is not None else [""]
-        schemas = {name: _own_schema(rows.schema, name, self.by, self.outputs) for name in names}
-        if self.by is not None and self.by not in rows.schema.names:
-            raise DataError(f"together: there is no column {self.by!r}; there are {', '.join(rows.schema.names)}")
-        files = {name: self.log.rows_file(attempt, name) for name in names}
-        drafts = {name: Draft(beside(files[name])) for name in names}
-        counts = dict.fromkeys(names, 0)
-        try:
-            writers = {name: pa.ipc.new_stream(drafts[name].file, schemas[name]) for name in names}
-            for batch in rows:
-                for name, own in _routed(batch, self.by, self.outputs, names):
-                    counts[name] += own.num_rows
-                    writers[name].write_batch(own.select(schemas[name].names))
-            for name in names:
-                writers[name].close()
-                drafts[name].place(files[name])
-        finally:
-            for draft in drafts.values():
-                draft.discard()
-        return {m.name: _reader(files[m.name if self.by else ""]) for m in self.members}, counts
+        files, counts = keep(self.log, data, attempt, names, by=self.by, outputs=self.outputs)
+        return {m.name: reader(files[m.name if self.by else ""]) for m in self.members}, counts, list(files.values())
 
     def _kept(self, record: Record, member: Member) -> Rows | None:
         assert self.log is not None
         path = self.log.rows_file(record.attempt, member.name if self.by else "")
-        return _reader(path) if record.attempt and path.exists() else None
+        return reader(path) if record.attempt and path.exists() else None
 
 
-def _reader(path: Path) -> Rows:
-    def read() -> Any:
-        import pyarrow as pa
-
-        with pa.memory_map(str(path)) as file:
-            return pa.ipc.open_stream(file).read_all()
-
-    return read
-
-
-def _own_schema(schema: Any, name: str, by: str | None, outputs: list[str]) -> Any:
-    import pyarrow as pa
-
-    if by is None:
-        return schema
-    return pa.schema(
-        [field for field in schema if field.name != by and (field.name == name or field.name not in outputs)]
-    )
+def _in_background(what: Callable[[], None]) -> Future[None]:
+    """Do it beside what comes next."""
+    with_thread = ThreadPoolExecutor(1, thread_name_prefix="together-rows")
+    try:
+        return with_thread.submit(what)
+    finally:
+        with_thread.shutdown(wait=False)
 
 
-def _routed(batch: Any, by: str | None, outputs: list[str], names: list[str]) -> Iterator[tuple[str, Any]]:
-    if by is None:
-        yield "", batch
-        return
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = batch.column(batch.schema.get_field_index(by))
-    for found in column.unique().to_pylist():
-        if found not in outputs:
-            raise DataError(
-                f"together: column {by!r} names the output {found!r}, which is no member; there are "
-                f"{', '.join(outputs)} (give it None to leave its rows out)"
-            )
-        if found in names:
-            yield found, batch.filter(pc.equal(column, pa.scalar(found, column.type)))
+def _warned(text: str) -> None:
+    with suppress(Warning):  # where warnings are errors, a decided batch is committed all the same
+        warnings.warn(f"together: {text}", UserWarning, stacklevel=3)
 
 
 def _shown(batch: int) -> str:

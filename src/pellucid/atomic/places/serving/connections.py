@@ -12,6 +12,7 @@ import contextlib
 import errno
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from pellucid.atomic.places.network import Network
 from pellucid.errors import UsageError
 
 STRANGERS = 64  # connections that have not shown a key
+SECONDS_TO_LISTEN = 1.0
 SECONDS_TO_GREET = 10.0
 SECONDS_OF_A_FRAME = 20.0
 UNREAD = 8 << 20  # bytes that the other end has not read
@@ -159,20 +161,20 @@ class Listening:
         """Listen; an address that is taken, or not of this machine, is refused."""
         place = self._network.place(self._name)
         context = server_tls(self._network, place)
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                self._made, place.host, place.port, ssl=context, backlog=256,
-                ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
-            )  # fmt: skip
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                said = "is in use by another program: stop that"
-            elif error.errno == errno.EADDRNOTAVAIL:
-                said = "is no address of this machine: start the place where it is"
-            else:
-                said = f"cannot be listened at: {error.strerror or error}: mend that"
-            raise UsageError(f"{self._name}: {place.address} {said}, or give it another in network.toml") from None
+        until = time.monotonic() + SECONDS_TO_LISTEN
+        while self._server is None:
+            try:
+                self._server = await self._listen(place, context)
+            except OSError as error:  # of a process that was killed just now, the system may not have cleared it
+                if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                    raise _cannot_listen(self._name, place, error) from None
+                await asyncio.sleep(0.05)
+
+    async def _listen(self, place: PlaceInfo, context: ssl.SSLContext | None) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            self._made, place.host, place.port, ssl=context, backlog=256,
+            ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
+        )  # fmt: skip
 
     def _made(self) -> Connection:
         for greeted in [c for c in self._strangers if c.open or c._over]:
@@ -189,6 +191,16 @@ class Listening:
         """Take nobody any more."""
         if self._server is not None:
             self._server.close()
+
+
+def _cannot_listen(name: str, place: PlaceInfo, error: OSError) -> UsageError:
+    if error.errno == errno.EADDRINUSE:
+        said = "is in use by another program: stop that"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        said = "is no address of this machine: start the place where it is"
+    else:
+        said = f"cannot be listened at: {error.strerror or error}: mend that"
+    return UsageError(f"{name}: {place.address} {said}, or give it another in network.toml")
 
 
 class Outgoing:

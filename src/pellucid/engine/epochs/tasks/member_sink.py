@@ -15,9 +15,9 @@ from pellucid.base import faults
 from pellucid.engine.epochs.recording import ACK
 from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Snapshot
-from pellucid.engine.epochs.targets import Parts
+from pellucid.engine.epochs.targets import FileTarget, Parts
 from pellucid.engine.epochs.tasks.sink import SinkTask
-from pellucid.errors import PellucidError, StateError
+from pellucid.errors import DataError, PellucidError, StateError
 from pellucid.sinks.group.log import DecisionLog
 from pellucid.sinks.interface import Staged
 
@@ -41,7 +41,20 @@ class MemberSink(SinkTask):
         for batch, attempt in self.target.held(run):
             decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
             self.target.settle(run, batch, attempt, commit=decided)
+        if record is not None and snapshot is not None and not isinstance(self.target, FileTarget):
+            # No epoch is decided before the one before it is everywhere: what lacks that has lost it.
+            self._end = self.target.last(run) or 0
+            had = min(snapshot.until, max(record.before, self._log.whole()))
+            if self._end < had:
+                self.context.behind(self._end, self._lost(had))
         super().restore(snapshot)
+
+    def _lost(self, until: int) -> str:
+        return (
+            f"the member {self.place!r} ({self.target.place}) has less than its group: the rows of pushes "
+            f"{self._end:,} to {until:,} were committed, and are not there any more (it was deleted, or restored from "
+            "an older copy)"
+        )
 
     def _command(self, command: dict[str, Any]) -> None:
         if "prepare" in command:
@@ -63,32 +76,40 @@ class MemberSink(SinkTask):
         parts = self._parts(epoch)
         if parts:
             until = parts[-1][0].until
-            staged = self._staged_in_target(parts, until)
-            if not staged.skipped:
-                try:
-                    faults.point("together:prepare")
-                    self.target.prepare(staged)
-                    open_still: Staged | None = staged
-                    if not self._keeps_open:
-                        self.target.abort(staged)
-                        open_still = None
-                    elif self.target.hold(staged, attempt):
-                        open_still = None
-                except BaseException:
-                    self.target.abort(staged)
-                    raise
-                self._ready = (epoch, attempt, open_still)
+            try:
+                self._ready = self._prepared(epoch, attempt, parts)
+            except (DataError, StateError) as error:
+                raise type(error)(
+                    f"epoch {epoch}: the member {self.place!r} does not take it, so nobody has it: {error}"
+                ) from error
         faults.point("together:prepared")
         self.context.link.send(prepared=epoch, until=until)
+
+    def _prepared(self, epoch: int, attempt: str, parts: Parts) -> tuple[int, str, Staged | None] | None:
+        """What is ready then; None if the target has it already."""
+        staged = self._staged_in_target(parts, parts[-1][0].until)
+        if staged.skipped:
+            return None
+        try:
+            faults.point("together:prepare")
+            self.target.prepare(staged)
+            if not self._keeps_open:
+                self.target.abort(staged)
+                return epoch, attempt, None
+            return epoch, attempt, None if self.target.hold(staged, attempt) else staged
+        except BaseException:
+            self.target.abort(staged)
+            raise
 
     def _staged_in_target(self, parts: Parts, until: int) -> Staged:
         """If somebody holds the run there, it is what an earlier attempt has prepared after we had looked for it."""
         try:
             return self.target.stage(parts, self.context.run, until)
         except StateError:
-            left = self.target.held(self.context.run)
+            left, record = self.target.held(self.context.run), self._log.read()
             for batch, attempt in left:
-                self.target.settle(self.context.run, batch, attempt, commit=False)
+                decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
+                self.target.settle(self.context.run, batch, attempt, commit=decided)
             if not left:
                 raise
             return self.target.stage(parts, self.context.run, until)

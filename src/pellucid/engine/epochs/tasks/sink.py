@@ -90,7 +90,7 @@ class SinkTask(TaskProcess):
         self._keeper = keeper
         self._plain = schema if keeper is None else output_schema(t, output, key)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
-        place = place or output
+        self.place = place = place or output
         self.folder = context.store.folder("staged", place)
         self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs
@@ -129,11 +129,7 @@ class SinkTask(TaskProcess):
             self._wanted.add(own)
             self._end = name.until
         if self._end < until:
-            self.context.behind(
-                self._end,
-                f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there "
-                "any more",
-            )
+            self.context.behind(self._end, self._lost(until))
         self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
         if self._keeper is not None:
@@ -141,6 +137,13 @@ class SinkTask(TaskProcess):
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
+
+    def _lost(self, until: int) -> str:
+        """The words about rows that are gone."""
+        return (
+            f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there any "
+            "more"
+        )
 
     def begin(self) -> None:
         """Remove what nobody needs any more."""

@@ -1,0 +1,31 @@
+"""``pellucid net doubt FOLDER`` where the folder is of a group of sinks: what is decided and not everywhere."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pellucid.sinks.group.doubt import GroupDoubt
+
+
+def is_group(folder: str) -> bool:
+    """Whether a group of sinks keeps its decisions in this folder, state folder or checkpoint."""
+    from pellucid.sinks.group.doubt import log_of_group
+
+    return log_of_group(folder) is not None
+
+
+def show_group_doubt(folder: str, as_json: bool) -> GroupDoubt:
+    """Print it, for a person or for a program; the exit code is 1 where ``in_doubt`` is true, 3 where nobody knows."""
+    from pellucid.sinks.group.doubt import doubt_of_group
+
+    found = doubt_of_group(folder)
+    if as_json:
+        click.echo(json.dumps({"pellucid": 1, "verb": "net doubt", "group": found.document()}, indent=2))
+    else:
+        for line in found.lines():
+            click.echo(line)
+    return found

@@ -1,0 +1,119 @@
+"""The coordinator of a group of outputs: votes that are lost, doubled, late or in another order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pellucid.engine.epochs.together import Rounds
+from pellucid.sinks.group.log import NOTHING, DecisionLog
+
+
+class Task:
+    """A member as the coordinator sees it; what it was told is kept."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.committed, self.told = name, 0, 0
+        self.heard: list[str] = []
+        self.link = SimpleNamespace(send=self._send, receive=lambda: [{"aborted": True}])
+
+    def _send(self, **message: Any) -> None:
+        self.heard.append(next(iter(message)))
+
+
+class Group:
+    def __init__(self, folder: Path) -> None:
+        self.tasks = {f"sink.{name}": Task(f"sink.{name}") for name in "abc"}
+        outputs = {name: f"{folder}/{name}.csv" for name in "abc"}
+        job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
+        self.log, self.said = DecisionLog(folder / "together"), []  # type: ignore[var-annotated]
+        self.rounds = Rounds(job, self.tasks, self.said.append)  # type: ignore[arg-type]
+        self.rounds.begin(0, lambda epoch: [])
+        self.rounds.offer(1)
+
+    def heard(self) -> list[list[str]]:
+        return [task.heard for task in self.tasks.values()]
+
+    def decided(self) -> tuple[int, int]:
+        found = self.log.read()
+        assert found is not None
+        return found.epoch, found.batch
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+@pytest.mark.parametrize("order", ["abc", "cab", "bca"])
+def test_all_votes_in_any_order(group: Group, order: str) -> None:
+    for n, name in enumerate(order):
+        assert group.heard() == [["prepare"]] * 3
+        assert group.decided() == (0, NOTHING)
+        group.rounds.prepared(f"sink.{name}", 1, 100 + n if name != "b" else None)  # b has no rows
+    assert group.decided() == (1, max(100 + n for n, name in enumerate(order) if name != "b"))
+    assert group.heard() == [["prepare", "commit"]] * 3
+
+
+def test_a_doubled_vote_is_one(group: Group) -> None:
+    for name in ("a", "b", "a", "b", "b"):
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+    assert group.decided() == (0, NOTHING)
+    group.rounds.prepared("sink.c", 1, 100)
+    group.rounds.prepared("sink.c", 1, 100)  # once more, when all is decided
+    assert group.heard() == [["prepare", "commit"]] * 3
+
+
+def test_a_vote_for_another_epoch_does_not_count(group: Group) -> None:
+    """A late one of the round before, or one that nobody asked for."""
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+    for task in group.tasks.values():
+        task.committed = 1
+    group.rounds.committed()
+    group.rounds.offer(2)
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+        group.rounds.prepared(f"sink.{name}", 3, 300)
+    assert group.decided() == (1, 100)
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 2, 200)
+    assert group.decided() == (2, 200)
+
+
+def test_a_lost_vote_decides_nothing_and_can_be_given_up(group: Group) -> None:
+    group.rounds.prepared("sink.a", 1, 100)
+    group.rounds.prepared("sink.b", 1, 100)
+    group.rounds.give_up("sink.c")
+    assert group.decided() == (0, NOTHING)
+    assert group.heard() == [["prepare", "abort"], ["prepare", "abort"], ["prepare"]]
+
+
+def test_what_is_decided_is_not_given_up(group: Group) -> None:
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+    group.rounds.give_up("sink.c")
+    assert group.heard() == [["prepare", "commit"]] * 3
+
+
+def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+    group.rounds.offer(2)
+    for name in "ab":
+        group.tasks[f"sink.{name}"].committed = 1
+        group.rounds.committed()
+    group.rounds.doubt("sink.c", 1, "the server is gone")
+    group.rounds.doubt("sink.c", 1, "the server is gone")
+    assert group.said == [
+        "epoch 1 is decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
+    ]
+    assert group.log.whole() == NOTHING
+    assert group.heard() == [["prepare", "commit"]] * 3
+    group.tasks["sink.c"].committed = 1
+    group.rounds.committed()
+    assert group.log.whole() == 100
+    assert group.heard() == [["prepare", "commit", "prepare"]] * 3
