@@ -32,11 +32,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.judge.kills_places import free_ports
 from tests.sinks.postgres import Postgres, find_programs, serve
 
 from pellucid.atomic.places.client import connect
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.network import new_network
 
 

@@ -27,7 +27,7 @@ from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import connect
 from pellucid.atomic.places.core import Asked, Core, Heard, Tick, Tree
 from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.frames import MOST, BadFrame, Frames, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE, Link
 from pellucid.atomic.places.network import Network, new_network
@@ -250,9 +250,7 @@ def over_sockets(frames: int, seed: int, counts: Counter[str]) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-fuzz-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "net"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        (port,) = free_ports(1)
         new_network(folder, [PlaceInfo("q", "127.0.0.1", port, None, ("c",))])
         with open(Path(name) / "out", "ab") as out:
             process = subprocess.Popen(

@@ -14,7 +14,6 @@ import argparse
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,24 +25,13 @@ from typing import Any
 
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import Aborted, NothingCame, Place, connect
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.network import new_network
 from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
 
 HANG = 120.0
 PLACES = ("agent", "airline", "hotel")
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 class Wrong(AssertionError):  # noqa: N818 - an answer
