@@ -32,11 +32,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.judge.kills_places import free_ports
 from tests.sinks.postgres import Postgres, find_programs, serve
 
 from pellucid.atomic.places.client import connect
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.network import new_network
 
 
@@ -70,7 +69,9 @@ def side_by_side(seconds: float, jobs: list[Callable[[], Any]]) -> float:
 
 def sqlite(folder: Path, seconds: float) -> float:
     connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
-    connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t (id INTEGER, value TEXT)")
+    connection.executescript(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t (id INTEGER, value TEXT)"
+    )
     numbers = itertools.count()
 
     def one() -> None:
@@ -142,7 +143,9 @@ def network(folder: Path, places: int, channels: int) -> Iterator[Path]:
     new_network(where, infos)
     out = open(folder / "places.out", "ab")  # noqa: SIM115 - closed below
     running = [
-        subprocess.Popen([sys.executable, "-m", "pellucid.atomic.places.host", str(where), name], stdout=out, stderr=out)
+        subprocess.Popen(
+            [sys.executable, "-m", "pellucid.atomic.places.host", str(where), name], stdout=out, stderr=out
+        )
         for name in names
     ]
     try:

@@ -63,8 +63,9 @@ def test_what_cannot_be_audited(tmp_path: Path, pellucid: Pellucid) -> None:
     world = World(5, steps=50)
     net = network(tmp_path / "net", world)
     for options, words in (
-        (["--on", "spark"], "--on spark: "), (["--against", "x.csv"], "is a network of places, whose logs are audited here"),
-    ):  # fmt: skip
+        (["--on", "spark"], "--on spark: "),
+        (["--against", "x.csv"], "is a network of places, whose logs are audited here"),
+    ):
         done = pellucid("audit", net, *options)
         assert done.exit_code == 2
         assert words in done.output

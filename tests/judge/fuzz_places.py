@@ -27,7 +27,7 @@ from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import connect
 from pellucid.atomic.places.core import Asked, Core, Heard, Tick, Tree
 from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.frames import MOST, BadFrame, Frames, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE, Link
 from pellucid.atomic.places.network import Network, new_network
@@ -36,7 +36,7 @@ KEY = bytes(range(32))
 TOKEN = b"t" * 32
 
 
-class Wrong(AssertionError):
+class Wrong(AssertionError):  # noqa: N818 - an answer
     """What was found."""
 
 
@@ -77,7 +77,9 @@ class Fuzz:
     def seen(self) -> Any:
         """What lasts of the place, and the client's transaction."""
         state = self.core.state
-        channels = {name: [(mid, m.value) for mid, m in lying.items()] for name, lying in state.channels.items() if lying}
+        channels = {
+            name: [(mid, m.value) for mid, m in lying.items()] for name, lying in state.channels.items() if lying
+        }
         takes = {t: list(own.takes) for t, own in state.live.items()}
         return channels, takes, dict(state.outcomes), dict(state.prepared), set(state.decided)
 
@@ -91,9 +93,9 @@ class Fuzz:
 
     def one(self) -> None:
         """A frame, or a message, drawn by chance."""
-        kind = self.rng.choices(
-            [self.raw, self.greeting, self.forged, self.message, self.request], [30, 2, 38, 22, 8]
-        )[0]
+        kind = self.rng.choices([self.raw, self.greeting, self.forged, self.message, self.request], [30, 2, 38, 22, 8])[
+            0
+        ]
         name = kind.__name__
         try:
             refused = kind()
@@ -180,7 +182,8 @@ class Fuzz:
         made: dict[str, Any] = {
             "id": rng.choice(ids), "ids": rng.sample(ids, 2), "mid": f"{rng.choice(ids)}/1", "mids": ["p:1:1/1"],
             "attempt": rng.choice(["q:1:a9", "p:1:a1", "r:2:a2"]), "text": rng.choice(["commit", "given up", "dance"]),
-            "flag": rng.random() < 0.5, "any": b"v", "path": rng.choice([path, path[1:], path * 20, [["out", "q", TOKEN]]]),
+            "flag": rng.random() < 0.5, "any": b"v",
+            "path": rng.choice([path, path[1:], path * 20, [["out", "q", TOKEN]]]),
             "statuses": [[rng.choice(ids), rng.choice(["committed", "aborted", "pending"]), []]],
         }  # fmt: skip
         return made.get(what, rng.choice(ids))
@@ -208,7 +211,8 @@ class Fuzz:
         rng = self.rng
         op = rng.choice([*OPERATIONS, "dance"])
         args: dict[str, Any] = {
-            "t": rng.choice(["q:1:1", "q:1:2", "q:1:9", "p:1:1", 7, None, "x" * 300]), "timeout": rng.choice([0, -1, "x", None]),
+            "t": rng.choice(["q:1:1", "q:1:2", "q:1:9", "p:1:1", 7, None, "x" * 300]),
+            "timeout": rng.choice([0, -1, "x", None]),
             "channel": rng.choice(["c", "d", 7, None, "x" * 300]), "path": self.value("path"), "value": b"v",
             "parent": rng.choice(["q:1:2", "p:1:1", 7]), "what": rng.choice(["q:1:9", "p:1:a1", "", 7]),
             "outcome": rng.choice(["commit", "abort", "dance", 7]), "who": "mallory", "when": 0.0,
@@ -246,9 +250,7 @@ def over_sockets(frames: int, seed: int, counts: Counter[str]) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="pellucid-fuzz-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "net"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        (port,) = free_ports(1)
         new_network(folder, [PlaceInfo("q", "127.0.0.1", port, None, ("c",))])
         with open(Path(name) / "out", "ab") as out:
             process = subprocess.Popen(
@@ -318,7 +320,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.judge.fuzz_places", description="Hostile input to places.")
     parser.add_argument("--frames", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sockets", type=int, help="connections to a real place; a thousandth of the frames by default")
+    parser.add_argument(
+        "--sockets", type=int, help="connections to a real place; a thousandth of the frames by default"
+    )
     given = parser.parse_args()
     began = time.monotonic()
     try:

@@ -14,7 +14,6 @@ import argparse
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from typing import Any
 
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import Aborted, NothingCame, Place, connect
-from pellucid.atomic.places.described import PlaceInfo
+from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.network import new_network
 from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
@@ -35,18 +34,7 @@ HANG = 120.0
 PLACES = ("agent", "airline", "hotel")
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
-class Wrong(AssertionError):
+class Wrong(AssertionError):  # noqa: N818 - an answer
     """What the judge found."""
 
 
@@ -57,6 +45,7 @@ class Judge:
     def __init__(self, base: Path, rng: random.Random, counts: Counter[str], planted: list[str] | None = None) -> None:
         self.base, self.folder, self.rng, self.counts = base, base / "net", rng, counts
         self.planted = planted
+        self.hang = HANG if planted is None else 6.0
         ports = free_ports(len(PLACES))
         new_network(
             self.folder,
@@ -137,10 +126,18 @@ class Judge:
             for p in self.base.glob("*.said"):
                 words = Counter(line.split()[0] for line in p.read_text().splitlines())
                 said += f"\n--- {p.name}: {dict(words)}, at last {p.read_text().splitlines()[-4:]}"
-            raise Wrong(f"{self.history}: {type(error).__name__}: {error}{said}") from error
+            raise Wrong(f"{self.history}: {type(error).__name__}: {error}{said}\n--- {self.opinion()}") from error
         finally:
             self.stop_all()
         self.counts["runs"] += 1
+
+    def opinion(self) -> str:
+        """What the audit says, when something is wrong."""
+        self.stop_all()
+        try:
+            return f"the audit says:\n{audit(self.folder)}"
+        except PellucidError as error:
+            return f"the audit cannot say: {error}"
 
     def connected(self, place: str) -> Place:
         return connect(self.folder, place, patience=60)
@@ -165,10 +162,10 @@ class Judge:
 
     def until_booked(self, count: int) -> None:
         """It works while nobody is killed, too: there is something to lose, and in the end everybody recovered."""
-        until = time.monotonic() + HANG
+        until = time.monotonic() + self.hang
         while len(self.told("committed", "agent")) < count:
             if time.monotonic() > until:
-                raise Wrong(f"nothing was booked within {HANG:g} s after {len(self.told('committed', 'agent'))}")
+                raise Wrong(f"nothing was booked within {self.hang:g} s after {len(self.told('committed', 'agent'))}")
             for who, process in self.running.items():
                 if process.poll() is not None:
                     raise Wrong(f"{who} ended by itself with {process.returncode}")
@@ -187,10 +184,10 @@ class Judge:
             (self.base / f"stop-{role}").touch()
             if self.running[f"{role}!"].wait(HANG):
                 raise Wrong(f"the programs of {role} ended with {self.running[f'{role}!'].returncode}")
-        until = time.monotonic() + HANG
+        until = time.monotonic() + self.hang
         while open_ones := self.undecided():
             if time.monotonic() > until:
-                raise Wrong(f"undecided after {HANG:g} s: {open_ones}")
+                raise Wrong(f"undecided after {self.hang:g} s: {open_ones}")
             time.sleep(0.1)
 
     def undecided(self) -> dict[str, Any]:
@@ -253,10 +250,14 @@ class Judge:
         for role in PLACES:
             for t, booking in self.told("committed", role).items():
                 if statuses.get(t) != "committed" or booking not in booked:
-                    raise Wrong(f"{role} was told that {t} (booking {booking}) is committed, and it is {statuses.get(t)}")
+                    raise Wrong(
+                        f"{role} was told that {t} (booking {booking}) is committed, and it is {statuses.get(t)}"
+                    )
             for t, booking in self.told("aborted", role).items():
                 if statuses.get(t) == "committed" or (role == "agent" and booking in booked):
-                    raise Wrong(f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}")
+                    raise Wrong(
+                        f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}"
+                    )
             self.counts["told committed"] += len(self.told("committed", role))
             self.counts["told aborted"] += len(self.told("aborted", role))
             self.counts["never told"] += len(self.told("doubt", role))

@@ -124,9 +124,11 @@ def certificates(folder: Path, addresses: list[str]) -> dict[str, str]:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509.oid import NameOID
 
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
 
-    def made(name: str, issuer: str, public: ec.EllipticCurvePublicKey, by: ec.EllipticCurvePrivateKey, ca: bool) -> bytes:
+    def made(
+        name: str, issuer: str, public: ec.EllipticCurvePublicKey, by: ec.EllipticCurvePrivateKey, ca: bool
+    ) -> bytes:
         builder = (
             x509.CertificateBuilder()
             .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))

@@ -4,6 +4,7 @@ which the kills and the audit must find."""
 from __future__ import annotations
 
 import pytest
+
 from tests.judge.kills_places import Wrong, judge
 from tests.judge.places_planted import FAULTS, program
 

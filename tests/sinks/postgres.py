@@ -168,11 +168,9 @@ class Postgres:
 
 
 @contextmanager
-def serve(
-    programs: Path, prepared: int = 20, *, fsync: bool = False, under: str | None = None
-) -> Iterator[Postgres]:
-    """A server in a temporary folder, stopped and removed at the end; ``prepared`` is its max_prepared_transactions, ``under`` a folder on
-    the disk that is to be measured."""
+def serve(programs: Path, prepared: int = 20, *, fsync: bool = False, under: str | None = None) -> Iterator[Postgres]:
+    """A server in a temporary folder, stopped and removed at the end; ``prepared`` is its max_prepared_transactions,
+    ``under`` a folder on the disk that is to be measured."""
     # Not pytest's folder: that one is closed to other users.
     with tempfile.TemporaryDirectory(prefix="pellucid-postgres-", dir=under, ignore_cleanup_errors=True) as folder:
         server = Postgres(programs, Path(folder), prepared, fsync=fsync)

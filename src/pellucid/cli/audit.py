@@ -95,9 +95,7 @@ def audit(
         raise click.exceptions.Exit(1)
 
 
-def _network(
-    place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool
-) -> None:
+def _network(place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool) -> None:
     """The logs of a network of places."""
     from pellucid.atomic.places.audit import audit as audit_places
 

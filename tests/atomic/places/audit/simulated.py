@@ -184,7 +184,12 @@ class World:
     def act(self) -> None:
         """Something happens."""
         acts = [self.begin] * 5 + [self.send] * 8 + [self.arrive] * 8 + [self.take] * 9 + [self.ask] * 3
-        acts += [self.give_up, self.die, self.cascade, self.cascade] + [self.meet] * 4 + [self.settle] * 5 + [self.advance] * 8
+        acts += (
+            [self.give_up, self.die, self.cascade, self.cascade]
+            + [self.meet] * 4
+            + [self.settle] * 5
+            + [self.advance] * 8
+        )
         before = self.size()
         for _ in range(30):
             self.chance.choice(acts)()
@@ -342,9 +347,9 @@ class World:
             whole = self.component(t)
             names = {u.name for u in whole}
             outside = {u for one in whole for u in one.needs} - names
-            if t is whole[0] and all(u.status == "pending" and not u.attempt for u in whole):
-                if all(self.ts[u].status == "committed" for u in outside):
-                    out.append(whole)
+            asked = t is whole[0] and all(u.status == "pending" and not u.attempt for u in whole)
+            if asked and all(self.ts[u].status == "committed" for u in outside):
+                out.append(whole)
         return out
 
     def settle(self) -> None:
@@ -400,7 +405,9 @@ class World:
         a.decided = True
         for t in a.members:
             self.ts[t].status = "committed"
-        where = self.write(a.coordinator, "decide", attempt=a.name, members=list(a.members), participants=list(a.places))
+        where = self.write(
+            a.coordinator, "decide", attempt=a.name, members=list(a.members), participants=list(a.places)
+        )
         self.done(a, a.coordinator)
         return where
 
@@ -423,7 +430,9 @@ class World:
             a.over = True
 
     def fault_a_dependency_forgotten(self) -> None:
-        able = [t for t in self.of("pending") if not t.attempt and any(self.ts[u].status != "committed" for u in t.needs)]
+        able = [
+            t for t in self.of("pending") if not t.attempt and any(self.ts[u].status != "committed" for u in t.needs)
+        ]
         if t := self.one(able):
             self.planted = self.commit([t])
 
@@ -513,7 +522,9 @@ class World:
         self.takes(waiting, [m for m in self.ms.values() if not m.taken and self.alive(m)])
 
     def fault_taken_from_elsewhere(self) -> None:
-        able = [(t, m) for t in self.of("active") for m in self.ms.values() if m.there and m.to != t.home and not m.taken]
+        able = [
+            (t, m) for t in self.of("active") for m in self.ms.values() if m.there and m.to != t.home and not m.taken
+        ]
         if found := self.one(able):
             self.planted = self.taken(*found)
 

@@ -1,16 +1,16 @@
-"""The audit of places says yes to runs that keep the rules and no, with the record, to planted faults; the machine of the
-calculus is of the same opinion."""
+"""The audit of places says yes to runs that keep the rules and no, with the record, to planted faults; the machine of
+the calculus is of the same opinion."""
 
 from __future__ import annotations
 
 import random
 
 import pytest
-from tests.atomic.places.audit.simulated import FAULTS, World
-from tests.seeds import seeds
 
 from pellucid.atomic.places.audit import audit_logs
 from pellucid.atomic.places.audit.words import CHECKS, KINDS, RULES, Violation
+from tests.atomic.places.audit.simulated import FAULTS, World
+from tests.seeds import seeds
 
 
 def told(found: object) -> str:

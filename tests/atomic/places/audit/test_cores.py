@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+
+from pellucid.atomic.places.audit import PlacesAudit, audit_logs
+from pellucid.atomic.places.core import Core, Effects
 from tests.atomic.places.programs import FLAT, anything, booking
 from tests.atomic.places.simulator import World
 from tests.atomic.places.test_simulated import PLANTED
 from tests.seeds import seeds
-
-from pellucid.atomic.places.audit import PlacesAudit, audit_logs
-from pellucid.atomic.places.core import Core, Effects
 
 NESTED = {"office": [], "agent": ["answers"], "airline": ["requests", "seats"], "hotel": ["requests", "rooms"]}
 INSIDE = {"office": None, "agent": "office", "airline": None, "hotel": "office"}

@@ -3,8 +3,8 @@
 A place writes down what it does before anybody hears of it, so the logs of a network *are* the run: begin, send, take,
 commit, abort.  The audit puts them into one order in which causes come before effects (`order`), goes through it record
 by record with the rules of the extended calculus and of the protocol (`judge`), looks at the whole once more by the
-definitions (`facts`), and replays small runs on the machine of the calculus itself (`calculus`).  Each check can say no,
-and then names the place and the record.
+definitions (`facts`), and replays small runs on the machine of the calculus itself (`calculus`).  Each check can say
+no, and then names the place and the record.
 
 Every prefix of a run is a run: a network that was killed, or still runs, is audited as far as it is on record.
 """
@@ -137,7 +137,9 @@ def audit_logs(
     if judge.refused:
         notes.append(f"{judge.refused:,} hostile or malformed inputs were refused, and changed nothing")
     if judge.lost:
-        notes.append(f"{judge.lost:,} messages are of transactions that their place did not have on record: nobody commits on them")
+        notes.append(
+            f"{judge.lost:,} messages are of transactions that their place has not on record: nobody commits on them"
+        )
     replayed = None
     if replay:
         replayed, why = _replayed(tree, run, found)

@@ -186,7 +186,12 @@ def _network(out: Translated, bodies: Mapping[str, list[str]]) -> str:
     tops = " | ".join(place(name) for name, parent in out.tree.items() if parent is None)
     sort = out.names.sort
     carried = [*sort("channel"), *sort("birth"), "idle"]
-    lines = [(sort("place"), "Place"), (sort("trans"), "Trans"), (sort("value"), "Chan[<>]"), (carried, "Chan[Chan[<>]]")]
+    lines = [
+        (sort("place"), "Place"),
+        (sort("trans"), "Trans"),
+        (sort("value"), "Chan[<>]"),
+        (carried, "Chan[Chan[<>]]"),
+    ]
     return "\n".join([*(f"new {', '.join(own)}: {kind}." for own, kind in lines if own), tops])
 
 
@@ -249,7 +254,12 @@ class Replay:
         Steps that read alike are told apart as the machine does it."""
         machine, items = self.machine, self.machine.store.items
         seen: dict[Step, list[State]] = {}
-        rule = {s.Send: machine.red_in_out, s.Receive: machine.red_recv, s.Continue: machine.red_app, s.Abort: machine.red_abort}
+        rule = {
+            s.Send: machine.red_in_out,
+            s.Receive: machine.red_recv,
+            s.Continue: machine.red_app,
+            s.Abort: machine.red_abort,
+        }
         for at, soup in enumerate(self.at.soups):
             if place in (None, at):
                 messages = [i for i in dict.fromkeys(soup) if isinstance(items[i].process, s.Send)]

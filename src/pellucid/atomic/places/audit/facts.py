@@ -60,8 +60,7 @@ def by_hand(judge: Judge, found: Findings) -> None:
             other = f"abort, and {what} was decided, {attempt.decided.where}"
         elif attempt is not None and attempt.decided is None and outcome == "commit":
             other = f"commit, and {what} was never decided"
-        elif known is not None and known.status in ("committed", "aborted"):
-            if (outcome == "commit") != (known.status == "committed"):
-                other = f"{outcome}, and {what} {known.says}"
+        elif known is not None and known.status == {"commit": "aborted", "abort": "committed"}.get(outcome):
+            other = f"{outcome}, and {what} {known.says}"
         if other:
             found.add(Violation("hand-against", row.place, row.seq, row.kind, what, other=other))

@@ -1,4 +1,4 @@
-"""What a log may have lost: a place syncs when something must last, and what it wrote since is a tail that dies with it.
+"""What a log may have lost: a place syncs when something must last; what it wrote since is a tail that dies with it.
 
 If a record is lost, so are all that came after it in that start of the place.  So a transaction that never asked to
 commit, or one of its messages, may be missing although others have seen it: it counts as crashed.  Whatever is followed

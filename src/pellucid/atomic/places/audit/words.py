@@ -7,8 +7,8 @@ from typing import Any
 
 # The checks, in the order in which they are reported, with the rule of the calculus that each of them carries.
 CHECKS = {
-    "well-formed": "every log is whole: numbers without holes, kinds and fields that are known, restarts that count up, "
-    "names that never come again",
+    "well-formed": "every log is whole: numbers without holes, kinds and fields that are known, restarts that count "
+    "up, names that never come again",
     "messages": "a message is sent before it is there, is there once, where its path leads, with what was sent",
     "takes": "who takes a message runs here, and the message stands in the channel (RED RECV)",
     "commits": "who commits has asked to, is not decided, and needs nobody who is not committed (RED COMMIT)",
@@ -22,9 +22,9 @@ CHECKS = {
 # Kinds that break a rule of the calculus, and not only one of the protocol: there the two judges must agree.
 RULES = frozenset(
     [
-        "take-nothing", "take-elsewhere", "take-twice", "take-decided", "take-aborted-sender", "commit-decided", "commit-not-pending",
-        "commit-needs", "abort-decided", "abort-keeps", "abort-twice-back", "abort-other-back", "cascade-nothing",
-        "begin-orphan",
+        "take-nothing", "take-elsewhere", "take-twice", "take-decided", "take-aborted-sender", "commit-decided",
+        "commit-not-pending", "commit-needs", "abort-decided", "abort-keeps", "abort-twice-back", "abort-other-back",
+        "cascade-nothing", "begin-orphan",
     ]
 )  # fmt: skip
 
@@ -93,9 +93,8 @@ KINDS: dict[str, tuple[str, str]] = {
 class Violation:
     """One thing that is wrong in the logs, and where.
 
-    >>> print(Violation("commit-needs", "airline", 7, "commit", t="airline:1:2", u="hotel:1:1", other="took hotel:1:1/0"))
-    airline, record 7 (commit): airline:1:2 commits and needs hotel:1:1 (took hotel:1:1/0), which is not committed until
-    then
+    >>> print(Violation("commit-needs", "airline", 7, "commit", t="airline:1:2", u="hotel:1:1", other="took it"))
+    airline, record 7 (commit): airline:1:2 commits and needs hotel:1:1 (took it), which is not committed until then
     """
 
     kind: str
