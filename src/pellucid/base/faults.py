@@ -85,8 +85,22 @@ POINTS: dict[str, str] = {
     **{
         f"place:{moment}-{kind}": f"a place, {moment} a record '{kind}' is written"
         for kind in (
-            "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused".split()
-        )
+            "boot",
+            "begin",
+            "send",
+            "sent",
+            "deposit",
+            "take",
+            "pending",
+            "prepared",
+            "given-up",
+            "decide",
+            "commit",
+            "abort",
+            "end",
+            "hand",
+            "refused",
+        )  # fmt: skip
         for moment in ("before", "after")
     },
     **{

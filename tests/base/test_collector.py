@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import gc, sys, weakref
 from types import SimpleNamespace
-from pellucid.spark import collect
+from pellucid.base import collector as collect
 
 class Ring:
     def __init__(self):
