@@ -100,7 +100,7 @@ POINTS: dict[str, str] = {
             "end",
             "hand",
             "refused",
-        )  # fmt: skip
+        )
         for moment in ("before", "after")
     },
     **{
