@@ -79,7 +79,9 @@ class Judge:
 
     def strike(self) -> int:
         """Kill somebody at a random moment; how many."""
-        time.sleep(self.rng.random() ** 2 * 1.2)
+        if self.rng.random() < 0.85:  # else while everybody is still starting
+            self.until_busy()
+        time.sleep(self.rng.random() ** 2 * 0.5)
         how = self.rng.choice(["place", "place", "place", "two", "all", "program", "program", "paused"])
         programs = [f"{p}!" for p in PLACES]
         victims = {
@@ -101,9 +103,28 @@ class Judge:
             self.running[sleeper].send_signal(signal.SIGCONT)
         for who in victims:
             self.start(who)
+        if self.rng.random() < 0.2:
+            self.look()
         self.counts["kills"] += len(victims)
         self.counts[f"kills: {how}"] += len(victims)
         return len(victims)
+
+    def until_busy(self) -> None:
+        """Programs of all places are at work again, as their notes show."""
+        notes = [self.base / f"{place}.said" for place in PLACES]
+        before = [note.stat().st_size if note.exists() else 0 for note in notes]
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            if all(note.exists() and note.stat().st_size > size for note, size in zip(notes, before, strict=True)):
+                return
+            time.sleep(0.01)
+
+    def look(self) -> None:
+        """The audit, in the middle of everything: what is on record until now must be right."""
+        found = audit(self.folder, replay=False)
+        self.counts["audits of a running network"] += 1
+        if not found:
+            raise Wrong(f"the audit of the running network says:\n{found}")
 
     # ------------------------------------------------------------ from the first coin to the last
 
