@@ -181,6 +181,12 @@ class Judge:
             return {words[2]: words[1] for words in map(str.split, lines) if words[0] == outcome}
         return {}
 
+    def words(self, role: str) -> Counter[str]:
+        """How often programs wrote what."""
+        with suppress(FileNotFoundError):
+            return Counter(line.split()[0] for line in (self.base / f"{role}.said").read_text().splitlines())
+        return Counter()
+
     def until_booked(self, count: int) -> None:
         """It works while nobody is killed, too: there is something to lose, and in the end everybody recovered."""
         until = time.monotonic() + self.hang
@@ -279,6 +285,8 @@ class Judge:
                     raise Wrong(
                         f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}"
                     )
+            for word in ("odd", "gone"):
+                self.counts[f"{role}: {word}"] += self.words(role)[word]
             self.counts["told committed"] += len(self.told("committed", role))
             self.counts["told aborted"] += len(self.told("aborted", role))
             self.counts["never told"] += len(self.told("doubt", role))
