@@ -224,11 +224,12 @@ class Fuzz:
         return self.handled(lambda: self.core.handle(Asked((2, 1), "mallory", op, args)))
 
     def handled(self, do: Callable[[], Any]) -> bool:
+        before = self.core.refusals
         effects = do()
         for record in effects.writes:
             if record.kind not in ("refused",):
                 raise Wrong(f"something was written: {record!r}")
-        return bool(effects.writes)
+        return self.core.refusals > before or any("error" in reply for _, reply in effects.replies)
 
     def go(self, frames: int) -> None:
         """So many; now and then it is looked whether anything has changed."""

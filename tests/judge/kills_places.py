@@ -46,6 +46,7 @@ class Judge:
         self.base, self.folder, self.rng, self.counts = base, base / "net", rng, counts
         self.planted = planted
         self.hang = HANG if planted is None else 6.0
+        self.patience = 15.0
         ports = free_ports(len(PLACES))
         new_network(
             self.folder,
@@ -79,7 +80,9 @@ class Judge:
 
     def strike(self) -> int:
         """Kill somebody at a random moment; how many."""
-        time.sleep(self.rng.random() ** 2 * 1.2)
+        if self.rng.random() < 0.85:  # else while everybody is still starting
+            self.until_busy()
+        time.sleep(self.rng.random() ** 2 * 0.5)
         how = self.rng.choice(["place", "place", "place", "two", "all", "program", "program", "paused"])
         programs = [f"{p}!" for p in PLACES]
         victims = {
@@ -101,9 +104,28 @@ class Judge:
             self.running[sleeper].send_signal(signal.SIGCONT)
         for who in victims:
             self.start(who)
+        if self.rng.random() < 0.2:
+            self.look()
         self.counts["kills"] += len(victims)
         self.counts[f"kills: {how}"] += len(victims)
         return len(victims)
+
+    def until_busy(self) -> None:
+        """Programs of all places are at work again, as their notes show."""
+        notes = [self.base / f"{place}.said" for place in PLACES]
+        before = [note.stat().st_size if note.exists() else 0 for note in notes]
+        until = time.monotonic() + self.patience
+        while time.monotonic() < until:
+            if all(note.exists() and note.stat().st_size > size for note, size in zip(notes, before, strict=True)):
+                return
+            time.sleep(0.01)
+
+    def look(self) -> None:
+        """The audit, in the middle of everything: what is on record until now must be right."""
+        found = audit(self.folder, replay=False)
+        self.counts["audits of a running network"] += 1
+        if not found:
+            raise Wrong(f"the audit of the running network says:\n{found}")
 
     # ------------------------------------------------------------ from the first coin to the last
 
@@ -160,10 +182,18 @@ class Judge:
             return {words[2]: words[1] for words in map(str.split, lines) if words[0] == outcome}
         return {}
 
+    def words(self, role: str) -> Counter[str]:
+        """How often programs wrote what."""
+        with suppress(FileNotFoundError):
+            return Counter(line.split()[0] for line in (self.base / f"{role}.said").read_text().splitlines())
+        return Counter()
+
     def until_booked(self, count: int) -> None:
         """It works while nobody is killed, too: there is something to lose, and in the end everybody recovered."""
         until = time.monotonic() + self.hang
         while len(self.told("committed", "agent")) < count:
+            if time.monotonic() > until and self.planted:
+                return  # the reckoning says why
             if time.monotonic() > until:
                 raise Wrong(f"nothing was booked within {self.hang:g} s after {len(self.told('committed', 'agent'))}")
             for who, process in self.running.items():
@@ -258,6 +288,8 @@ class Judge:
                     raise Wrong(
                         f"{role} was told that {t} (booking {booking}) has aborted, and it is {statuses.get(t)}"
                     )
+            for word in ("odd", "gone"):
+                self.counts[f"{role}: {word}"] += self.words(role)[word]
             self.counts["told committed"] += len(self.told("committed", role))
             self.counts["told aborted"] += len(self.told("aborted", role))
             self.counts["never told"] += len(self.told("doubt", role))

@@ -103,8 +103,9 @@ class Program:
                 while len(got) < 2:
                     answer = t.receive(f"answers{number}", timeout=3)
                     if answer["booking"] != about or answer["from"] in got:
-                        self.say("odd", about, t.id)
-                        return  # an answer to a booking that was undone
+                        self.say("odd", about, t.id)  # an answer to a booking that was undone
+                        time.sleep(0.02)
+                        return
                     got[answer["from"]] = answer["good"]
                 t.send("booked", {"booking": about, **got})
                 self.commit(t, about)

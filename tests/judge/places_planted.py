@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from pellucid.atomic.places import host
 from pellucid.atomic.places.core.commit import Commits
-from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.log import SqliteLog
 from pellucid.atomic.places.records import Record
 
@@ -32,13 +30,13 @@ def a_dependency_forgotten() -> None:
 
 def abort_without_restoring() -> None:
     """What was taken by one that aborts is gone."""
-    honest = State._abort
+    honest = Commits._abort
 
-    def abort(self: State, record: Any) -> None:
-        self.live[record["t"]].takes.clear()
-        honest(self, record)
+    def abort(self: Commits, t: str, why: str) -> None:
+        self.state.live[t].takes.clear()
+        honest(self, t, why)
 
-    State._abort = abort  # type: ignore[method-assign]
+    Commits._abort = abort  # type: ignore[method-assign]
 
 
 FAULTS: dict[str, Callable[[], None]] = {

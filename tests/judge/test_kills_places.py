@@ -8,6 +8,13 @@ import pytest
 from tests.judge.kills_places import Wrong, judge
 from tests.judge.places_planted import FAULTS, program
 
+# What must be said about each: by the logs, by who was told what, by what is left in the channels.
+FOUND = {
+    "commit-before-the-log": r"broke the promise|was told that",
+    "dependency-forgotten": r"commits and needs",
+    "abort-without-restoring": r"does not put back",
+}
+
 
 def test_random_kills() -> None:
     counts = judge(4, 7, each=4)
@@ -23,7 +30,7 @@ def test_a_planted_fault_is_found() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_planted_fault_is_found(fault: str) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(Wrong, match=FOUND[fault]):
         judge(60, 5, planted=program(fault))
 
 
