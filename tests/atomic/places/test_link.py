@@ -148,6 +148,7 @@ def changed(**fields: object) -> bytes:
         (frame(b"x" * (HELLO_MOST + 1)), "at most 512 are allowed"),
         (pair()[0].opening() + b"\x00", "more than a hello before the answer"),
     ],
+    ids=map(str, range(11)),  # not the bytes, which are of chance
 )
 def test_a_hello_that_is_none(hello: bytes, said: str) -> None:
     airline = pair()[1]
