@@ -6,8 +6,8 @@ beside networkx and DuckDB's recursive SQL.
 A log has as many transactions as said, twice as many dependencies (on one of the last thousand, so that it is deep), a
 transaction that a tenth of all read from, a chain of a hundredth, and rings of three.  One in a hundred thousand is
 active or aborted; a third has committed.  *deep* is a chain of a million, and a log in which each needs its last two,
-of which no task takes more than a tenth, so that the rounds do all the work.  Times are wall clock, of a process that
-has compiled its loops; Spark's have no start of a Java in them.
+of which no task takes more than a tenth, so that the rounds do all the work.  Times are wall clock and processor time
+of a process that has compiled its loops; Spark's have no start of a Java in them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def log(n: int, *, text: bool = False, seed: int = 1) -> tuple[pa.Table, pa.Tabl
 
 
 def timed(name: str, work: Callable[[], Any], found: dict[str, Any], most: int = 2) -> Any:
-    """The best of some."""
-    best, answer = float("inf"), None
+    """The best of some: by the clock, and of this process's processor time (Spark's is elsewhere)."""
+    best, least, answer = float("inf"), float("inf"), None
     for _ in range(most):
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         answer = work()
-        best = min(best, time.perf_counter() - begin)
-    found[name] = round(best, 3)
-    print(f"{name:58} {best:9.2f} s", flush=True)
+        best, least = min(best, time.perf_counter() - begin), min(least, time.process_time() - used)
+    found[name] = {"seconds": round(best, 3), "processor": round(least, 3)}
+    print(f"{name:58} {best:9.2f} s {least:9.2f} s", flush=True)
     return answer
 
 
@@ -140,10 +140,12 @@ def on_spark(n: int, found: dict[str, Any], folder: Path) -> None:
 def deep(found: dict[str, Any]) -> None:
     """A chain of a million, and one of double links, on Spark, where a task takes a tenth."""
     from pellucid.spark import atomic
+    from pellucid.spark.atomic import work
     from pellucid.spark.session import session
 
     spark = session(conf={"spark.driver.memory": "4g"})
     n = 1_000_000
+    work.BLOCK = n // 10  # else all of it would be one block
     for name, links in (("a chain", 1), ("double links", 2)):
         for order in ("id", f"(id * 7919) % {n}"):
             transactions = spark.range(n).selectExpr(f"{order} id", "if(id = 10, 'aborted', 'pending') status")

@@ -165,7 +165,7 @@ def _vertices(work: Work, transactions: DataFrame, dependencies: DataFrame, name
         code = sql.when(word == status, number).otherwise(code)
 
     def ends(frame: DataFrame, name: str, status: Any) -> DataFrame:
-        second = sql.lit(0).cast("long") if seed is None else sql.coalesce(key(name, seed + 1), sql.lit(0).cast("long"))
+        second = sql.lit(0).cast("long") if seed is None else sql.xxhash64(sql.lit(seed + 1), sql.col(_quoted(name)))
         return frame.select(key(name, seed).alias("v"), second.alias("other"), status.cast("int").alias("status"))
 
     nothing = sql.lit(None)

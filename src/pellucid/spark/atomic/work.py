@@ -19,7 +19,7 @@ from pellucid.sinks.address import absolute, on_this_machine
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FIT = 20_000_000  # edges that one task takes: some 100 bytes each
+FIT = 30_000_000  # edges that one task takes: some 100 bytes each
 BLOCK = 4_000_000  # edges of a block, in a round
 ROUNDS = 100
 
