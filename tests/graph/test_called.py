@@ -108,7 +108,10 @@ def test_lengths_are_said_as_lengths() -> None:
 def test_keys_by_name() -> None:
     rows = ((1, "a", 3), (2, "b", 3), (3, "a", 4), (4, "a", 3))
     paid = [Paid(datetime(2024, 5, day), user, cents) for day, user, cents in rows]
-    by = lambda key: pipeline(lambda x: count(x.key_by(key)), x=Paid)(paid)
+
+    def by(key: Any) -> Any:
+        return pipeline(lambda x: count(x.key_by(key)), x=Paid)(paid)
+
     assert by("user") == by(lambda e: e.user) == [1, 1, 2, 3]
     assert by(["user", "cents"]) == by(lambda e: (e.user, e.cents)) == [1, 1, 1, 2]
     assert by(["user"]) == by("user")

@@ -4,10 +4,12 @@ they differ, in the same words in every way to run a pipeline.  Plain Python is 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 import re
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +105,7 @@ KINDS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 }
 
 
-def plain(found: Any) -> list[dict[str, Any]]:
+def plain(found: Any) -> Any:
     if isinstance(found, list):
         return found
     if isinstance(found, pd.DataFrame):
@@ -138,7 +140,7 @@ def test_in_memory(kind: str) -> None:
     for seed in range(25):
         rows, key, order = drawn(seed)
         said = {name: column for name, column in (("key", key), ("order", order)) if column}
-        ask(meaning(rows, key, order), rows, lambda r=rows, s=said: counted(KINDS[kind](r), **s))
+        ask(meaning(rows, key, order), rows, partial(counted, KINDS[kind](rows), **said))
 
 
 def test_the_row_is_the_users() -> None:
@@ -170,13 +172,11 @@ def written(path: Path, rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(f'{{"k": "{r["k"]}", "t": {r["t"]}, "v": {r["v"]}}}\n' for r in rows))
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> Any:
     if path.suffix == ".parquet":
         return parquet.read_table(path).to_pylist()
     if path.suffix == ".csv":
         return arrow_csv.read_csv(path).to_pylist()
-    import json
-
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -213,7 +213,7 @@ def test_epochs(workers: int, tmp_path: Path) -> None:
         if workers > 1 and not key:
             continue
 
-        def run(place: Path = place, said: dict[str, Any] = said) -> list[dict[str, Any]]:
+        def run(place: Path = place, said: dict[str, Any] = said) -> Any:
             counted.run_epochs(
                 place / "in.csv", place / "out.csv", state=place / "state", pushes=4, workers=workers, **said
             )

@@ -203,9 +203,14 @@ def _one(array: Any) -> Any:
 def _unequal(leaf: Type, mine: Column, theirs: Column) -> Any:
     """Where two columns of one type differ; a NaN is a NaN."""
     if isinstance(mine, Strings) and isinstance(theirs, Strings):
+        if mine.values is theirs.values:
+            return mine.codes != theirs.codes
         known = {text: code for code, text in enumerate(theirs.values)}
-        used, codes = np.unique(mine.codes, return_inverse=True)
-        table = np.array([known.get(mine.values[c], -1) for c in used.tolist()] or [-1], dtype=np.int64)
+        codes, used = mine.codes, list(range(len(mine.values)))
+        if len(mine.values) > len(codes):  # an engine's column may come with every text it ever saw
+            found, codes = np.unique(codes, return_inverse=True)
+            used = found.tolist()
+        table = np.array([known.get(mine.values[c], -1) for c in used] or [-1], dtype=np.int64)
         return table[codes] != theirs.codes
     if isinstance(mine, (Strings, list)) or isinstance(theirs, (Strings, list)):
         pairs = zip(values_of(leaf, mine), values_of(leaf, theirs), strict=True)
@@ -219,8 +224,6 @@ def _same(mine: Column, theirs: Column) -> bool:
     if isinstance(mine, list) and isinstance(theirs, list):
         return mine == theirs
     if isinstance(mine, Strings) and isinstance(theirs, Strings):
-        if mine.values is theirs.values:
-            return bool(np.array_equal(mine.codes, theirs.codes))
         return not _unequal(STR, mine, theirs).any()
     if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
         return bool(np.array_equal(mine, theirs))
