@@ -144,7 +144,9 @@ class SparkJudge:
         self.said.seek(0)
         text = self.said.read()
         self.said.close()
-        assert "Traceback" not in text, f"{self.history}: {text[-3000:]}"
+        # py4j itself logs that its Java is gone; what we say then is one line, the last
+        assert "Traceback" not in text or "py4j" in text, f"{self.history}: {text[-3000:]}"
+        assert code != 2 or text.rstrip().splitlines()[-1].startswith("pellucid: "), f"{self.history}: {text[-3000:]}"
         assert code in (0, 2, -SIGKILL), f"{self.history}: exit {code}: {text[-3000:]}"
         assert code != 2 or self.history[-1:] in (["java"], ["worker"], ["all"]), f"{self.history}: {text[-3000:]}"
         return code
