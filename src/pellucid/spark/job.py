@@ -13,7 +13,7 @@ from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
-from pellucid.spark.collect import modules_stay
+from pellucid.spark.daemon import modules_stay
 from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.reading import event_columns
 

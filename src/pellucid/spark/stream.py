@@ -20,7 +20,7 @@ from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import DamagedState
 from pellucid.errors import StateError, UsageError, option
 from pellucid.graph.memory import remembering
-from pellucid.spark.collect import dropped_before
+from pellucid.spark.daemon import dropped_before
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.session import cores
