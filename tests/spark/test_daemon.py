@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,3 +68,34 @@ def test_a_task_that_ends_before_its_worker_leaves_no_traceback(
         time.sleep(0.05)
     time.sleep(0.2)  # what it said comes through a pipe
     assert not Path("/proc", pid).exists() and capfd.readouterr().err == ""
+
+
+SCRIPT = """
+import gc, sys, weakref
+from types import SimpleNamespace
+from pellucid.spark import daemon
+
+class Ring:
+    def __init__(self):
+        self.me = self
+
+cache = daemon.dropped_before({"a": Ring()})
+ring = weakref.ref(cache["a"])
+assert not daemon.modules_stay() and not gc.get_freeze_count() and cache  # no Spark, no task
+task = SimpleNamespace(get=lambda: None)
+sys.modules["pyspark.taskcontext"] = SimpleNamespace(TaskContext=task)
+assert not daemon.modules_stay() and not gc.get_freeze_count()
+task.get = lambda: "a task"
+assert daemon.modules_stay() and gc.get_freeze_count() > 1000 and not cache and ring() is None
+cache["b"] = Ring()
+before = gc.get_freeze_count()
+assert not daemon.modules_stay() and gc.get_freeze_count() == before and cache  # nothing was loaded since
+sys.modules.update({f"more_{i}": task for i in range(60)})
+assert daemon.modules_stay() and not cache
+print("done")
+"""
+
+
+def test_modules_are_put_out_of_sight_once_and_in_a_task_alone() -> None:
+    found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "done\n", "")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.base.collector import modules_stay
 from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
+from pellucid.spark.daemon import modules_stay
 from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.reading import event_columns
 
