@@ -1,12 +1,13 @@
 """From an event's arrival upstream to its effect downstream: chained, beside waiting for each commit.
 
-``python bench/chain.py [--events 400] [--every 0.05] [--slow 0.2] [--repeats 2]``
+``python bench/chain.py [--events 400] [--pushes 10] [--slow 0.2] [--repeats 2]``
 
-An event is stamped with the time at which the first run reads it, one every few milliseconds.  The second run keeps the
-latest stamp; an event's effect is there when a reader of the SQLite table that the second run writes can see its row.
-The two ways alternate in one run: ``epochs:STATE`` reads the rows of an epoch as soon as they are durable upstream,
+An event is stamped with the time at which it comes to the first run's function, one every few milliseconds; an epoch
+there is a few of them.  The second run keeps the latest stamp; an event's effect is there when a reader of the SQLite
+table that the second run writes can see its row.  The two ways alternate in one run: ``epochs:STATE`` reads the rows of an epoch as soon as they are durable upstream,
 ``committed:STATE`` when the upstream has committed them.  The upstream writes to a file; or to a file and a table
-together, where the table takes a while to prepare an epoch, as a distant server does (``--slow``).
+together, where the table takes a while to prepare an epoch, as a distant server does (``--slow``).  Counted is from the
+moment on at which the first effect was seen: until then both runs are starting.
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ from pellucid.engine.epochs import run_epochs
 from pellucid.sinks.interface import Staged
 from pellucid.sinks.sqlite_sink import SQLiteSink
 
+WARM = 20  # events that come before anybody is measured
+
 
 def stamped(v: int) -> float:
-    """When an event arrives; a function that cannot be traced."""
+    """When an event arrives; a function that cannot be traced.  The first few wait for nobody, the others until their
+    effect is seen."""
+    while v >= WARM and not os.path.exists(os.environ["SEEN"]):
+        time.sleep(0.005)
     time.sleep(float(os.environ["GAP"]))
     return time.time() + 0 * int(json.loads(json.dumps(v)))
 
@@ -57,8 +63,9 @@ class Distant(SQLiteSink):
 class Reader(threading.Thread):
     """Looks at a table all the time, and notes when a row is first to be seen."""
 
-    def __init__(self, path: Path, events: int) -> None:
+    def __init__(self, path: Path, events: int, seen: Path) -> None:
         super().__init__(daemon=True)
+        self.seen = seen
         self.path, self.events, self.latencies = path, events, list[float]()
 
     def run(self) -> None:
@@ -74,41 +81,46 @@ class Reader(threading.Thread):
                     pass  # no table yet
                 now = time.time()
                 self.latencies += [now - stamp for stamp in found]
+                if found:
+                    self.seen.touch()
                 time.sleep(0.003)
 
 
-def measured(scheme: str, folder: Path, events: int, every: float, slow: bool) -> list[float]:
+def measured(scheme: str, folder: Path, events: int, asked: argparse.Namespace, slow: bool) -> list[float]:
     """The latencies of one run of both pipelines."""
     folder.mkdir()
     (folder / "x.jsonl").write_text("".join(f"{i}\n" for i in range(events)))
-    settings: dict[str, Any] = {"every": every, "chunk": 4, "say": lambda text: None}
+    os.environ["SEEN"] = str(folder / "seen")
+    settings: dict[str, Any] = {"say": lambda text: None}
     upstream = os.fork()
     if not upstream:
         out: Any = str(folder / "a.arrow")
         if slow:
             out = {"table": Distant(str(folder / "a.db"), "t"), "rows": out}
             settings["members"] = {"table": "out", "rows": "out"}
-        run_epochs(arrivals, folder / "x.jsonl", out, state=folder / "a", **settings)
+        run_epochs(arrivals, folder / "x.jsonl", out, state=folder / "a", pushes=asked.pushes, **settings)
         os._exit(0)
     while not (folder / "a" / "outputs.json").exists():
         time.sleep(0.005)
     downstream = os.fork()
     if not downstream:
-        run_epochs(effects, f"{scheme}:{folder / 'a'}", f"sqlite:{folder / 'b.db'}#t", state=folder / "b", **settings)
+        place, target = f"{scheme}:{folder / 'a'}", f"sqlite:{folder / 'b.db'}#t"
+        run_epochs(effects, place, target, state=folder / "b", every=asked.every, **settings)
         os._exit(0)
-    reader = Reader(folder / "b.db", events)
+    reader = Reader(folder / "b.db", events, Path(os.environ["SEEN"]))
     reader.start()
     for pid in (upstream, downstream):
         assert os.waitpid(pid, 0)[1] == 0, f"{scheme}: a run failed"
     reader.join(10)
     assert len(reader.latencies) == events, f"{len(reader.latencies)} of {events} rows were seen"
-    return reader.latencies
+    return reader.latencies[WARM:]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=400)
-    parser.add_argument("--every", type=float, default=0.05)
+    parser.add_argument("--every", type=float, default=0.02)
+    parser.add_argument("--pushes", type=int, default=10)
     parser.add_argument("--gap", type=float, default=0.01)
     parser.add_argument("--slow", type=float, default=0.2)
     parser.add_argument("--repeats", type=int, default=2)
@@ -120,9 +132,9 @@ def main() -> int:
             for turn in range(asked.repeats):
                 for scheme, latencies in found.items():
                     place = Path(name) / f"{slow}-{turn}-{scheme}"
-                    latencies += measured(scheme, place, asked.events, asked.every, slow)
+                    latencies += measured(scheme, place, asked.events + WARM, asked, slow)
             what = f"a file and a table that takes {asked.slow:g} s to prepare" if slow else "a file"
-            print(f"upstream to {what}; an event every {1000 * asked.gap:g} ms, epochs of {1000 * asked.every:g} ms")
+            print(f"upstream to {what}; an event every {1000 * asked.gap:g} ms, {asked.pushes} in an epoch")
             for scheme, latencies in found.items():
                 cuts = statistics.quantiles(latencies, n=20)
                 print(f"  {scheme:9} {1000 * cuts[9]:6.0f} ms median, {1000 * cuts[18]:6.0f} ms for 95 of 100")
