@@ -20,6 +20,7 @@ from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.cli.main import cli
+from pellucid.sinks.group.log import DecisionLog
 from tests.atomic.places.trips import Aside, fill, provide
 
 PLACES = ["--place", "agent=answers", "--place", "airline=requests,seats", "--place", "hotel=requests,rooms"]
@@ -255,3 +256,19 @@ def test_networks_of_the_page_are_made(net: Callable[..., Result], command: list
 
 def test_the_page_knows_the_verbs() -> None:
     assert {one[0] for one in COMMANDS} == {"new", "up", "status", "down", "doubt", "metrics", "commit"}
+
+
+def test_doubts_of_a_group_of_sinks(net: Callable[..., Result], tmp_path: Path) -> None:
+    """The same verb, the same exit codes; a folder that is neither is refused."""
+    folder = tmp_path / "state"
+    log = DecisionLog(folder / "together")
+    log.take("orders", {"archive": f"parquet: {tmp_path}/gone"})
+    log.decide(7, "a1", epoch=2)
+    shown = net("doubt", "state")
+    assert shown.exit_code == 1 and "epoch 2 (up to push 7) of 'orders'" in shown.output
+    assert json.loads(net("doubt", "state", "--json").stdout)["group"]["in_doubt"] is True
+    named = net("doubt", "state", "archive")
+    assert named.exit_code == 2 and "which has no places: leave archive out" in named.stderr
+    (tmp_path / "empty").mkdir()
+    neither = net("doubt", "empty")
+    assert neither.exit_code == 2 and "empty: is no network" in neither.stderr

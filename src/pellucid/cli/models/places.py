@@ -193,14 +193,24 @@ def status_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
 def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     """What is not decided: who waits for whom, since when, and what would resolve it.
 
-    Reads running places and the logs of those that do not run.
+    Reads running places and the logs of those that do not run. DIR may also be the folder of the decisions of a group
+    of sinks (sinks.together), a --state folder or a checkpoint.
+
+    Exit codes: 0 nothing waits, 1 something does, 2 bad usage or bad input, 3 not everything can be seen from here.
 
     \b
-    Example:
+    Examples:
       pellucid net doubt trips
+      pellucid net doubt state/
     """
     from pellucid.atomic.places.serving.doubt import doubts
+    from pellucid.cli.models.group_doubt import is_group, show_group_doubt
 
+    if is_group(folder):
+        if names:
+            raise UsageError(f"{folder}: is of a group of sinks, which has no places: leave {' '.join(names)} out")
+        group = show_group_doubt(folder, as_json)
+        raise click.exceptions.Exit({True: 1, False: 0, None: 3}[group.in_doubt])
     network, chosen = _network(folder, names)
     found = doubts(network, chosen)
     if as_json:

@@ -45,7 +45,8 @@ class Looked:
         out.append(f"  transactions {s['committed']:,} committed, {aborted:,} aborted; not decided: {undecided}")
         for channel, found in s["channels"].items():
             taken = f", and {found['taken']:,} taken by who has not committed yet" if found["taken"] else ""
-            out.append(f"  {channel:12} {found['waiting']:,} messages{taken}")
+            many = "message" if found["waiting"] == 1 else "messages"
+            out.append(f"  {channel:12} {found['waiting']:,} {many}{taken}")
         if s["outbox"]:
             out.append(f"  on their way  {s['outbox']:,} messages to other places")
         if s["refused"]:
