@@ -147,8 +147,8 @@ def test_a_wrong_capability(network: Network) -> None:
     refused = [record for record in read_log(network.log_of("agent"), "agent") if record.kind == "refused"]
     assert any("wrong token for 'in answers'" in record["what"] for record in refused)
     assert any("wrong token for 'in agent'" in record["what"] for record in refused)
-    secrets = network.secrets("agent")
-    assert not any(token.hex() in str(refused) for token in secrets.own.values())
+    known = network.secrets("agent")
+    assert not any(token.hex() in str(refused) for token in known.own.values())
 
 
 @pytest.mark.parametrize(
