@@ -4,11 +4,11 @@
 
 An event is stamped with the time at which it comes to the first run's function, one every few milliseconds; an epoch
 there is a few of them.  The second run keeps the latest stamp; an event's effect is there when a reader of the SQLite
-table that the second run writes can see its row.  The two ways alternate in one run: ``epochs:STATE`` reads the rows
-of an epoch as soon as they are durable upstream,
-``committed:STATE`` when the upstream has committed them.  The upstream writes to a file; or to a file and a table
-together, where the table takes a while to prepare an epoch, as a distant server does (``--slow``).  Counted is from the
-moment on at which the first effect was seen: until then both runs are starting.
+table that the second run writes can see its row.  The two ways alternate in one run: ``epochs:STATE``
+reads the rows of an epoch as soon as they are durable upstream, ``committed:STATE`` when the upstream has committed
+them.  The upstream writes to a file; or to a file and a table together, where the table takes a while to
+prepare an epoch, as a distant server does (``--slow``).  Counted is from the moment on at which the
+first effect was seen: until then both runs are starting.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import apply, pipeline
+from pellucid import apply, pipeline, sinks
 from pellucid.engine.epochs.store import Store
 from tests.engine.epochs.chain.chain_job import (
     ROWS,
@@ -279,3 +279,17 @@ def test_a_row_that_fails_counts_when_it_is_committed(programs: Programs, salt: 
     else:
         assert code == 0, said
         assert len((folder / "strict.csv").read_text().split()) == ROWS + 1
+
+
+def test_a_group_of_outputs_waits_as_well(tmp_path: Path) -> None:
+    """Downstream, too, an epoch is in all outputs or in none, and in none before it is committed above."""
+    (tmp_path / "x.jsonl").write_text("".join(f"{i}\n" for i in range(30)))
+    first.run_epochs(tmp_path / "x.jsonl", tmp_path / "a.arrow", state=tmp_path / "a", pushes=20, say=silent)
+    members = {name: sinks.sqlite(tmp_path / f"{name}.db", "t") for name in ("one", "two")}
+    report = second.run_epochs(
+        f"epochs:{tmp_path / 'a'}", sinks.together(members), state=tmp_path / "b", pushes=11, say=silent
+    )
+    wanted = seconds_of([10 * i for i in range(30)])
+    assert report.rows == {"one": len(wanted), "two": len(wanted)}
+    for sink in members.values():
+        assert sink.read()["out"].to_pylist() == wanted
