@@ -63,6 +63,8 @@ RUNTIME: dict[str, str] = {
 }
 
 #: Every point: those of the sinks come in a run with epochs and in a query of Spark.
+_RECORDS = "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused"  # of a place
+
 POINTS: dict[str, str] = {
     **RUNTIME,
     **{
@@ -84,9 +86,7 @@ POINTS: dict[str, str] = {
     "together:recover": "sinks together, the log is taken, before the members are looked at",
     **{
         f"place:{moment}-{kind}": f"a place, {moment} a record '{kind}' is written"
-        for kind in (
-            "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused".split()
-        )
+        for kind in _RECORDS.split()
         for moment in ("before", "after")
     },
     **{
