@@ -62,9 +62,9 @@ RUNTIME: dict[str, str] = {
     "coordinator:finished": "the coordinator, the sinks have finished, before the run is marked as done",
 }
 
-#: Every point: those of the sinks come in a run with epochs and in a query of Spark.
-_RECORDS = "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused"  # of a place
+_RECORDS = "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused"
 
+#: Every point: those of the sinks come in a run with epochs and in a query of Spark.
 POINTS: dict[str, str] = {
     **RUNTIME,
     **{
