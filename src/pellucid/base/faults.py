@@ -62,6 +62,8 @@ RUNTIME: dict[str, str] = {
     "coordinator:finished": "the coordinator, the sinks have finished, before the run is marked as done",
 }
 
+_RECORDS = "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused"
+
 #: Every point: those of the sinks come in a run with epochs and in a query of Spark.
 POINTS: dict[str, str] = {
     **RUNTIME,
@@ -84,23 +86,7 @@ POINTS: dict[str, str] = {
     "together:recover": "sinks together, the log is taken, before the members are looked at",
     **{
         f"place:{moment}-{kind}": f"a place, {moment} a record '{kind}' is written"
-        for kind in (
-            "boot",
-            "begin",
-            "send",
-            "sent",
-            "deposit",
-            "take",
-            "pending",
-            "prepared",
-            "given-up",
-            "decide",
-            "commit",
-            "abort",
-            "end",
-            "hand",
-            "refused",
-        )
+        for kind in _RECORDS.split()
         for moment in ("before", "after")
     },
     **{

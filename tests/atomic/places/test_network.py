@@ -38,21 +38,21 @@ def test_nobody_else_can_look_in(network: Network) -> None:
 
 
 def test_secrets_are_shared_by_two_and_no_more(network: Network) -> None:
-    secrets = {name: network.secrets(name) for name in network.places}
+    known = {name: network.secrets(name) for name in network.places}
     keys = set()
-    for a in secrets:
-        for b in secrets:
+    for a in known:
+        for b in known:
             if a < b:
-                assert secrets[a].peers[b] == secrets[b].peers[a] and len(secrets[a].peers[b]) == 32
-                keys.add(secrets[a].peers[b])
-        keys.add(secrets[a].client)
-    tokens = {token for one in secrets.values() for token in one.own.values()}
+                assert known[a].peers[b] == known[b].peers[a] and len(known[a].peers[b]) == 32
+                keys.add(known[a].peers[b])
+        keys.add(known[a].client)
+    tokens = {token for one in known.values() for token in one.own.values()}
     assert len(keys) == 6 + 4 and len(tokens) == 2 * 4 + 4 and not keys & tokens
-    assert set(secrets["shop"].held) == {"in corp", "in host", "host.orders"}
-    assert secrets["bank"].held == {}
-    assert set(secrets["host"].held) == {"out corp", "in shop", "in bank", "shop.answers", "bank.charge"}
-    shown = repr(secrets["shop"])
-    assert secrets["shop"].client.hex() not in shown and "b'" not in shown
+    assert set(known["shop"].held) == {"in corp", "in host", "host.orders"}
+    assert known["bank"].held == {}
+    assert set(known["host"].held) == {"out corp", "in shop", "in bank", "shop.answers", "bank.charge"}
+    shown = repr(known["shop"])
+    assert known["shop"].client.hex() not in shown and "b'" not in shown
 
 
 @pytest.mark.parametrize(
