@@ -6,10 +6,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, connect, up
+from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, connect, new_network, up
+from pellucid.atomic.places.log import open_log
+from pellucid.atomic.places.records import make
+from pellucid.atomic.places.serving.doubt import doubts
 from pellucid.errors import DataError, StateError, UsageError
 from tests.atomic.places.trips import Aside, drain, fill, left, provide, trips
 
@@ -217,3 +221,32 @@ def test_another_key_is_not_let_in(network: Network, tmp_path_factory: pytest.Te
         connect(other.folder, "agent")
     with connect(network.folder, "agent") as agent:
         assert agent.begin().id
+
+
+def test_a_mistake_in_a_call_is_said_and_undoes_nothing(network: Network) -> None:
+    with connect(network.folder, "airline") as here, here.transaction() as t:
+        t.send("seats", 1)
+        for wrong in (
+            lambda: t.send(None, 2),  # type: ignore[arg-type]
+            lambda: t.receive(7, timeout=0),  # type: ignore[arg-type]
+            lambda: here.status(None),  # type: ignore[arg-type]
+            lambda: here.messages(b"seats"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(UsageError, match=r"(path|channel|transaction) is a text, not "):
+                wrong()
+        with pytest.raises(UsageError, match="half of a pair of surrogates"):
+            t.receive("\ud800", timeout=0)
+        assert t.commit(timeout=60) == "committed"
+
+
+def test_doubt_about_a_place_that_the_network_does_not_have_any_more(tmp_path: Path) -> None:
+    made = new_network(tmp_path / "net", {"p": ["c"]})
+    log = open_log(made.log_of("p"), "p")
+    records = [make("boot", n=1), make("begin", t="p:1:1"), make("pending", t="p:1:1"), make("begin", t="p:1:2")]
+    records += [make("pending", t="p:1:2"), make("begin", t="p:1:3", parent="gone:1:1"), make("pending", t="p:1:3")]
+    records += [make("prepared", attempt="gone:1:a1", coordinator="gone", members=["p:1:1"], needs=[])]
+    records += [make("decide", attempt="p:1:a1", members=["gone:1:1", "p:1:2"], participants=["gone"])]
+    log.append([*records, make("commit", members=["p:1:2"], attempt="p:1:a1")])
+    log.close()
+    text = "\n".join(doubts(made, ["p"]).lines())
+    assert text.count("is not in this network") == 3, text

@@ -411,3 +411,20 @@ def test_a_hundred_thousand_transactions_are_read_again_in_seconds() -> None:
     assert time.process_time() - began < 20
     assert sum(len(r["members"]) for r in effects.writes if r.kind == "commit") == 50_001
     assert core.state.live == {}
+
+
+def test_another_message_under_a_name_that_was_used_is_refused_and_not_acknowledged() -> None:
+    """A place whose log is an older copy gives names out again: who had the first message says so, and loses nothing
+    in silence."""
+    core = Core("q", Tree({"p": None, "q": None}, {"p": ["c"], "q": ["d"]}, {("in", "q"): b"1", ("in", "d"): b"2"}), [])
+    core.start(1.0)
+    way = [["in", "q", b"1"], ["in", "d", b"2"]]
+    said = {"kind": "deposit", "mid": "p:2:1/1", "sender": "p:2:1", "value": b"first", "path": way}
+    assert [r.kind for r in core.handle(Heard("p", said)).writes] == ["deposit"]
+    assert core.handle(Heard("p", said)).writes == []  # the same once more
+    made = core.handle(Heard("p", {**said, "value": b"second"}))
+    assert [r.kind for r in made.writes] == ["refused"] and "is the log of 'p' an older copy?" in made.writes[0]["what"]
+    assert [(peer, m["kind"], m["mid"]) for peer, m in made.sends] == [("p", "undeliverable", "p:2:1/1")]
+    core.handle(Tick(2.0))
+    seen = core.handle(Asked(1, 1, "look", {"channel": "d"})).replies[0][1]["messages"]
+    assert [value for *_, value in seen] == [b"first"]

@@ -159,7 +159,7 @@ class RecoveryAbortsPrepared(Core):
 
 class TakesDoubled(Core):
     def _heard_deposit(self, peer: str, message: Any) -> None:
-        self.state.known.discard(message["mid"])
+        self.state.known.pop(message["mid"], None)
         super()._heard_deposit(peer, message)
 
 

@@ -25,6 +25,7 @@ from pellucid.errors import DataError, PellucidError, UsageError
 _SECONDS_TO_GREET = 10.0
 _GRACE = 30.0  # seconds that an answer may take beyond what was asked for
 COMMIT_SECONDS = 60.0
+_TEXTS = {"t": "a transaction", "path": "a path", "channel": "a channel"}
 
 
 class Aborted(PellucidError):  # noqa: N818 - reads as what it is
@@ -143,6 +144,9 @@ class Place:
 
     def ask(self, op: str, seconds: float | None = _GRACE, **args: Any) -> dict[str, Any]:
         """Ask the place; its answer, or what it refuses as an exception."""
+        for name, given in args.items():
+            if name in _TEXTS:
+                _text(given, f"{op}: {_TEXTS[name]}")
         with self._turn:
             if self._socket is None:
                 self._connect()
@@ -308,6 +312,16 @@ def _seconds(given: float | None, who: str) -> float | None:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < 1e9:
         raise UsageError(f"{who}: timeout={given!r}: expected a number of seconds, 0 or more, or None")
     return float(given)
+
+
+def _text(given: Any, what: str) -> None:
+    """Refuse here what the place would end the connection for: a mistake in a call undoes nothing."""
+    if not isinstance(given, str):
+        raise UsageError(f"{what} is a text, not {given!r:.60}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} {given!r:.60} has half of a pair of surrogates, which UTF-8 does not have") from None
 
 
 def _good(answer: dict[str, Any], t: str | None) -> dict[str, Any]:

@@ -214,3 +214,22 @@ def test_the_folder_says_what_it_has(commands: Commands) -> None:
     assert list(found) == ["out"]
     assert found["out"]["form"] == "arrow"
     assert "password" not in json.dumps(found)
+
+
+def test_an_upstream_that_is_an_older_copy_and_went_on_with_other_rows_is_refused(commands: Commands) -> None:
+    """Also where all rows were committed when they were read, and as many are there again."""
+    rows = commands.folder / "x.jsonl"
+    rows.write_text("1\n2\n")
+    commands.upstream()
+    shutil.copytree(commands.folder / "a", commands.folder / "kept")
+    rows.write_text("1\n2\n3\n4\n5\n")
+    commands.upstream()
+    assert commands(*commands.chained())[0] == 0
+    before = (commands.folder / "b.csv").read_text()
+    shutil.rmtree(commands.folder / "a")
+    shutil.copytree(commands.folder / "kept", commands.folder / "a")
+    rows.write_text("1\n2\n30\n40\n50\n60\n")
+    commands.upstream()
+    text = commands.refused(*commands.chained())
+    assert "rows that this run has committed on were taken back (they are not what they were)" in text
+    assert (commands.folder / "b.csv").read_text() == before

@@ -27,6 +27,7 @@ from pellucid.atomic.places.core.events import (
 from pellucid.atomic.places.core.operators import Operators
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Tree, ends_in, walk
 from pellucid.atomic.places.core.speaking import DEFAULT, MOST, Timing
+from pellucid.atomic.places.core.state import summed
 from pellucid.atomic.places.records import Record, fits, place_of, plain, sender_of
 from pellucid.errors import UsageError
 
@@ -186,7 +187,13 @@ class Core(Operators):
         if not isinstance(found, Arrived):
             self._send(found.place, **{**message, "path": found.rest})
             return
-        if mid not in self.state.known:
+        known = self.state.known.get(mid)
+        if known is not None and known != summed(message["value"]):  # to acknowledge it would be to lose it
+            why = f"{self.name!r} has had another message of this name: is the log of {place_of(mid)!r} an older copy?"
+            self._refuse(f"{mid}: {why}", peer)
+            self._send(place_of(mid), "undeliverable", mid=mid, why=why)
+            return
+        if known is None:
             sender = message["sender"]
             self._write("deposit", channel=found.channel, mid=mid, sender=sender, value=message["value"])
             self._serve.add(found.channel)

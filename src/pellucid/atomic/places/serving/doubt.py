@@ -91,7 +91,7 @@ def doubts(network: Network, names: Sequence[str]) -> Doubts:
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
     who, what = one["coordinator"], one["attempt"]
     here = _runs(places, name, network)
-    if places[who].state == "running":
+    if _state(places, who) == "running":
         resolve = here or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
     else:
         resolve = (
@@ -99,7 +99,7 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
             f"`pellucid net commit {network.folder} {what} --place {name}`, or abort"
         )
     known = _known(places, who)
-    if (seen := places[who].seen) is not None and places[who].state != "running":
+    if who in places and (seen := places[who].seen) is not None and places[who].state != "running":
         decided = any(other["attempt"] == what for other in seen["doubt"]["deciding"])
         known += "; its log says that it is committed" if decided else "; its log has no decision about it"
     return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
@@ -107,7 +107,7 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
 
 def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
     waits = tuple((place, _known(places, place)) for place in one["missing"])
-    down = [place for place, _ in waits if places[place].state != "running"]
+    down = [place for place, _ in waits if _state(places, place) != "running"]
     resolve = _runs(places, name, network) or (
         f"it is committed; start {', '.join(down)}, which will be told"
         if down
@@ -118,7 +118,7 @@ def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[
 
 def _pending(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
     waits = tuple((u, _known_of(places, u)) for u in one["waits"])
-    down = sorted({place_of(u) for u, _ in waits if places[place_of(u)].state != "running"})
+    down = sorted({place_of(u) for u, _ in waits if _state(places, place_of(u)) != "running"})
     resolve = _runs(places, name, network)
     if not resolve and down:
         resolve = f"start {', '.join(down)}: `pellucid net up {network.folder} {down[0]} --background`"
@@ -137,8 +137,14 @@ def _runs(places: dict[str, Looked], name: str, network: Network) -> str:
 
 
 def _known(places: dict[str, Looked], name: str) -> str:
-    one = places[name]
-    return "runs" if one.state == "running" else "does not run" if one.state in ("stopped", "new") else "cannot be seen"
+    state = _state(places, name)
+    known = {"running": "runs", "stopped": "does not run", "new": "does not run", "gone": "is not in this network"}
+    return known.get(state, "cannot be seen")
+
+
+def _state(places: dict[str, Looked], name: str) -> str:
+    """Of a place; a log can name one that network.toml does not have any more."""
+    return places[name].state if name in places else "gone"
 
 
 def _known_of(places: dict[str, Looked], t: str) -> str:

@@ -31,6 +31,7 @@ from pellucid.errors import StateError, option
 from pellucid.expr.types import Type
 
 _AHEAD = 256  # epochs of this run whose rows are not sure
+_KNOWN_BY = 1024  # rows, the last of an epoch, by which committed rows are known again after a start
 
 
 class Segment(NamedTuple):
@@ -80,6 +81,7 @@ class ChainLane:
         self._part: PartRows | None = None
         self._open: Digest | None = None  # of the rows of the open epoch, from the first that was read ahead
         self._begin = 0  # its number
+        self._recent: Any = None  # the last rows of the open epoch
         if at:
             self._refuse_other(str(at["run"]))
 
@@ -178,6 +180,7 @@ class ChainLane:
                 self._open.add(piece)
             places.append((piece.num_rows, row_place(self.path, at)))
             at += piece.num_rows
+            self._recent = piece
         self.row = at
         return have, pieces, places
 
@@ -199,6 +202,11 @@ class ChainLane:
         if self._open is not None:
             self.segments.append(Segment(epoch, self._begin, self.row, self._open.text()))
             self._open = None
+        elif self._recent is not None:  # all of it was committed when it was read
+            digest, count = Digest(), min(self._recent.num_rows, _KNOWN_BY)
+            digest.add(self._recent.slice(self._recent.num_rows - count))
+            self._checked = Segment(epoch, self.row - count, self.row, digest.text())
+        self._recent = None
 
     def sure(self, closed: int) -> int:
         """The last epoch of this run, of those that are closed, all of whose rows are sure."""
