@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from click.testing import Result
@@ -75,12 +76,12 @@ def test_what_cannot_be_audited(tmp_path: Path, pellucid: Pellucid) -> None:
     assert "no place of this network has a log: none was ever started" in done.output
     place = max(world.logs, key=lambda name: len(world.logs[name]))
     file = net / "places" / place / "log.sqlite"
-    with sqlite3.connect(file) as db:
+    with closing(sqlite3.connect(file)) as db, db:
         db.execute("DELETE FROM log WHERE number = 2")
     done = pellucid("audit", net)
     assert done.exit_code == 2
     assert "record 2 is missing: the log is damaged" in done.output
-    with sqlite3.connect(file) as db:
+    with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE head SET version = 99")
     done = pellucid("audit", net)
     assert done.exit_code == 2

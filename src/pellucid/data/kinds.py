@@ -254,20 +254,17 @@ def result(
     key: Sequence[str] = (),
     extra: Along = (),
     *,
-    met: Along = (),
     where: Callable[[int], str] | None = None,
     formats: Mapping[str, str] = _NO_FORMATS,
 ) -> Any:
     """An output as the kind of the first input; ``rows`` are those of the first input that the events came with,
-    ``extra`` the columns between the key and the event; ``met`` are the order's that the event has itself, and
-    ``where`` names the row of an event."""
+    ``extra`` the columns between the key and the event; ``where`` names the row of an event."""
     if kind == "ndarray":
         return _to_numpy(output)
-    if key or met:
-        from pellucid.data.formats.met import refuse_other_columns, refuse_other_keys
+    if key:
+        from pellucid.data.formats.met import refuse_other_keys
 
         refuse_other_keys(output, key, where, formats)
-        refuse_other_columns("order", output, met, where)
     if kind in ("Series", "DataFrame"):
         return _to_pandas(kind, output, first, rows, key, extra)
     import pyarrow as pa

@@ -53,7 +53,7 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
         pushes = output.positions if pushed is None or not positions else [pushed[int(p)] for p in output.positions]
         rows = run.rows(first, pushes) if shows in ("Series", "DataFrame") else None
         extra = run.along(output, pushes) if along else []
-        said = {"met": run.met(output, pushes) if along else [], "where": run.where(pushes), "formats": options.formats}
+        said = {"where": run.where(pushes), "formats": options.formats}
         results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra, **said))
     names = [o.name for o in outputs]
     if options.bad.to == "keep":

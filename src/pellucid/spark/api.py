@@ -293,11 +293,12 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
         if name not in taken:
             kept.setdefault(name, column)
             continue
-        what = "key" if i < len(held.keys) else "order"  # that the event has itself, and which is the same there
+        if i >= len(held.keys):
+            continue  # of the order: what a record has itself is its own
         for output, t in outputs:
-            refuse_types(what, output, t, {name: arrow_kind(found, name, "the DataFrame", t)})
+            refuse_types("key", output, t, {name: arrow_kind(found, name, "the DataFrame", t)})
         forms = [form for source in held.sources for path, form in source.formats if path == name]
-        met.setdefault(name, Met(what, name, column, forms[0] if forms else None))
+        met.setdefault(name, Met("key", name, column, forms[0] if forms else None))
     for name, column in zip(held.along, held.keeps, strict=True):
         if name not in taken:  # of all columns those that a record has itself are its own
             kept[name] = column

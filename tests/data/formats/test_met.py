@@ -68,7 +68,7 @@ counted = _made["counted"]
 
 
 def meaning(rows: list[dict[str, Any]], key: str | None, order: str | None) -> Any:
-    """The rows that come out; or what is lost first of the key and of the order: the name, the field's value, the
+    """The rows that come out; or what is lost first of the key: the name, the field's value, the
     column's."""
     seen: dict[Any, int] = {}
     out = []
@@ -79,8 +79,6 @@ def meaning(rows: list[dict[str, Any]], key: str | None, order: str | None) -> A
         k, t = "x" if row["v"] == 9 else row["k"], row["t"] + (100 if row["v"] == 8 else 0)
         if key == "k" and k != row["k"]:
             lost.setdefault("k", ("key", k, row["k"]))
-        if order == "t" and t != row["t"]:
-            lost.setdefault("t", ("order", t, row["t"]))
         out.append({"k": k, "t": t, "n": seen[group]})
     return lost or out
 

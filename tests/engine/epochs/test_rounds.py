@@ -31,7 +31,7 @@ class Group:
         job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
         self.log, self.said = DecisionLog(folder / "together"), []  # type: ignore[var-annotated]
         self.rounds = Rounds(job, self.tasks, self.said.append)  # type: ignore[arg-type]
-        self.rounds.begin(0, lambda epoch: [])
+        self.rounds.begin(0, lambda epoch: [], 0)
         self.rounds.offer(1)
 
     def heard(self) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Columns that meet: an event has a field of the name of a column of the key or of the order.
+"""Columns that meet: an event has a field of the name of a column of the key.
 
 A table has a column of one name once.  Where the two hold the same, it stands once; where they differ, one of them
 would be lost, so that is refused: before anything is written where the types tell, else at the first row that differs.
@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, column_leaves, numpy_of
+from pellucid.data.arrow import column_leaves, numpy_of
 from pellucid.data.bind import Place, parted, shorten
 from pellucid.data.columns import Column, Output, Strings, events_of, values_of
-from pellucid.data.formats.fields import own_paths, written_path
+from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.outputs import arrow_type, key_array
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, UsageError
@@ -95,27 +95,6 @@ def refuse_other_columns(
         if name in own:
             t, at = own[name]
             _refuse(what, output.name, name, t, output.columns[at : at + t.width], array, where, formats.get(name))
-
-
-def refuse_other_rows(
-    what: str,
-    output: str,
-    t: Type,
-    batch: Any,
-    columns: Iterable[tuple[str, Any]],
-    where: Where | None = None,
-    formats: Mapping[str, str] = _NO_FORMATS,
-) -> None:
-    """The same where the events are a record batch already, perhaps with other columns."""
-    own = own_paths(t, output)
-    for name, array in columns:
-        if name in own and batch.num_rows:
-            kind = own[name][0]
-            if not _can_be(kind, array.type):
-                raise UsageError(_other_type(what, output, name, kind, array.type))
-            mine = column_at(batch, written_path(name))
-            leaves, _ = column_leaves(kind, mine, column=name, place=_lenient(), nan=True)
-            _refuse(what, output, name, kind, leaves, array, where, formats.get(name))
 
 
 def _lenient() -> Place:

@@ -13,7 +13,7 @@ from pellucid.data.arrow import taken, without_views
 from pellucid.data.columns import Output
 from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.lists import is_list
-from pellucid.data.formats.met import Where, refuse_other_columns, refuse_other_keys, refuse_types
+from pellucid.data.formats.met import Where, refuse_other_keys, refuse_types
 from pellucid.data.formats.outputs import array_of, arrow_type, event_fields, output_batch, output_schema
 from pellucid.data.tables.keep import Kept
 from pellucid.errors import DataError
@@ -38,15 +38,9 @@ class Along:
         order = [column for column in self.order if column not in own and column not in key]
         return [*order, *(column for _, column in self.kept.of(t, name))]
 
-    def met(self, t: Type, name: str, key: Sequence[str]) -> list[str]:
-        """The columns of the order that an output has itself: they stand once, if both are the same."""
-        own = own_paths(t, name)
-        return [column for column in self.order if column in own and column not in key]
-
     def schema(self, t: Type, name: str, key: Mapping[str, Type]) -> Any:
         """The columns of an output: the key's, what comes along, the event's."""
         refuse_types("key", name, t, {column: arrow_type(kind) for column, kind in key.items()})
-        refuse_types("order", name, t, {column: self.types[column] for column in self.met(t, name, list(key))})
         plain = output_schema(t, name, key)
         at = len(plain) - len(event_fields(t, name))
         fields = list(plain)
@@ -64,11 +58,8 @@ class Along:
     ) -> Any:
         """What an output put out, with the values that came along in these rows of the columns; texts may be codes.
         ``where`` names the row of an event."""
-        names, met = (of(output.type, output.name, list(key)) for of in (self.names, self.met))
+        names = self.names(output.type, output.name, list(key))
         refuse_other_keys(output, list(key), where, self.formats)
-        if met:
-            take = _picker(np.asarray(rows, dtype=np.int64), len(columns[met[0]]))
-            refuse_other_columns("order", output, [(name, take(columns[name])) for name in met], where)
         width = len(event_fields(output.type, output.name))
         keys = schema.names[: len(schema) - width - len(names)]
         given = bool(names) and all(name in columns for name in keys)  # as they were read: texts may be codes

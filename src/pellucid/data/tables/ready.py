@@ -122,15 +122,6 @@ class Ready:
             out.append((name, column if found.shows == shows else shown_as(shows, column)))
         return out
 
-    def met(self, output: Output, pushes: Any) -> list[tuple[str, Any]]:
-        """The columns of the order that an output has itself, as Arrow arrays."""
-        if self.lineup is None:
-            return []
-        own = own_paths(output.type, output.name)
-        named = zip(self.options.order, self.lineup.order, strict=True)
-        met = [(name, column) for name, column in named if name in own and name not in self.options.key]
-        return [(name, column.take(_indices(pushes))) for name, column in met]
-
     def where(self, pushes: Any) -> Callable[[int], str]:
         """Names the row of the first input that came with the i-th of these pushes."""
         first = next(iter(self.inputs))

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from pellucid.data.arrow import column_at
 from pellucid.data.bind import Place
-from pellucid.data.formats.met import refuse_other_rows
 from pellucid.data.formats.outputs import event_fields
 from pellucid.data.tables.along import Along, fitting
 from pellucid.data.tables.sorting import order_values
@@ -91,8 +90,6 @@ class Keeper:
         columns = self.read(until, positions)
         if not batch.num_rows:
             return batch
-        met = [(name, columns[name]) for name in self._along.met(t, output, self._key)]
-        refuse_other_rows("order", output, t, batch, met, lambda i: f"push {int(positions[i]):,}")
         at = batch.num_columns - len(event_fields(t, output))
         more = [columns[name] for name in schema.names[at : at + len(schema) - batch.num_columns]]
         return pa.RecordBatch.from_arrays([*batch.columns[:at], *more, *batch.columns[at:]], schema=schema)

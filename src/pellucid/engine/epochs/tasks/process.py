@@ -140,7 +140,7 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
         return BadSink(context, target, schema, RowFinder(job.open_all), job.settings.aside.most)
     t = job.plan.types[task.step]
     keeper = None
-    if any(of(t, task.output, list(job.key)) for of in (job.along.names, job.along.met)):
+    if job.along.names(t, task.output, list(job.key)):
         keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats, list(job.key))
     if task.place in job.members:
         return MemberSink(
