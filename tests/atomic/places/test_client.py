@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -10,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, connect, new_network, up
+from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, client, connect, new_network, up
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.records import make
 from pellucid.atomic.places.serving.doubt import doubts
+from pellucid.atomic.places.serving.lock import running
 from pellucid.errors import DataError, StateError, UsageError
 from tests.atomic.places.trips import Aside, drain, fill, left, provide, trips
 
@@ -250,3 +253,41 @@ def test_doubt_about_a_place_that_the_network_does_not_have_any_more(tmp_path: P
     log.close()
     text = "\n".join(doubts(made, ["p"]).lines())
     assert text.count("is not in this network") == 3, text
+
+
+def test_a_frozen_place_does_not_answer_and_is_not_taken_for_a_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_SECONDS_TO_GREET", 0.3)
+    made = new_network(tmp_path / "net", {"p": ["c"], "q": ["d"]})
+    with up(made), connect(made.folder, "p") as here, connect(made.folder, "q") as there:
+        t, r = there.begin(), here.begin()
+        t.send("p.c", 1)
+        assert r.receive("c", timeout=20) == 1
+        with pytest.raises(InDoubt, match="is decided later"):
+            r.commit(timeout=0.1)
+        pid = running(made, "q")
+        assert pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(0\.3 s\)"):
+                connect(made.folder, "q")
+            text = "\n".join(doubts(made, ["p", "q"]).lines())
+            assert "another key" not in text and "q: cannot be seen: q: does not answer at" in text
+            assert f"which does not answer\n  resolve    see why process {pid} of q does not answer" in text
+            monkeypatch.setattr(client, "_GRACE", 0.2)
+            with pytest.raises(InDoubt, match="if the place has heard that it is to be committed") as said:
+                t.commit(timeout=0.1)
+            assert "not asked to commit" not in str(said.value) and f"ask status('{t.id}')" in str(said.value)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        monkeypatch.undo()
+        there.reach(20)
+        assert there.status(t.id) in ("committed", "aborted", "active", "pending")
+
+
+def test_a_parent_is_a_transaction(network: Network) -> None:
+    with connect(network.folder, "agent") as here:
+        with pytest.raises(UsageError, match=r"begin: a parent is a transaction .*, not 'x'"):
+            here.begin("x")  # type: ignore[arg-type]
+        assert here.begin(here.begin()).id

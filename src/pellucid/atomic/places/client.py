@@ -25,6 +25,7 @@ from pellucid.errors import DataError, PellucidError, UsageError
 _SECONDS_TO_GREET = 10.0
 _GRACE = 30.0  # seconds that an answer may take beyond what was asked for
 COMMIT_SECONDS = 60.0
+_UNDONE = ": what was begun and not asked to commit is undone"
 _TEXTS = {"t": "a transaction", "path": "a path", "channel": "a channel"}
 
 
@@ -45,7 +46,9 @@ class InDoubt(PellucidError, TimeoutError):  # noqa: N818
 
 
 class NotReached(DataError):  # noqa: N818
-    """The process of the place does not run, or ended."""
+    """The process of the place does not run, or ended, or (``silent``) does not answer."""
+
+    silent = False
 
 
 def connect(folder: str | os.PathLike[str], place: str, *, patience: float = 0.0) -> Place:
@@ -104,6 +107,8 @@ class Place:
 
     def begin(self, parent: Transaction | None = None) -> Transaction:
         """A transaction, without a block; `Transaction.child` gives one that depends on another."""
+        if parent is not None and not isinstance(parent, Transaction):
+            raise UsageError(f"begin: a parent is a transaction that begin() or transaction() gave, not {parent!r:.60}")
         answer = self.ask("begin", parent=None if parent is None else parent.id)
         return Transaction(self, answer["t"])
 
@@ -178,6 +183,9 @@ class Place:
                 f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see "
                 f"[tls] in {self.network.folder}/network.toml on both sides"
             ) from None
+        except TimeoutError:
+            self.close()
+            raise self._silent(place.address) from None
         except OSError as error:
             self.close()
             raise NotReached(
@@ -190,8 +198,10 @@ class Place:
             self._send(self._link.opening())
             while not self._link.ready:
                 self._hear(_SECONDS_TO_GREET)
-        except NotReached:
+        except NotReached as error:
             self.close()
+            if error.silent:
+                raise self._silent(place.address) from None
             raise NotReached(
                 f"{self.name}: who listens at {place.address} hung up: it has another key than the one in "
                 f"{self.network.folder}/secrets, or is no place; see {self.network.folder_of(self.name)}/said.log"
@@ -233,8 +243,18 @@ class Place:
             self._hear(None if until is None else until - time.monotonic())
 
     def _lost(self, error: OSError | None) -> NotReached:
-        said = "it gave no answer in time" if isinstance(error, TimeoutError) else "the connection ended"
-        return NotReached(f"{self.name}: {said}: what was begun and not asked to commit is undone")
+        silent = isinstance(error, TimeoutError)
+        lost = NotReached(f"{self.name}: {'it gave no answer in time' if silent else 'the connection ended'}{_UNDONE}")
+        lost.silent = silent
+        return lost
+
+    def _silent(self, address: str) -> NotReached:
+        lost = NotReached(
+            f"{self.name}: does not answer at {address} ({_SECONDS_TO_GREET:g} s): its process is stopped or has too "
+            "much to do, or the way there is cut"
+        )
+        lost.silent = True
+        return lost
 
 
 class Transaction:
@@ -288,7 +308,10 @@ class Transaction:
         try:
             answer = self._ask("commit", None if seconds is None else seconds + _GRACE, timeout=seconds)
         except NotReached as error:
-            raise InDoubt(f"{self.id}: {error}; ask status({self.id!r}) whether it is committed") from None
+            raise InDoubt(
+                f"{self.id}: {str(error).removesuffix(_UNDONE)}; if the place has heard that it is to be committed it "
+                f"is decided, else it is undone: ask status({self.id!r})"
+            ) from None
         if answer["status"] == "committed":
             return "committed"
         waits = ", ".join(map(str, answer.get("waits") or ())) or "an answer"

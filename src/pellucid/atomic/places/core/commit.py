@@ -24,6 +24,7 @@ from pellucid.atomic.places.records import Record, order, place_of
 
 Statuses = Iterable[tuple[str, str, list[str]]]
 SELDOM = 15.0  # seconds: what nobody answers is said at least so often
+SOON = 0.1  # seconds between two of many questions
 LARGEST = 500_000  # characters of the names of a set that is asked to prepare
 
 
@@ -55,6 +56,7 @@ class Commits(Speaker):
         self._again: set[str] = set()
         self._asking: set[str] = set()  # transactions of other places about which is asked
         self._to_ask: dict[str, list[str]] = {}
+        self._stale = False  # something may lie in a channel whose sender is known to have aborted
 
     # ------------------------------------------------------------ after a start
 
@@ -77,6 +79,28 @@ class Commits(Speaker):
             self._tell_decision(attempt, self.timing.resend)
         for attempt in [*self.state.prepared, *self.state.handed]:
             self._ask_outcome(attempt, self.timing.ask)
+        lying = (one.sender for channel in self.state.channels.values() for one in channel.values())
+        senders = sorted({u for u in lying if place_of(u) != self.name}, key=order)
+        for n, start in enumerate(range(0, len(senders), MOST)):
+            self._ask_lying(senders[start : start + MOST], 0.0 if n == 0 else n * SOON, self.timing.ask)
+
+    def _ask_lying(self, senders: list[str], wait: float, then: float) -> None:
+        """No log has that a sender of elsewhere aborted: of what lies here at a start it is asked until it is told."""
+        if wait:
+            self._later(wait, lambda: self._ask_lying(senders, 0.0, then))
+            return
+        senders = [u for u in senders if u not in self.foreign]
+        if senders:
+            self._ask_about(set(senders))
+            self._ask_lying(senders, then, min(2 * then, SELDOM))
+
+    def _sweep(self) -> None:
+        """What nobody can ever take is forgotten, which changes nothing; before somebody looks, for it costs a walk."""
+        if self._stale:
+            self._stale = False
+            for channel in self.state.channels.values():
+                for mid in [mid for mid, one in channel.items() if self.foreign.get(one.sender) is False]:
+                    del channel[mid]
 
     # ------------------------------------------------------------ what depends on what
 
@@ -171,6 +195,7 @@ class Commits(Speaker):
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
         self._ask_about({lying.sender for lying in own.takes.values()})
+        self._stale |= bool(own.takes)
         for request in self.deciders.pop(t, ()):
             self._error(request, "aborted", f"{t} was aborted: {why}", why=why)
         self._forget(t)
@@ -249,6 +274,7 @@ class Commits(Speaker):
         if committed:
             self._look.extend(readers)
         else:
+            self._stale = True
             self._dooms.extend((reader, u) for reader in sorted(readers))
 
     def _learn_open(self, peer: str, u: str, state: str, needs: list[str]) -> None:

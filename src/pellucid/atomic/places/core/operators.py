@@ -28,6 +28,7 @@ class Operators(Commits):
         return {"status": own.state, "why": "", "waits": waits, "attempt": own.attempt or self.held.get(t)}
 
     def _op_doubt(self, asked: Asked, args: Mapping[str, Any]) -> None:
+        self._sweep()  # the host counts what lies in channels with it
         state = self.state
         doubt = [
             {"attempt": attempt, "members": list(p.members), "coordinator": p.coordinator, "since": p.since,
@@ -86,6 +87,7 @@ class Operators(Commits):
             self._reply(request, status="aborted", members=[what])
 
     def _op_metrics(self, asked: Asked, args: Mapping[str, Any]) -> None:
+        self._sweep()
         state = self.state
         states = [own.state for own in state.live.values()]
         oldest = min((p.since for p in state.prepared.values()), default=None)
@@ -98,6 +100,7 @@ class Operators(Commits):
         )  # fmt: skip
 
     def _op_look(self, asked: Asked, args: Mapping[str, Any]) -> None:
+        self._sweep()
         lying = self.state.channels.get(args["channel"], OrderedDict())
         seen = []
         for mid, message in list(lying.items())[:MOST]:

@@ -196,6 +196,7 @@ class Core(Operators):
         if known is None:
             sender = message["sender"]
             self._write("deposit", channel=found.channel, mid=mid, sender=sender, value=message["value"])
+            self._stale |= self.foreign.get(sender) is False
             self._serve.add(found.channel)
         if place_of(mid) != self.name:
             self._acks.setdefault(place_of(mid), []).append(mid)

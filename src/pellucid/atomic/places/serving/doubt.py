@@ -95,7 +95,7 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
         resolve = here or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
     else:
         resolve = (
-            f"start {who}: `pellucid net up {network.folder} {who} --background`; if it never comes back, by hand: "
+            f"{_start(network, places, who)}; if it never comes back, by hand: "
             f"`pellucid net commit {network.folder} {what} --place {name}`, or abort"
         )
     known = _known(places, who)
@@ -121,7 +121,7 @@ def _pending(network: Network, places: dict[str, Looked], name: str, one: dict[s
     down = sorted({place_of(u) for u, _ in waits if _state(places, place_of(u)) != "running"})
     resolve = _runs(places, name, network)
     if not resolve and down:
-        resolve = f"start {', '.join(down)}: `pellucid net up {network.folder} {down[0]} --background`"
+        resolve = "; ".join(_start(network, places, place) for place in down)
     resolve = resolve or (
         "it is decided when these are: their programs commit or abort; by hand: "
         f"`pellucid net abort {network.folder} {one['t']}`"
@@ -136,8 +136,18 @@ def _runs(places: dict[str, Looked], name: str, network: Network) -> str:
     return f"start {name}: `pellucid net up {network.folder} {name} --background`; it then asks those it waits for"
 
 
+def _start(network: Network, places: dict[str, Looked], name: str) -> str:
+    """What to do about a place that is waited for; one that hangs has to end first."""
+    command = f"`pellucid net up {network.folder} {name} --background`"
+    if name in places and (pid := places[name].pid):
+        return f"see why process {pid} of {name} does not answer; kill -9 loses nothing, then {command}"
+    return f"start {name}: {command}"
+
+
 def _known(places: dict[str, Looked], name: str) -> str:
     state = _state(places, name)
+    if state == "unseen" and places[name].pid:
+        return "does not answer"
     known = {"running": "runs", "stopped": "does not run", "new": "does not run", "gone": "is not in this network"}
     return known.get(state, "cannot be seen")
 
