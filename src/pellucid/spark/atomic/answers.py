@@ -115,7 +115,11 @@ def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], S
     inner = edges.frame.where(other & (status == PENDING)).join(
         members.withColumnRenamed("v", "dst"), "dst", "left_semi"
     )
-    parts = _parts(job, job.save(inner.select("src", "dst")))
+    after = _broken(job, log, edges.frame)
+    if after is None:
+        parts = _parts(job, job.save(inner.select("src", "dst")))
+    else:
+        parts = _parts_through(job, edges.frame.where(other), members, kept.frame, after)
     own, one = sql.col("v"), sql.lit(1).cast("long")
     level, part, size = (sql.col(name) for name in ("level", "part", "size"))
     every = members.join(parts, "v", "left").select(
@@ -127,7 +131,7 @@ def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], S
     counts = {
         "committable": found.rows, "sets": found.told["sets"], "levels": found.told["levels"],
         "largest set": found.told["largest"], "blocked": told["pending"] - kept.told["pending"],
-        "broken": told["committed"] - (kept.rows - kept.told["pending"]),
+        "broken": 0 if after is None else after.rows,
     }  # fmt: skip
     table = _labelled(log, found, ["id", "level", "set", "size"], "set")
     return table.select("id", "level", "set", "size"), counts, edges
@@ -155,6 +159,44 @@ def _parts(job: Work, inner: Saved) -> DataFrame:
     return alone.select("v", sql.col("v").alias("part"), one.alias("size"), "level").union(
         inside.select("v", "part", "size", "level")
     )
+
+
+def _broken(job: Work, log: SparkLog, edges: DataFrame) -> Saved | None:
+    """Which committed ones depend, through any number of others, on one that is not, as (v); None if none does.  Edges
+    are (src, dst, status of src)."""
+    from pyspark.sql import functions as sql
+
+    if not log.vertices.told["committed"]:
+        return None
+    done = log.vertices.frame.where(sql.col("status") == COMMITTED).select("v")
+    undone = sql.col("status") != COMMITTED
+    crossing = edges.where(undone).join(done.withColumnRenamed("v", "dst"), "dst", "left_semi")
+    if crossing.isEmpty():
+        return None
+    source = sql.when(undone, sql.lit(rounds.DOOMED)).otherwise(sql.col("src")).cast("long").alias("src")
+    begun = job.save(edges.where("src != dst").select(source, "dst"), doomed=_many(sql.col("src") == rounds.DOOMED))
+    return job.save(done.join(rounds.reach(job, begun, "broken"), "v", "left_semi"))
+
+
+def _parts_through(job: Work, edges: DataFrame, members: DataFrame, free: DataFrame, after: Saved) -> DataFrame:
+    """As `_parts`, of a log that breaks A3: a member needs another one also through committed ones."""
+    from pyspark.sql import functions as sql
+
+    between = after.frame.join(free.select("v"), "v", "left_semi")
+    ends = members.select("v", sql.lit(0).alias("light")).union(between.select("v", sql.lit(1).alias("light")))
+    sources, readers = (
+        ends.select(sql.col("v").alias(end), sql.col("light").alias(f"{end}_light")) for end in ("src", "dst")
+    )
+    light = (sql.col("src_light") + 2 * sql.col("dst_light")).cast("long").alias("light")
+    inner = job.save(edges.select("src", "dst").join(sources, "src").join(readers, "dst").select("src", "dst", light))
+    if inner.rows > job.fit:
+        raise DataError(
+            f"{after.rows:,} committed transactions depend on one that is not: the log breaks A3, and {inner.rows:,} "
+            f"edges are more than one task takes (fit={job.fit:,}) to put sets in order through them: mend the log, or "
+            f"give fit={inner.rows:,}"
+        )
+    job.rounds["sets"] = 0
+    return finish.sets(inner.frame)
 
 
 def _merged(edges: DataFrame, parts: DataFrame) -> DataFrame:
@@ -240,7 +282,12 @@ def _cycles(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], Saved]
     states = log.vertices.frame.select("v", _word().alias("status"))
     joined = parts.frame.join(sizes, "part").join(states, "v").select("v", "status", "part", "size")
     found = job.save(joined, cycles=own, largest=sql.max("size"))
-    counts = {"cycles": found.told["cycles"], "in cycles": found.rows, "largest": found.told["largest"]}
+    of_source = log.vertices.frame.select(sql.col("v").alias("src"), "status")
+    after = _broken(job, log, edges.frame.join(of_source, "src")) if log.vertices.told["committed"] else None
+    counts = {
+        "cycles": found.told["cycles"], "in cycles": found.rows, "largest": found.told["largest"],
+        "broken": 0 if after is None else after.rows,
+    }  # fmt: skip
     return _labelled(log, found, ["id", "status", "cycle", "size"], "cycle"), counts, edges
 
 
