@@ -335,3 +335,12 @@ def test_right_after_a_kill_the_tasks_are_gone(folder: Path) -> None:
     assert run(*TOTAL).exit_code == 0
     assert not any(_alive(pid) for pid in pids)
     assert (folder / "out.csv").read_text().split()[-1] == str(sum(range(1, 501)))
+
+
+def test_rows_to_several_members_are_counted_once(folder: Path) -> None:
+    args = ("p.py:total", "--in", "in.csv", "--pushes", "100", "--state", "state")
+    alone = run(*args[:-1], "alone", "--out", "one.csv")
+    both = run(*args, "--out", "a.csv", "--out", "sqlite:b.db#t")
+    assert alone.exit_code == both.exit_code == 0, both.stderr
+    counts = [one.stderr.strip().splitlines()[-1].split(", ")[:2] for one in (alone, both)]
+    assert counts[0] == counts[1]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid.atomic.logs import Committable, cascade, committable, cycles, read_log
-from pellucid.atomic.logs.literal import affected, depths, largest, mutual, together
+from pellucid.atomic.logs.literal import affected, depths, largest, mutual, through, together
 from tests.judge.logs.draw import SHAPES, as_text, log
 from tests.seeds import seeds
 
@@ -21,8 +21,8 @@ def test_as_it_is_defined(seed: int) -> None:
     found = committable(statuses, pairs)
     assert set(found.ids()) == largest(statuses, pairs)
     sets = list(found.sets())
-    assert {frozenset(s) for s in sets} == together(found.ids(), pairs)
-    wanted = depths(found.ids(), pairs)
+    assert {frozenset(s) for s in sets} == together(found.ids(), through(statuses, pairs))
+    wanted = depths(found.ids(), through(statuses, pairs))
     rows = found.table().to_pylist()
     assert {row["id"]: row["level"] for row in rows} == {t: level for s, level in wanted.items() for t in s}
     done = {t for t, status in statuses.items() if status == "committed"}
@@ -45,14 +45,14 @@ def test_as_networkx_says(shape: str) -> None:
     members = {t for t, status in statuses.items() if status == "pending" and t not in ways}
     found = committable(statuses, pairs)
     assert set(found.ids()) == members
-    inner = nx.condensation(graph.subgraph(members))
-    assert {frozenset(s) for s in found.sets()} == {frozenset(d["members"]) for _, d in inner.nodes(data=True)}
-    depth = {
-        t: n
-        for n, layer in enumerate(nx.topological_generations(inner))
-        for c in layer
-        for t in inner.nodes[c]["members"]
-    }
+    done = {t for t, status in statuses.items() if status == "committed" and t not in ways}
+    inner = nx.condensation(graph.subgraph(members | done))  # committed ones come between, and count for nothing
+    own = {c: frozenset(members & d["members"]) for c, d in inner.nodes(data=True)}
+    assert {frozenset(s) for s in found.sets()} == set(own.values()) - {frozenset()}
+    level: dict[int, int] = {}
+    for c in nx.topological_sort(inner):
+        level[c] = max((level[b] + bool(own[b]) for b in inner.predecessors(c)), default=0)
+    depth = {t: level[c] for c, inside in own.items() for t in inside}
     assert dict(zip(*(found.table()[c].to_pylist() for c in ("id", "level")), strict=True)) == depth
     parts = {frozenset(c) for c in nx.strongly_connected_components(graph) if len(c) > 1}
     assert {frozenset(s) for s in cycles(statuses, pairs).sets()} == parts
@@ -99,6 +99,17 @@ def test_a_broken_log_is_told() -> None:
     found = committable(statuses, pairs)
     assert (found.size, found.broken, found.why(3)) == (0, 1, [1, 2, 3])
     assert found.counts()["broken"] == 1 and cascade(statuses, pairs, [1]).counts()["broken"] == 1
+
+
+def test_a_committed_one_that_needs_a_pending_one() -> None:
+    """It breaks A3 as one that needs an active one does, and whoever needs it waits for the pending one."""
+    statuses, pairs = {3: "pending", 2: "committed", 1: "pending", 4: "pending"}, [(1, 2), (2, 3), (3, 4)]
+    found = committable(statuses, pairs)
+    assert (found.size, found.broken, found.depth, list(found.sets())) == (3, 1, 3, [[1], [3], [4]])
+    assert cycles(statuses, pairs).broken == cascade(statuses, pairs, [1]).broken == 1
+    around = committable(statuses, [*pairs, (3, 1)])  # 1 and 3 need each other through 2
+    assert [sorted(one) for one in around.sets()] == [[1, 3], [4]]
+    assert around.table().to_pylist()[0]["size"] == 2
 
 
 def test_nothing_at_all() -> None:

@@ -122,16 +122,16 @@ def two(ids: Any, words: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("transactions", "dependencies", "words"), [
-    (two([1, 2], ["pending", "done"]), [], "transactions: row 1: 'status' is 'done': expected active, pending, commi"),
+    (two([1, 2], ["pending", "done"]), [], "transactions: row 2: 'status' is 'done': expected active, pending, commi"),
     (two([1], ["Pending"]), [], "'status' is 'Pending': expected .*; did you mean 'pending'?"),
-    (two([1], [None]), [], "row 0: 'status' is None: expected"),
-    (two([1], [3]), [], "row 0: 'status' is 3: expected"),
-    (two([1, 1], ["pending", "aborted"]), [], "row 1: 'id' 1 is aborted, and an earlier row says pending: expected"),
-    (two(["x", "y", "x"], ["pending", "pending", "active"]), [], "row 2: 'id' 'x' is active, and an earlier row"),
+    (two([1], [None]), [], "row 1: 'status' is None: expected"),
+    (two([1], [3]), [], "row 1: 'status' is 3: expected"),
+    (two([1, 1], ["pending", "aborted"]), [], "row 2: 'id' 1 is aborted, and an earlier row says pending: expected"),
+    (two(["x", "y", "x"], ["pending", "pending", "active"]), [], "row 3: 'id' 'x' is active, and an earlier row"),
     ({"ID": [1], "status": ["pending"]}, [], "transactions: there is no column 'id': there are ID, status"),
     (two([1], ["pending"]), {"need": [1], "who": [1]}, "dependencies: there is no column 'needs': there are need, who"),
-    (two([1, None], ["pending", "active"]), [], "transactions: row 1: 'id' is empty"),
-    (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 1: 'needs' is empty"),
+    (two([1, None], ["pending", "active"]), [], "transactions: row 2: 'id' is empty"),
+    (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 2: 'needs' is empty"),
     (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has string, and 'id' has int64: expected ids of one"),
     (two([1.5], ["pending"]), [], "transactions: 'id' has double: expected whole numbers, text or bytes"),
     (two([1, 2], ["pending"]), [], "transactions: 2 values of 'id' and 1 of 'status'"),
@@ -145,7 +145,7 @@ def test_what_is_refused(transactions: Any, dependencies: Any, words: str) -> No
 def test_what_cannot_be_asked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown=: expected block or refuse, found 'no'"):
         committable(STATUSES, PAIRS, unknown="no")
-    with pytest.raises(UsageError, match=r"dependencies: item 0 is \('a',\): expected a pair \(needs, who\)"):
+    with pytest.raises(UsageError, match=r"dependencies: item 1 is \('a',\): expected a pair \(needs, who\)"):
         committable(STATUSES, [("a",)])
     with pytest.raises(DataError, match="there is no transaction 'x': expected an id of the log, as 'a', 'b', 'c'"):
         cascade(STATUSES, PAIRS, ["x"])
@@ -169,3 +169,13 @@ def test_ids_of_csv_are_text(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("id,status\n007,pending\n7,active\n")
     (tmp_path / "d.csv").write_text("needs,who\n")
     assert committable(tmp_path / "t.csv", tmp_path / "d.csv").ids() == ["007"]
+
+
+def test_text_that_is_no_unicode_and_numbers_that_are_too_large() -> None:
+    with pytest.raises(DataError, match=r"transactions: 'id' has the text '\\ud800', which is no Unicode"):
+        read_log({"\ud800": "pending"}, [])
+    with pytest.raises(DataError, match=r"dependencies: 'needs' has the text '\\ud800', which is no Unicode"):
+        read_log({"a": "pending"}, [("\ud800", "a")])
+    large = pa.table({"id": pa.array([2**63], pa.uint64()), "status": ["pending"]})
+    with pytest.raises(DataError, match=r"ids of 2\^63 and more are not understood .*; give larger ones as text"):
+        read_log(large, [])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pellucid import sinks
+from pellucid.cli.main import cli
 from pellucid.cli.models.group_doubt import is_group, show_group_doubt
 from pellucid.sinks.group.log import DecisionLog
 
@@ -32,3 +36,42 @@ def test_a_state_folder_and_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureF
         assert (document["pellucid"], document["verb"]) == (1, "net doubt")
         assert document["group"]["in_doubt"] is True
         assert [m["lacks"] for m in document["group"]["members"]] == [True, None]
+
+
+def test_one_that_cannot_be_asked_is_not_everywhere(tmp_path: Path) -> None:
+    """A server that refuses whoever asks; the finished file beside it is waited for by nobody."""
+    log = DecisionLog(tmp_path / "state" / "together")
+    (tmp_path / "out.csv").write_text("a\n1\n")
+    db = sinks.postgres("postgresql://127.0.0.1:1/shop", "orders").identity
+    log.take("orders", {"db": db, "out": f"file: {tmp_path}/out.csv"})
+    log.decide(7, "a1", epoch=2)
+    log.note_whole("orders", 7)
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "state")])
+    assert shown.exit_code == 3
+    lines = shown.output.splitlines()
+    assert lines[0].endswith("was everywhere when it was committed; whether db still has it cannot be seen from here")
+    assert lines[1].startswith("  db           was not asked")
+    assert lines[2].startswith("  out          has it ") and lines[2].endswith("(a file, and whole)")
+    assert lines[3:] == ["to resolve it: see that db can be reached and read from here, and ask again"]
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_one_that_has_less_than_its_group(tmp_path: Path, epoch: int) -> None:
+    (tmp_path / "out.csv").write_text("a\n1\n")
+    sqlite3.connect(tmp_path / "shop.db").execute("CREATE TABLE other (a)").connection.close()
+    log = DecisionLog(tmp_path / "log")
+    log.take(
+        "orders", {"db": sinks.sqlite(tmp_path / "shop.db", "orders").identity, "out": f"file: {tmp_path}/out.csv"}
+    )
+    log.decide(7, "a1", epoch=epoch)
+    log.note_whole("orders", 7)
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    assert shown.exit_code == 1
+    lines = shown.output.splitlines()
+    assert lines[0].endswith("was decided and committed, and db does not have all that was")
+    assert lines[1].startswith("  db           lost rows ")
+    assert lines[3] == f"later {'epochs' if epoch else 'batches'} wait for db"
+    start = ", or read all input again with --from-start" if epoch else ""
+    assert lines[4:] == [
+        f"to resolve it: bring db back from a copy that has all{start}: the same command alone is refused"
+    ]

@@ -72,7 +72,25 @@ def test_cascade_and_cycles(net: Net) -> None:
     numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json")
     assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
     done = net("cycles", *TABLES)
-    assert done.exit_code == 0 and "1 cycles with 2 transactions (the largest has 2)" in done.stdout
+    assert done.exit_code == 0 and "1 cycle with 2 transactions (the largest has 2)" in done.stdout
+
+
+def test_the_words_for_one_and_for_none(net: Net, tmp_path: Path) -> None:
+    assert "path: none: the abort does not reach e\n" in net("cascade", *TABLES, "--abort", "a", "--path", "e").stdout
+    assert "why: nothing: it is active, not pending\n" in net("committable", *TABLES, "--why", "d").stdout
+    (tmp_path / "one.csv").write_text("id,status\na,pending\nb,committed\n")
+    (tmp_path / "dep.csv").write_text("needs,who\na,b\n")
+    done = net("committable", "one.csv", "dep.csv")
+    assert "1 of 1 pending can commit, as 1 set on 1 level (the largest has 1)" in done.stdout
+    assert "2 transactions, 1 dependency, " in done.stdout and done.exit_code == 1
+    done = net("cycles", "one.csv", "dep.csv")
+    assert "no transactions depend on each other" in done.stdout and done.exit_code == 1
+    assert "1 committed transaction depends on one that is not: the log breaks A3" in done.stderr
+    done = net("cascade", "one.csv", "dep.csv", "--abort", "a")
+    words = "1 is undone: 1 asked for, the farthest 1 step away; 1 committed, and would have to be undone"
+    assert words in done.stdout and done.exit_code == 1
+    text = " ".join(net("--help").stdout.split())
+    assert "(committable, cascade, cycles)" in text and "`pellucid audit DIR` audits" in text
 
 
 def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
@@ -80,9 +98,9 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text(TRANSACTIONS + "a,pending\n")
     done = net("committable", "twice.csv", "odd.csv")
     assert done.exit_code == 1
-    for words in ("1 ids of DEPENDENCIES are in no row of TRANSACTIONS", "1 dependencies of a transaction on itself",
-                  "1 rows of TRANSACTIONS say once more",
-                  "1 committed transactions depend on one that is not: the log breaks A3"):  # fmt: skip
+    for words in ("1 id of DEPENDENCIES is in no row of TRANSACTIONS", "1 dependency of a transaction on itself",
+                  "1 row of TRANSACTIONS says once more",
+                  "1 committed transaction depends on one that is not: the log breaks A3"):  # fmt: skip
         assert f"pellucid: warning: {words}" in done.stderr
     assert net("cascade", *TABLES, "--abort", "d").exit_code == 0
 
@@ -129,7 +147,7 @@ def test_on_spark(spark: SparkSession, net: Net) -> None:
     numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json", "--on", "spark")
     assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
     done = net("cycles", "t.parquet", "d.parquet", "--on", "spark")
-    assert done.exit_code == 0 and "1 cycles with 2 transactions" in done.stdout
+    assert done.exit_code == 0 and "1 cycle with 2 transactions" in done.stdout
     wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
     assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr
     assert spark.range(1).count() == 1  # a session of another is not stopped

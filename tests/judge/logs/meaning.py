@@ -61,7 +61,7 @@ def wrong_committable(statuses: Statuses, pairs: Pairs, rows: Rows) -> list[str]
     if set(ids) != by_removing(statuses, pairs):
         wrong.append("not the largest committable set")
     part, level = {row["id"]: row["set"] for row in rows}, {row["id"]: row["level"] for row in rows}
-    inner = [(u, t) for u, t in pairs if u in part and t in part and u != t]
+    inner = [(u, t) for u, t in _through_committed(statuses, pairs) if u in part and t in part and u != t]
     wrong += _wrong_parts(part, inner, {row["id"]: row["size"] for row in rows})
     above: dict[Any, int] = defaultdict(int)
     for u, t in inner:
@@ -146,6 +146,36 @@ def _wrong_parts(part: dict[Any, Any], pairs: Pairs, sizes: dict[Any, int]) -> l
     if len(ready) < len(members):
         wrong.append("two sets need each other")
     return sorted(set(wrong))
+
+
+def _through_committed(statuses: Statuses, pairs: Pairs) -> Pairs:
+    """Who needs whom if committed ones are left out, each passing on to its readers what it needs."""
+    readers = defaultdict(list)
+    for u, t in pairs:
+        readers[u].append(t)
+    found = []
+    for u in [one for one in readers if statuses.get(one) != "committed"]:
+        told, todo = set(), list(readers[u])
+        while todo:
+            t = todo.pop()
+            if t not in told:
+                told.add(t)
+                todo += readers[t] if statuses.get(t) == "committed" else []
+        found += [(u, t) for t in told if statuses.get(t) != "committed"]
+    return found
+
+
+def broken(statuses: Statuses, pairs: Pairs) -> set[Any]:
+    """Committed ones that depend, through any number of others, on one that is not."""
+    named = {*statuses, *(one for pair in pairs for one in pair)}
+    readers = defaultdict(list)
+    for u, t in pairs:
+        readers[u].append(t)
+    found: set[Any] = set()
+    for u in named:
+        if statuses.get(u) != "committed":
+            found |= {t for t in _seen(readers, u) if statuses.get(t) == "committed"}
+    return found
 
 
 def _seen(way: dict[Any, list[Any]], first: Any) -> set[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.atomic.logs import cascade, committable, cycles
 from tests.judge.logs.draw import SHAPES, as_text, log
-from tests.judge.logs.meaning import by_removing, by_trying, wrong_cascade, wrong_committable, wrong_cycles
+from tests.judge.logs.meaning import broken, by_removing, by_trying, wrong_cascade, wrong_committable, wrong_cycles
 from tests.seeds import seeds
 
 pytestmark = pytest.mark.seeded
@@ -33,6 +33,8 @@ def test_answers(seed: int, shape: str) -> None:
         drawn = log(seed, n, shape)
         statuses, pairs = drawn if seed % 2 else as_text(drawn)
         assert wrong_committable(statuses, pairs, committable(statuses, pairs).table().to_pylist()) == []
+        for found_broken in (committable(statuses, pairs).counts(), cycles(statuses, pairs).counts()):
+            assert found_broken["broken"] == len(broken(statuses, pairs))
         assert wrong_cycles(statuses, pairs, cycles(statuses, pairs).table().to_pylist()) == []
         abort = [t for t, status in statuses.items() if status != "committed"][:: n // 3 + 1]
         if abort:

@@ -92,6 +92,25 @@ def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None
             assert wrong_cycles(statuses, rings, rows(found)) == []
 
 
+@pytest.mark.parametrize("cyclic", [pytest.param(False, marks=pytest.mark.long), True])
+def test_a_log_that_breaks_a3_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch, cyclic: bool) -> None:
+    """Committed ones need pending ones; whoever needs those comes after them, in one task or in rounds."""
+    monkeypatch.setattr(work, "BLOCK", 20)
+    statuses = {i: "committed" if i % 3 == 1 else "pending" for i in range(60)} | {58: "active"}
+    pairs = [(i, i + 1) for i in range(59)] + [(i, i + 7) for i in range(0, 50, 4)]
+    if cyclic:
+        pairs += [(6, 2), (22, 20), (35, 33)]
+    frames = tables(statuses, pairs)
+    here = logs.committable(statuses, pairs)
+    assert here.broken == 19
+    for fit in (10**6, 12):
+        with atomic.committable(*frames, fit=fit) as found:
+            assert (by_id(rows(found)), found.counts) == (by_id(here.table().to_pylist()), here.counts())
+            assert wrong_committable(statuses, pairs, rows(found)) == []
+    with atomic.cycles(*frames) as found:
+        assert found.counts == logs.cycles(statuses, pairs).counts()
+
+
 def test_a_long_chain_takes_few_rounds(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits is little, blocks are small, and still there are no more rounds than the logarithm of the depth."""
     monkeypatch.setattr(work, "BLOCK", 500)

@@ -2,7 +2,8 @@
 
 u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything that
 ⇝ reaches from a transaction that is neither pending nor committed; its least parts, each committable once those before
-it have committed, are its strongly connected components, by levels.
+it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs another one
+through committed ones needs it, too.
 """
 
 from __future__ import annotations
@@ -90,9 +91,17 @@ class Committable:
         inside = free & (log.status == PENDING)
         self.size = int(np.count_nonzero(inside))
         self.blocked = int(np.count_nonzero((log.status == PENDING) & ~free))
-        self.broken = int(np.count_nonzero((log.status == COMMITTED) & ~free))
-        self._found, count = components(start, out, inside)
-        self._level = levels(start, out, self._found, count)
+        after = _broken(log)
+        self.broken = int(np.count_nonzero(after))
+        # Through committed ones that need a pending one, too: they come between, and count for nothing.
+        found, count = components(start, out, inside | (free & after) if self.broken else inside)
+        level = levels(start, out, found, count, inside)
+        if self.broken:
+            kept = np.zeros(count, np.bool_)
+            kept[found[inside]] = True
+            number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # the last is that of -1
+            found, level = np.where(inside, number[found], np.int32(-1)), level[kept]
+        self._found, self._level = found, level
         self._members, self._begins, self._sizes = in_order(self._found, self._level)
 
     @property
@@ -222,6 +231,11 @@ class Cycles:
         """How many transactions are in one."""
         return len(self._parts[1])
 
+    @cached_property
+    def broken(self) -> int:
+        """How many committed transactions depend on one that is not."""
+        return int(np.count_nonzero(_broken(self.log)))
+
     def sets(self) -> Iterator[list[Any]]:
         """The members of each."""
         _, members, begins, _ = self._parts
@@ -246,7 +260,19 @@ class Cycles:
         """What a report says."""
         sizes = self._parts[3]
         largest = int(sizes.max()) if len(sizes) else 0
-        return {"cycles": self.count, "in cycles": self.size, "largest": largest, **_counts(self.log)}
+        told = {"cycles": self.count, "in cycles": self.size, "largest": largest, "broken": self.broken}
+        return {**told, **_counts(self.log)}
+
+
+def _broken(log: Log) -> Any:
+    """Which committed ones depend, through any number of others, on one that is not: where A3 is broken."""
+    from pellucid.atomic.logs.kernels import NOT_REACHED, reached
+
+    done = log.status == COMMITTED
+    if not np.any(done[log.who] & ~done[log.needs]):
+        return np.zeros(log.size, np.bool_)
+    via, _ = reached(*log.graph, np.flatnonzero(~done).astype(np.int32))
+    return done & (via != NOT_REACHED)
 
 
 def _counts(log: Log) -> dict[str, int]:

@@ -114,8 +114,9 @@ def components(start: Any, out: Any, inside: Any) -> tuple[Any, int]:
 
 
 @kept  # type: ignore[untyped-decorator]
-def levels(start: Any, out: Any, found: Any, count: int) -> Any:
-    """For each component how many others, at most, stand before it on a way: 0 where it reads from none."""
+def levels(start: Any, out: Any, found: Any, count: int, solid: Any) -> Any:
+    """For each component how many others, at most, stand before it on a way: 0 where it reads from none.  One counts if
+    a member of it is ``solid``."""
     n = len(found)
     first = np.zeros(count + 1, np.int64)
     for v in range(n):
@@ -131,7 +132,11 @@ def levels(start: Any, out: Any, found: Any, count: int) -> Any:
             at[found[v]] += 1
     level = np.zeros(count, np.int32)
     for c in range(count - 1, -1, -1):  # those that are read from come first
-        above = level[c] + 1
+        above = level[c]
+        for m in range(first[c], first[c + 1]):
+            if solid[members[m]]:
+                above = level[c] + 1
+                break
         for m in range(first[c], first[c + 1]):
             v = members[m]
             for i in range(start[v], start[v + 1]):

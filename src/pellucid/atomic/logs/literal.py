@@ -34,6 +34,17 @@ def largest(statuses: Mapping[Id, str], pairs: Collection[tuple[Id, Id]]) -> set
     return {t for t in named if statuses.get(t) == "pending"} - affected(pairs, stops)
 
 
+def through(statuses: Mapping[Id, str], pairs: Collection[tuple[Id, Id]]) -> list[tuple[Id, Id]]:
+    """Who needs whom, also through committed ones: in a log that keeps A3 that adds nothing between pending ones.
+
+    >>> through({1: "pending", 2: "committed", 3: "pending"}, [(1, 2), (2, 3)])
+    [(1, 2), (1, 3), (2, 3)]
+    """
+    onward = [pair for pair in pairs if statuses.get(pair[0]) == "committed"]
+    found = ((needs, t) for needs, who in pairs for t in affected(onward, [who]))
+    return sorted(set(found), key=repr)
+
+
 def together(members: Iterable[Id], pairs: Collection[tuple[Id, Id]]) -> set[frozenset[Id]]:
     """The classes of members that depend on each other through members.
 

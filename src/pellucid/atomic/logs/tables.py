@@ -177,7 +177,13 @@ def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
     for name in names:
         column = given[name]
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-            column = _arrow(column)
+            try:
+                column = _arrow(column)
+            except UnicodeEncodeError as error:
+                raise DataError(
+                    f"{said}: {name!r} has the text {error.object!r}, which is no Unicode (half a surrogate pair): "
+                    "expected text that can be written as UTF-8"
+                ) from None
         made.append(column)
     if len(made[0]) != len(made[1]):
         raise DataError(f"{said}: {len(made[0]):,} values of {names[0]!r} and {len(made[1]):,} of {names[1]!r}")
@@ -198,7 +204,7 @@ def _of_mapping(given: Mapping[Any, Any], names: tuple[str, str], what: str) -> 
 def _of_pairs(rows: list[Any], names: tuple[str, str], what: str) -> dict[str, Any]:
     for n, row in enumerate(rows):
         if not isinstance(row, (tuple, list)) or len(row) != 2:
-            raise UsageError(f"{what}: item {n} is {row!r}: expected a pair ({names[0]}, {names[1]})")
+            raise UsageError(f"{what}: item {n + 1:,} is {row!r}: expected a pair ({names[0]}, {names[1]})")
     return {names[0]: [row[0] for row in rows], names[1]: [row[1] for row in rows]}
 
 
@@ -260,7 +266,7 @@ def _refuse_missing(column: Any, name: str, said: str) -> None:
     else:
         return
     if at >= 0:
-        raise DataError(f"{said}: row {at}: {name!r} is empty: expected an id")
+        raise DataError(f"{said}: row {at + 1:,}: {name!r} is empty: expected an id")
 
 
 # ---------------------------------------------------------------- statuses
@@ -285,7 +291,7 @@ def _statuses(words: Any, said: str, name: str) -> Any:
             return np.array([STATUSES.index(one) for one in texts], np.int8)
         at, word = next((n, one) for n, one in enumerate(texts) if one not in STATUSES)
     raise DataError(
-        f"{said}: row {at}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
+        f"{said}: row {at + 1:,}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
         f"{nearest(word, STATUSES) if isinstance(word, str) else ''}"
     )
 
@@ -302,7 +308,7 @@ def _one_status(status: Any, first: Any, known: int, every: Any, said: str, name
         row = int(wrong[0])
         (name,) = _listed(every, [int(first[row])])
         raise DataError(
-            f"{said}: row {row}: {names.id!r} {name!r} is {WORDS[status[row]]}, and an earlier row says "
+            f"{said}: row {row + 1:,}: {names.id!r} {name!r} is {WORDS[status[row]]}, and an earlier row says "
             f"{WORDS[of[first[row]]]}: expected one status for each transaction; keep the last row of each"
         )
     return of, len(status) - known
@@ -370,7 +376,10 @@ def _of_one_kind(columns: list[Any], names: Names, said: tuple[str, str]) -> lis
     try:
         return [array.cast(wanted) if len(array) else pa.array([], wanted) for array in made]
     except pa.ArrowInvalid as error:
-        raise DataError(f"{said[0]}: ids beyond 64 bits: {str(error).splitlines()[0]}") from None
+        raise DataError(
+            f"{said[0]}: ids of 2^63 and more are not understood ({str(error).splitlines()[0]}): expected whole "
+            "numbers from -2^63 to 2^63 - 1; give larger ones as text"
+        ) from None
 
 
 def _numbered_by_value(ids: Any, needs: Any, who: Any) -> tuple[int, Any, Any, Any, Any] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.progress import count_text
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Asked:
     """The tables, and where they are looked at."""
 
@@ -61,6 +62,7 @@ class _Asked:
     out: str | None
     as_json: bool
     spark: dict[str, Any]
+    nothing: str = "none"  # what is said of a way that is none
 
     @classmethod
     def of(cls, verb: str, options: dict[str, Any]) -> _Asked:
@@ -110,11 +112,15 @@ def committable_verb(why: str | None, **options: Any) -> None:
         _on_spark(asked, lambda where, tables, common: where.committable(*tables, **common))
         return
     from pellucid.atomic.logs import Committable
+    from pellucid.atomic.logs.tables import WORDS
 
     begin = time.monotonic()
     log = asked.read()
     found = Committable(log)
     more = {} if why is None else {"why": found.why(_value(log, why))}
+    if why is not None:
+        word = WORDS[log.status[log.number(_value(log, why))]]
+        asked.nothing = "nothing: it can commit" if word == "pending" else f"nothing: it is {word}, not pending"
     _report(asked, found.table(), found.counts(), begin, more)
 
 
@@ -146,6 +152,7 @@ def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) ->
     log = asked.read()
     found = Cascade(log, roots_of(log, [_value(log, one) for one in abort]))
     more = {} if path_to is None else {"path": found.path(_value(log, path_to))}
+    asked.nothing = f"none: the abort does not reach {path_to}"
     _report(asked, found.table(), found.counts(), begin, more)
 
 
@@ -157,6 +164,8 @@ def cycles_verb(**options: Any) -> None:
     \b
     Examples:
       pellucid net cycles transactions.parquet dependencies.parquet
+
+    Exit codes: 0 done, 1 a committed one depends on one that is not (the log breaks A3), 2 bad usage or bad input.
     """
     asked = _Asked.of("cycles", options)
     if asked.on == "spark":
@@ -239,11 +248,11 @@ def _say(
         if rows and many > len(rows):
             click.echo(f"… {many - len(rows):,} more rows: --out FILE has all of them")
         for what, way in more.items():
-            click.echo(f"{what}: {' ⇝ '.join(map(str, way)) or 'nothing: it can commit, has committed, or stays'}")
+            click.echo(f"{what}: {' ⇝ '.join(map(str, way)) or asked.nothing}")
         click.echo(("\n" if rows else "") + _line(asked, counts))
         took = f", {', '.join(f'{k}: {n} rounds' for k, n in rounds.items())}" if any(rounds.values()) else ""
-        click.echo(f"{counts['transactions']:,} transactions, {counts['dependencies']:,} dependencies, {seconds:.1f} s"
-                   f"{took}")  # fmt: skip
+        needs = f"{counts['dependencies']:,} dependenc{'y' if counts['dependencies'] == 1 else 'ies'}"
+        click.echo(f"{count_text(counts['transactions'], 'transaction')}, {needs}, {seconds:.1f} s{took}")
     if counts.get("broken"):
         raise click.exceptions.Exit(1)
 
@@ -251,29 +260,40 @@ def _say(
 def _line(asked: _Asked, c: dict[str, int]) -> str:
     """The answer in a sentence."""
     if asked.verb == "committable":
+        on = f"{count_text(c['sets'], 'set')} on {count_text(c['levels'], 'level')}"
+        sets = f", as {on} (the largest has {c['largest set']:,})" if c["sets"] else ""
         return (
-            f"{c['committable']:,} of {c['pending']:,} pending can commit, as {c['sets']:,} sets on {c['levels']:,} "
-            f"levels (the largest has {c['largest set']:,}); {c['blocked']:,} cannot yet, or never"
+            f"{c['committable']:,} of {c['pending']:,} pending can commit{sets}; {c['blocked']:,} cannot yet, or never"
         )
     if asked.verb == "cascade":
-        return f"{c['undone']:,} are undone: {c['asked']:,} asked for, the farthest {c['farthest']:,} steps away"
-    return f"{c['cycles']:,} cycles with {c['in cycles']:,} transactions (the largest has {c['largest']:,})"
+        undone = c["undone"] - c["broken"]
+        done = f"; {c['broken']:,} committed, and would have to be undone" if c["broken"] else ""
+        return (
+            f"{undone:,} {'is' if undone == 1 else 'are'} undone: {c['asked']:,} asked for, the farthest "
+            f"{count_text(c['farthest'], 'step')} away{done}"
+        )
+    if not c["cycles"]:
+        return "none: no transactions depend on each other"
+    inside = f"{count_text(c['in cycles'], 'transaction')} (the largest has {c['largest']:,})"
+    return f"{count_text(c['cycles'], 'cycle')} with {inside}"
 
 
 def _warnings(c: dict[str, int]) -> Iterator[str]:
     if c["unknown"]:
         yield (
-            f"{c['unknown']:,} ids of DEPENDENCIES are in no row of TRANSACTIONS: they are neither pending nor "
-            "committed, so that whoever needs one cannot commit"
+            f"{c['unknown']:,} id{' of DEPENDENCIES is' if c['unknown'] == 1 else 's of DEPENDENCIES are'} in no row "
+            "of TRANSACTIONS: neither pending nor committed, so that whoever needs one cannot commit"
         )
     if c["self-dependencies"]:
-        yield f"{c['self-dependencies']:,} dependencies of a transaction on itself are left out: they ask for nothing"
+        many = "y" if c["self-dependencies"] == 1 else "ies"
+        yield f"{c['self-dependencies']:,} dependenc{many} of a transaction on itself left out: it asks for nothing"
     if c["repeated"]:
-        yield f"{c['repeated']:,} rows of TRANSACTIONS say once more what another row said"
+        rows = "row of TRANSACTIONS says" if c["repeated"] == 1 else "rows of TRANSACTIONS say"
+        yield f"{c['repeated']:,} {rows} once more what another row said"
     if c.get("broken"):
         yield (
-            f"{c['broken']:,} committed transactions depend on one that is not: the log breaks A3 (what is committed "
-            "is closed under what it needs)"
+            f"{c['broken']:,} committed transaction{' depends' if c['broken'] == 1 else 's depend'} on one that is "
+            "not: the log breaks A3 (what is committed is closed under what it needs)"
         )
 
 

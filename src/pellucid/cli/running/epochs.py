@@ -117,7 +117,7 @@ def run_with_epochs(
     finally:
         progress.clear()
     progress.tell_plain()
-    click.echo(_line(report), err=True)
+    click.echo(_line(report, members), err=True)
     if as_json:
         click.echo(
             json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)})
@@ -137,11 +137,11 @@ class _Progress(Progress):
         self.update(events, share)
 
 
-def _line(report: Report) -> str:
+def _line(report: Report, members: dict[str, str] | None = None) -> str:
     """One line for a person; of a run that went on, what is of all of it and what is of this command, each said."""
     new, again = report.pushes - report.began_at, report.resumed_from is not None
     words = ["pushes in", "rows out"] if again else ["in", "out"]
-    parts = [f"{report.pushes:,} {words[0]}", f"{sum(report.rows.values()):,} {words[1]}"]
+    parts = [f"{report.pushes:,} {words[0]}", f"{_rows_out(report.rows, members)} {words[1]}"]
     parts.append(count_text(report.epochs, "epoch"))
     if report.bad is not None:
         parts.insert(2, f"{report.bad:,} bad")
@@ -158,6 +158,23 @@ def _line(report: Report) -> str:
         return ", ".join([*parts, *now])
     since = f"now, after epoch {report.resumed_from:,}"
     return f"in all {', '.join(parts)}; {since}: {', '.join([f'{new:,} pushes in', *now])}"
+
+
+def _rows_out(rows: dict[str, int], members: dict[str, str] | None) -> str:
+    """How many rows came out, those of an output that several members take once; each where they differ.
+
+    >>> _rows_out({"a": 5, "b": 5, "c": 2}, {"a": "x", "b": "x", "c": "y"}), _rows_out({"x": 5, "y": 2}, None)
+    ('7', '7')
+    >>> _rows_out({"a": 5, "b": 4}, {"a": "x", "b": "x"})
+    '5 (a: 5, b: 4)'
+    """
+    takes, most, differ = members or {}, dict[str, int](), False
+    for name, many in rows.items():
+        output = takes.get(name, name)
+        differ |= most.get(output, many) != many
+        most[output] = max(most.get(output, 0), many)
+    each = f" ({', '.join(f'{name}: {many:,}' for name, many in rows.items())})" if differ else ""
+    return f"{sum(most.values()):,}{each}"
 
 
 def _document(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.address import Address
-from pellucid.errors import DataError, PellucidError
+from pellucid.errors import DataError, PellucidError, option
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 
@@ -36,6 +36,7 @@ class MemberDoubt:
     lacks: bool | None
     why: str = ""
     held: tuple[str, ...] = ()  # attempts that are prepared there
+    lost: bool = False  # it had more once: it was deleted, or is an older copy
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -67,18 +68,29 @@ class GroupDoubt:
         if self.batch == NOTHING:
             return [f"{self.log}: nothing is decided yet: nothing is in doubt"]
         what = f"epoch {self.epoch:,} (up to push {self.batch:,})" if self.epochs else f"batch {self.batch:,}"
-        told = {True: "is in doubt", False: "is everywhere: nothing is in doubt", None: "may be in doubt"}
-        lines = [f"{self.log}: {what} of {self.query!r}, decided {_ago(self.since)}, {told[self.in_doubt]}"]
+        lines = [f"{self.log}: {what} of {self.query!r}, decided {_ago(self.since)}, {self._told()}"]
         for member in self.members:
             state = {True: "lacks it", False: "has it", None: "was not asked"}[member.lacks]
+            state = "lost rows" if member.lost else state
             lines.append(
                 f"  {member.name:<12} {state:<14} {member.target}" + (f" ({member.why})" if member.why else "")
             )
             lines += [f"  {'':<12} prepared there: {attempt}" for attempt in member.held]
-        if self.in_doubt is not False:
-            waits = ", ".join(m.name for m in self.members if m.lacks is not False)
-            lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {waits}")
+        waits = [m.name for m in self.members if m.lacks is not False]
+        if self.in_doubt or (waits and self.whole < self.batch):
+            lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {', '.join(waits)}")
         return lines + [f"to resolve it: {line}" for line in self.resolve]
+
+    def _told(self) -> str:
+        lost = _listed([m.name for m in self.members if m.lost])
+        if lost:
+            return f"was decided and committed, and {lost} does not have all that was"
+        if self.in_doubt is None and self.whole >= self.batch:
+            unseen = _listed([m.name for m in self.members if m.lacks is None])
+            return f"was everywhere when it was committed; whether {unseen} still has it cannot be seen from here"
+        return {True: "is in doubt", False: "is everywhere: nothing is in doubt", None: "may be in doubt"}[
+            self.in_doubt
+        ]
 
 
 def doubt_of_group(path: str | os.PathLike[str], members: Mapping[str, Sink] | None = None) -> GroupDoubt:
@@ -100,16 +112,16 @@ def doubt_of_group(path: str | os.PathLike[str], members: Mapping[str, Sink] | N
             f"{os.fspath(path)}: no group of sinks has a log there: give the folder that was its log=, the --state of "
             "a run with epochs, or the --checkpoint of a query"
         )
-    asked = tuple(_asked(name, record, (members or {}).get(name)) for name in record.members)
     whole = log.whole()
+    asked = tuple(_asked(name, record, whole, (members or {}).get(name)) for name in record.members)
     if record.batch == NOTHING or all(m.lacks is False for m in asked):
         in_doubt: bool | None = False
     elif any(m.lacks for m in asked):
         in_doubt = True
     else:
-        in_doubt = False if whole >= record.batch else None
+        in_doubt = None  # what was written down of one that cannot be asked may be old
     epochs = record.epoch > 0
-    resolve = () if in_doubt is False else _resolve(record, asked, epochs)
+    resolve = () if in_doubt is False else _resolve(record, asked, epochs, whole)
     return GroupDoubt(
         str(log.folder), record.query, record.batch, record.epoch, record.at, whole, in_doubt, asked, epochs, resolve
     )
@@ -124,28 +136,46 @@ def log_of_group(path: str | os.PathLike[str]) -> DecisionLog | None:
     return None
 
 
-def _asked(name: str, record: Record, given: Sink | None) -> MemberDoubt:
+def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberDoubt:
     target, after = record.members[name]
     if record.batch == NOTHING:
         return MemberDoubt(name, target, None, False)
+    if given is None and target.startswith(FILE):  # its rows are beside the log, and are put together at the end
+        done = _made_since(target.removeprefix(FILE), record.at)
+        why = "a file, and whole" if done else "a file, whole when the run ends"
+        return MemberDoubt(name, target, None, False if done or whole >= record.batch else None, why)
     sink, why = (given, "") if given is not None else _sink_of(target)
     if sink is None:
-        return MemberDoubt(name, target, None, True if why in _GONE else None, why)
+        gone = why in _GONE
+        return MemberDoubt(name, target, None, gone or None, why, lost=gone and _lost(after, record, whole))
     try:
         last = sink.last(record.query)
         held = tuple(f"{record.query}, batch {batch}, attempt {attempt}" for batch, attempt in sink.held(record.query))
     except (PellucidError, OSError) as error:
-        return MemberDoubt(name, target, None, None, f"it cannot be asked: {error}")
-    lacks = max(NOTHING if last is None else last, after) < record.batch
-    return MemberDoubt(name, target, last, lacks, "", held)
+        return MemberDoubt(name, target, None, None, f"it cannot be asked: {' '.join(str(error).split())}")
+    have = max(NOTHING if last is None else last, after)
+    lost = have < record.batch and _lost(have, record, whole)
+    why = "what was committed there is gone: deleted, or an older copy" if lost else ""
+    return MemberDoubt(name, target, last, have < record.batch, why, held, lost)
+
+
+def _made_since(path: str, at: str) -> bool:
+    """Whether a file is there that is no older than that."""
+    try:
+        return os.stat(path).st_mtime >= datetime.fromisoformat(at).timestamp() - 1
+    except (OSError, ValueError):
+        return False
+
+
+def _lost(have: int, record: Record, whole: int) -> bool:
+    """Whether one that has less than is decided had more: no epoch is decided before the one before is everywhere."""
+    return have < max(record.before, whole)
 
 
 def _sink_of(target: str) -> tuple[Sink | None, str]:
     """A sink that can be asked without a secret, and without making anything; or why there is none."""
     from pellucid import sinks
 
-    if target.startswith(FILE):
-        return None, "a file, whole when the run ends"
     if target.startswith(_PARQUET):
         folder = target.removeprefix(_PARQUET)
         return (sinks.parquet(folder), "") if os.path.isdir(folder) else (None, _GONE[1])
@@ -159,9 +189,18 @@ def _sink_of(target: str) -> tuple[Sink | None, str]:
     return None, "only its own sink can ask it: doubt_of_group(path, members)"
 
 
-def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool) -> tuple[str, ...]:
+def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, whole: int) -> tuple[str, ...]:
     """What an operator does."""
-    lack = [m.name for m in members if m.lacks is not False]
+    lost = [m.name for m in members if m.lost]
+    lack = [m.name for m in members if m.lacks is not False and not m.lost]
+    told = []
+    if lost:
+        start = f", or read all input again with {option('from_start', True)}" if epochs else ""
+        told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")
+    if whole >= record.batch and not any(m.lacks and not m.lost for m in members):
+        if lack:
+            told.append(f"see that {_listed(lack)} can be reached and read from here, and ask again")
+        return tuple(told)
     again = (
         "give the same command again: what is decided is committed first"
         if epochs
@@ -169,11 +208,17 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool) -> 
         "committed first"
     )
     prepared = f"pellucid.….{record.query}.{record.batch}.{record.attempt}"
-    return (
-        f"see that {' and '.join(lack)} can be reached and written to; then {again}",
+    if lack:
+        told.append(f"see that {_listed(lack)} can be reached and written to; then {again}")
+    told.append(
         "never by hand what is decided: ROLLBACK PREPARED of a transaction that is called "
-        f"{prepared}, or deleting the log, leaves some with the epoch and some without",
+        f"{prepared}, or deleting the log, leaves some with the epoch and some without"
     )
+    return tuple(told)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(names)
 
 
 def _ago(since: str) -> str:

@@ -115,7 +115,11 @@ def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], S
     inner = edges.frame.where(other & (status == PENDING)).join(
         members.withColumnRenamed("v", "dst"), "dst", "left_semi"
     )
-    parts = _parts(job, job.save(inner.select("src", "dst")))
+    after = _broken(job, log, edges.frame)
+    if after is None:
+        parts = _parts(job, job.save(inner.select("src", "dst")))
+    else:
+        parts = _parts_through(job, edges.frame.where(other), members, kept.frame, after)
     own, one = sql.col("v"), sql.lit(1).cast("long")
     level, part, size = (sql.col(name) for name in ("level", "part", "size"))
     every = members.join(parts, "v", "left").select(
@@ -127,7 +131,7 @@ def _committable(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], S
     counts = {
         "committable": found.rows, "sets": found.told["sets"], "levels": found.told["levels"],
         "largest set": found.told["largest"], "blocked": told["pending"] - kept.told["pending"],
-        "broken": told["committed"] - (kept.rows - kept.told["pending"]),
+        "broken": 0 if after is None else after.rows,
     }  # fmt: skip
     table = _labelled(log, found, ["id", "level", "set", "size"], "set")
     return table.select("id", "level", "set", "size"), counts, edges
@@ -155,6 +159,61 @@ def _parts(job: Work, inner: Saved) -> DataFrame:
     return alone.select("v", sql.col("v").alias("part"), one.alias("size"), "level").union(
         inside.select("v", "part", "size", "level")
     )
+
+
+def _broken(job: Work, log: SparkLog, edges: DataFrame) -> Saved | None:
+    """Which committed ones depend, through any number of others, on one that is not, as (v); None if none does.  Edges
+    are (src, dst, status of src)."""
+    from pyspark.sql import functions as sql
+
+    if not log.vertices.told["committed"]:
+        return None
+    done = log.vertices.frame.where(sql.col("status") == COMMITTED).select("v")
+    undone = sql.col("status") != COMMITTED
+    crossing = edges.where(undone).join(done.withColumnRenamed("v", "dst"), "dst", "left_semi")
+    if crossing.isEmpty():
+        return None
+    source = sql.when(undone, sql.lit(rounds.DOOMED)).otherwise(sql.col("src")).cast("long").alias("src")
+    begun = job.save(edges.where("src != dst").select(source, "dst"), doomed=_many(sql.col("src") == rounds.DOOMED))
+    return job.save(done.join(rounds.reach(job, begun, "broken"), "v", "left_semi"))
+
+
+def _parts_through(job: Work, edges: DataFrame, members: DataFrame, free: DataFrame, after: Saved) -> DataFrame:
+    """As `_parts`, of a log that breaks A3: a member needs another one also through committed ones."""
+    from pyspark.sql import functions as sql
+
+    between = after.frame.join(free.select("v"), "v", "left_semi")
+    ends = members.select("v", sql.lit(0).alias("light")).union(between.select("v", sql.lit(1).alias("light")))
+    sources, readers = (
+        ends.select(sql.col("v").alias(end), sql.col("light").alias(f"{end}_light")) for end in ("src", "dst")
+    )
+    light = (sql.col("src_light") + 2 * sql.col("dst_light")).cast("long").alias("light")
+    inner = job.save(edges.select("src", "dst").join(sources, "src").join(readers, "dst").select("src", "dst", light))
+    if inner.rows <= job.fit:
+        job.rounds["sets"] = 0
+        return finish.sets(inner.frame)
+    levels, stuck = rounds.waves(job, inner, "sets")
+    empty, one = sql.lit(None).cast("long"), sql.lit(1).cast("long")
+    if not stuck.rows:
+        own = levels.join(members, "v", "left_semi")
+        return own.select("v", empty.alias("part"), one.alias("size"), "level")
+    parts = _cyclic(job, inner.frame.select("src", "dst"), stuck)
+    placed = ends.join(parts.frame, "v", "left").select("v", "light", sql.coalesce("part", "v").alias("key"))
+    member = sql.col("light") == 0
+    known = job.save(
+        placed.groupBy("key").agg(
+            sql.min(sql.when(member, sql.col("v"))).alias("part"), _many(member).alias("size"),
+            sql.min("light").cast("long").alias("light"),
+        )
+    ).frame  # fmt: skip
+    heavy = known.select(sql.col("key").alias("src"), "light")
+    levels, left = rounds.waves(
+        job, job.save(_merged(inner.frame, parts.frame).join(heavy, "src")), "sets, cycles as one"
+    )
+    if left.rows:
+        raise AssertionError("a graph of components has no cycle")
+    named = known.select("key", "part", "size").join(levels.withColumnRenamed("v", "key"), "key", "left")
+    return placed.where(member).select("v", "key").join(named, "key").select("v", "part", "size", "level")
 
 
 def _merged(edges: DataFrame, parts: DataFrame) -> DataFrame:
@@ -240,7 +299,12 @@ def _cycles(job: Work, log: SparkLog) -> tuple[DataFrame, dict[str, int], Saved]
     states = log.vertices.frame.select("v", _word().alias("status"))
     joined = parts.frame.join(sizes, "part").join(states, "v").select("v", "status", "part", "size")
     found = job.save(joined, cycles=own, largest=sql.max("size"))
-    counts = {"cycles": found.told["cycles"], "in cycles": found.rows, "largest": found.told["largest"]}
+    of_source = log.vertices.frame.select(sql.col("v").alias("src"), "status")
+    after = _broken(job, log, edges.frame.join(of_source, "src")) if log.vertices.told["committed"] else None
+    counts = {
+        "cycles": found.told["cycles"], "in cycles": found.rows, "largest": found.told["largest"],
+        "broken": 0 if after is None else after.rows,
+    }  # fmt: skip
     return _labelled(log, found, ["id", "status", "cycle", "size"], "cycle"), counts, edges
 
 

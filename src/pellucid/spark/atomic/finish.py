@@ -119,7 +119,7 @@ def _waves(columns: dict[str, Any]) -> dict[str, Any]:
 
 def sets(frame: DataFrame) -> DataFrame:
     """Of (src, dst): the strongly connected component of each (its least key), its size and its level, as
-    (v, part, size, level)."""
+    (v, part, size, level).  A column ``light`` says which ends only come between (1: src, 2: dst, 3: both)."""
     return in_one_task(frame, _sets, "v long, part long, size long, level long")
 
 
@@ -131,7 +131,12 @@ def _sets(columns: dict[str, Any]) -> dict[str, Any]:
     keys, src, dst = _numbered(columns["src"], columns["dst"])
     start, out = readers(len(keys), src, dst)
     found, count = components(start, out, np.ones(len(keys), np.bool_))
-    level = levels(start, out, found, count)
+    solid = np.ones(len(keys), np.bool_)
+    if "light" in columns:
+        solid[src[columns["light"] & 1 > 0]] = False
+        solid[dst[columns["light"] & 2 > 0]] = False
+    level = levels(start, out, found, count, solid)
+    keys, found = keys[solid], found[solid]
     least = np.zeros(count, np.int64)
     least[found[::-1]] = keys[::-1]  # keys are in order: the least is written last
     sizes = np.bincount(found, minlength=count)

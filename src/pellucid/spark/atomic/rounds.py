@@ -74,6 +74,8 @@ def waves(work: Work, edges: Saved, what: str) -> tuple[DataFrame, Saved]:
 
     level = sql.col("level")
     one, none = sql.lit(1).cast("long"), sql.lit(0).cast("long")
+    if "light" in edges.frame.columns:  # 1, 3: src only comes between, and counts for nothing
+        one = one - sql.col("light") % 2
     at = edges.view(edges.frame.select("src", "dst", one.alias("w"), none.alias("c")))
     answers, number = [], 0
     stuck = None
