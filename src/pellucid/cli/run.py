@@ -33,7 +33,7 @@ from pellucid.data.formats.missing import said_nulls
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
-    from pellucid.cli.spark.run import SparkOptions
+    from pellucid.cli.spark.options import SparkOptions
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 
@@ -271,7 +271,7 @@ def run(
     p = load_pipeline(target)
     graph = p.graph
     from pellucid.cli.running.epochs import EpochOptions, run_with_epochs
-    from pellucid.cli.spark.run import SparkOptions
+    from pellucid.cli.spark.options import SparkOptions
 
     if others.pop("overwrite"):
         click.echo("pellucid: --overwrite is called --exists overwrite now", err=True)

@@ -81,6 +81,25 @@ def column_at(batch: Any, path: str) -> Any:
     return _one(found)
 
 
+def type_at(schema: Any, path: str) -> Any:
+    """The type of a column, or of a field of a struct column, by the schema alone: an empty table would import pandas,
+    where there is one.
+
+    >>> type_at(pa.schema({"a": pa.int8(), "s": pa.struct({"x.y": pa.string()})}), "s.x.y")
+    DataType(string)
+    """
+    names = schema.names
+    if path in names:
+        return schema.field(names.index(path)).type
+    head, rest = next((path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names)
+    found = schema.field(names.index(head)).type
+    while rest:
+        fields = [found.field(i).name for i in range(found.num_fields)]
+        step = next(f for f in fields if rest == f or rest.startswith(f + "."))
+        found, rest = found.field(fields.index(step)).type, rest[len(step) + 1 :]
+    return found
+
+
 def _one(array: Any) -> Any:
     """A chunked array as one array."""
     if isinstance(array, pa.ChunkedArray):

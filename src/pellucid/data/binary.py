@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, column_names, numpy_of
+from pellucid.data.arrow import column_at, column_names, numpy_of, type_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.formats.pages import Pages, is_large, pages_of, refuse_huge_pages
 from pellucid.data.spelled import inner_type
@@ -66,7 +66,7 @@ class _Typed:
 
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
-        return column_at(self._schema.empty_table(), column).type
+        return type_at(self._schema, column)
 
 
 class ParquetReader(_Typed):

@@ -16,6 +16,7 @@ from pellucid.errors import StepError
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
+    from pellucid.capacity.measured.recorder import Recorder
     from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
     from pellucid.engine.kernel.times import StepTime
@@ -92,7 +93,6 @@ def run_here(
     import pyarrow as pa
 
     from pellucid.base.files import write_whole
-    from pellucid.capacity.measured.recorder import Recorder
     from pellucid.data.feed import Feed
     from pellucid.data.files import flows, open_reader, paths_of
     from pellucid.data.formats.ahead import ahead
@@ -133,7 +133,7 @@ def run_here(
             engine = OnCores(
                 graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=timed or bool(plain_reasons(graph))
             )
-            recorder = Recorder(piped=pipes)
+            recorder = _recorder(pipes) if measure is not None else None
             tell_plain = TellPlain(engine.why_plain, [step.id for step, _, _ in plain_reasons(graph)])
             write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
             write.open_bad(rows.bad, exists, stack)
@@ -143,7 +143,8 @@ def run_here(
                 failed: list[StepError] | None = [] if rows.bad else None
                 results: list[Output] = []
                 if fed.batch.count:
-                    with recorder.batch(fed.batch.count, fed.share), _placed(feed, fed):
+                    watched = recorder.batch(fed.batch.count, fed.share) if recorder else contextlib.nullcontext()
+                    with watched, _placed(feed, fed):
                         results = engine.push_batch(fed.batch, positions=write.needs_positions, failed=failed)
                         write(results, fed)
                 if failed or fed.bad:
@@ -169,7 +170,7 @@ def run_here(
         report.steps = engine.times.steps()
         report.told += step_lines(engine, report.seconds)
     report.forgotten = engine.forgotten
-    if measure is not None:
+    if measure is not None and recorder is not None:
         steps = [{**step.document(), "seconds": round(step.seconds, 6)} for step in engine.times.steps()]
         found = recorder.document(graph.name, report.pushes, steps, report.out, engine.cores)
         write_whole(measure, json.dumps(found, indent=1) + "\n")
@@ -211,6 +212,12 @@ def _done(report: Report, write: Writing, sinks: dict[str, str], progress: Progr
 
 def _share(pushes: int, limit: int | None, share: float | None) -> float | None:
     return max(pushes / limit, share or 0.0) if limit else share
+
+
+def _recorder(piped: bool) -> Recorder:
+    from pellucid.capacity.measured.recorder import Recorder
+
+    return Recorder(piped=piped)
 
 
 @contextlib.contextmanager

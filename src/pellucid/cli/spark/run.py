@@ -22,6 +22,7 @@ import click
 
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
+from pellucid.cli.spark.options import SparkOptions
 from pellucid.cli.spark.places import format_of, reader, refuse_unwritable, target
 from pellucid.data.formats.missing import check_nulls, missing_in
 from pellucid.data.tables.bad import FAIL, BadOption
@@ -41,39 +42,6 @@ if TYPE_CHECKING:
     from pellucid.graph.model import Graph
     from pellucid.pipeline import Pipeline
     from pellucid.spark.plan import SparkPlan
-
-
-@dataclass(frozen=True)
-class SparkOptions:
-    """The options of ``run`` that are for Spark."""
-
-    master: str | None = None
-    conf: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    late: str = "fail"
-    wait: str | None = None
-    sequence: int | None = None
-    gaps: str = "fail"
-    partitions: int | None = None
-    stream: bool = False
-    trigger: str | None = None
-    checkpoint: str | None = None
-    drop: tuple[str, ...] = ()
-    exists: str | None = None
-    patience: float | None = None
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    verbose: bool = False
-
-    def given(self) -> list[str]:
-        """The names of those that differ from their defaults.
-
-        >>> SparkOptions(order=("seq",), verbose=True).given()
-        ['order']
-        """
-        return [
-            name for name, value in vars(self).items() if value != getattr(SparkOptions, name) and name != "verbose"
-        ]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from pellucid.sinks.group.log import DecisionLog
 from pellucid.spark.job import BAD
 
 if TYPE_CHECKING:
-    from pellucid.cli.spark.run import Places, SparkOptions, Work
+    from pellucid.cli.spark.options import SparkOptions
+    from pellucid.cli.spark.run import Places, Work
 
 FOLDER = "pellucid-together"  # in the checkpoint
 _TAG = "output"
