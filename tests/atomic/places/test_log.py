@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,8 +162,8 @@ def test_a_log_that_is_not_right_is_refused(tmp_path: Path, statement: str, says
     with pytest.raises(StateError, match=says):
         read_log(target, "p")
     if "heads" not in says:
-        with pytest.raises(StateError, match=says):
-            list(open_log(target, "p").records())
+        with pytest.raises(StateError, match=says), closing(open_log(target, "p")) as again:
+            list(again.records())
 
 
 def test_a_file_that_is_no_log(tmp_path: Path) -> None:

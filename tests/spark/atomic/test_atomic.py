@@ -92,7 +92,8 @@ def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None
             assert wrong_cycles(statuses, rings, rows(found)) == []
 
 
-@pytest.mark.parametrize("cyclic", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("cyclic", [False, True])
 def test_a_log_that_breaks_a3_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch, cyclic: bool) -> None:
     """Committed ones need pending ones; whoever needs those comes after them, in one task or in rounds."""
     monkeypatch.setattr(work, "BLOCK", 20)

@@ -104,11 +104,12 @@ class SqliteLog:
         self._kept: list[Record] = []
         try:
             self._open()
-        except sqlite3.Error as error:
+        except BaseException as error:
+            if (opened := getattr(self, "_db", None)) is not None:
+                opened.close()
             os.close(self._lock)
-            raise _not_readable(self.path, error) from None
-        except BaseException:
-            os.close(self._lock)
+            if isinstance(error, sqlite3.Error):
+                raise _not_readable(self.path, error) from None
             raise
 
     def _locked(self) -> int:
