@@ -47,12 +47,14 @@ def option(name: str, value: object = None, *, any: str = "") -> str:
     ('late=', "late='drop'", 'state=FOLDER', "drop=['a', 'b']")
     >>> with speaking_to("command line"):
     ...     option("late"), option("late", "drop"), option("drop", ["a", "b"]), option("from_start", True)
+    ...     option("DIR", "net")
     ('--late', '--late drop', '--drop a --drop b', '--from-start')
+    'DIR net'
     """
     if _to == "Python":
         shown = any if value is None else repr(value if isinstance(value, _PLAIN) else str(value))
         return f"{_IN_PYTHON.get(name, name)}={shown}"
-    flag = f"--{name.replace('_', '-')}"
+    flag = name if name.isupper() else f"--{name.replace('_', '-')}"  # what is in capitals has no flag: DIR
     if isinstance(value, (list, tuple)):
         return " ".join(f"{flag} {part}" for part in value)
     return f"{flag} {any}".strip() if value is None or value is True else f"{flag} {value}"

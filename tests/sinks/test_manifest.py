@@ -212,3 +212,42 @@ def test_two_drivers_at_once(tmp_path: Path) -> None:
         found = Counter((row["batch"], row["driver"]) for row in _racing(tmp_path, kind).read().to_pylist())
         assert sorted(batch for batch, _ in found) == list(range(12)), kind
         assert set(found.values()) == {3}, kind
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"a": [1]}',
+        b'{"name": 7, "place": "x"}',
+        pytest.param(b"[" * 100_000, id="deep"),
+        b"\xff",
+        None,
+    ],
+)
+def test_a_damaged_claim_is_told(tmp_path: Path, content: bytes | None) -> None:
+    """None: a folder in its place."""
+    one = sinks.parquet(tmp_path / "out")
+    assert one.claim("g", "log") is None
+    path = tmp_path / "out" / "_group.json"
+    path.unlink()
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    told = r"_group\.json: (is a folder|does not say which group of sinks .* bring it back from a copy, or, .* `rm )"
+    with pytest.raises(StateError, match=told):
+        one.claim("g", "log")
+    with pytest.raises(StateError, match=told):
+        one.unclaim("g")
+
+
+@pytest.mark.parametrize("content", [pytest.param(b"[" * 100_000, id="deep"), b"[]", b"7"])
+def test_a_manifest_of_another_shape_is_told(tmp_path: Path, content: bytes) -> None:
+    log = ManifestLog(tmp_path)
+    assert log.commit(made(0))
+    next((tmp_path / "_manifest").glob("q-*")).write_bytes(content)
+    with pytest.raises(StateError, match="not a manifest of pellucid"):
+        log.all()

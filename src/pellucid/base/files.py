@@ -13,6 +13,7 @@ name.  Everything of Pellucid's that lasts is written through it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import uuid
@@ -25,6 +26,7 @@ from pellucid.errors import DataError, StateError, UsageError, option
 TEMPORARY = ".tmp"
 FOLDER, PRIVATE, PUBLIC = 0o700, 0o600, 0o666  # the last as the umask has it
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _lasting: set[str] = set()  # folders that this process made sure of
 
 
@@ -101,9 +103,66 @@ def inner_folder(root: str | os.PathLike[str], *names: str) -> tuple[Path, bool]
     return path, made
 
 
-def no_links(path: str, flags: int) -> int:
-    """An opener for `open` that follows no link, and makes files for the user alone."""
-    return os.open(path, flags | _NOFOLLOW, PRIVATE)
+def no_links(path: str | os.PathLike[str], flags: int) -> int:
+    """An opener for `open` that follows no link, waits for nobody at the other end of a pipe, takes nothing that is no
+    regular file, and makes files for the user alone."""
+    return _regular(path, os.open(path, flags | _NOFOLLOW | _NONBLOCK, PRIVATE))
+
+
+def _regular(path: str | os.PathLike[str], handle: int) -> int:
+    """The same handle, if it is a file's."""
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(number, f"is {_kind(mode)} where a file belongs", os.fspath(path))
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISLNK, "a link"),
+    )
+    return next((name for of_kind, name in kinds if of_kind(mode)), "a device")
+
+
+def open_own(path: str | os.PathLike[str], flags: int, *, links: bool = False) -> int:
+    """A file of ours, as a handle.  What somebody has put in its place and is no file is refused by its name, and never
+    waited for; ``links`` to a file are followed only where others may have put them.
+
+    >>> import tempfile
+    >>> open_own(tempfile.mkdtemp(), os.O_RDONLY)
+    Traceback (most recent call last):
+    pellucid.errors.StateError: ...: is a folder, where a file of Pellucid's belongs: take it away, and bring the file
+    back from a copy if there is one
+    """
+    try:
+        if not links:
+            return no_links(path, flags)
+        return _regular(path, os.open(path, flags | (_NOFOLLOW & ~getattr(os, "O_NOFOLLOW", 0)) | _NONBLOCK, PRIVATE))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            mode = (os.stat if links else os.lstat)(path).st_mode
+            if not stat.S_ISREG(mode):
+                raise StateError(
+                    f"{os.fspath(path)}: is {_kind(mode)}, where a file of Pellucid's belongs: take it away, and bring "
+                    "the file back from a copy if there is one"
+                ) from None
+        raise error
+
+
+def read_own(path: str | os.PathLike[str], *, links: bool = False) -> bytes:
+    """What a file of ours has; see `open_own`."""
+    with open(path, "rb", opener=lambda name, flags: open_own(name, flags, links=links)) as file:
+        return file.read()
+
+
+def irregular(mode: int) -> str | None:
+    """What a file is, if it is no regular one."""
+    return None if stat.S_ISREG(mode) else f"is no regular file, but {_kind(mode)}"
 
 
 def sync(path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import from_environment
+from pellucid.base.small import read_small
 from pellucid.cli.repeated import renamed
 from pellucid.errors import DataError, UsageError
 
@@ -119,7 +119,7 @@ def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     from pellucid.failures.crash.contents import difference, is_table, read_output
 
     try:
-        outputs: dict[str, str] = json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["places"]
+        outputs: dict[str, str] = read_small(Path(place) / "run.json")["places"]
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
             f"--against: {place} does not say where its run has put its output: expected the state folder of a run "

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.base import faults
+from pellucid.base.small import read_small
 from pellucid.errors import StateError, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks.files import folder
@@ -105,7 +106,7 @@ class OnceSink(interface.Sink):
     def _state(self, query: str) -> dict[str, int | None]:
         path = self._path(query)
         try:
-            found = json.loads(path.read_bytes())
+            found = read_small(path, links=True)
             return {"began": found["began"], "ended": found["ended"]}
         except FileNotFoundError:
             return {"began": None, "ended": None}

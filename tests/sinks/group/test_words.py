@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pellucid import sinks
+from pellucid.base.small import sealed
 from pellucid.errors import PellucidError
-from pellucid.sinks.group import log as logs
 from pellucid.sinks.group.doubt import doubt_of_group
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.test_together import Moody
@@ -75,7 +75,7 @@ def rewritten(world: World, change: Callable[[dict[str, Any]], Any], checksum: b
     document = json.loads(path.read_text())
     document.pop("checksum")
     change(document)
-    path.write_bytes(logs._bytes(document) if checksum else json.dumps(document).encode())
+    path.write_bytes(sealed(document) if checksum else json.dumps(document).encode())
     return refused(lambda: world.write(1, 2))
 
 

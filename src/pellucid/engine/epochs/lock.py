@@ -19,6 +19,7 @@ import signal
 import time
 from pathlib import Path
 
+from pellucid.base.files import open_own
 from pellucid.errors import StateError, UsageError, option
 
 _WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone
@@ -29,7 +30,7 @@ _LOCK = re.compile(r"FLOCK\s+ADVISORY\s+WRITE\s+(-?\d+)\s+[0-9a-f]+:[0-9a-f]+:(\
 def take(root: Path) -> int:
     """The lock of a folder, as an open file; refused while another run has it."""
     try:
-        handle = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        handle = open_own(root / "lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise UsageError(
             f"{option('state', root)}: cannot be used: {error.strerror or error}; choose another folder"
@@ -156,7 +157,7 @@ def running_in(root: Path) -> int | None:
     True
     """
     try:
-        handle = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = open_own(root / "lock", os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:

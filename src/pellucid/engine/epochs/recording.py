@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.base.files import Draft, beside, inner_folder, no_links
+from pellucid.base.files import Draft, beside, inner_folder, no_links, read_own
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import StateError, option
 
@@ -135,7 +135,7 @@ class Recorder:
 def _last_crc(path: Path, file: Any) -> int:
     """The checksum of the last whole line of a file; one that was cut is removed, so that the next does not become a
     part of it."""
-    data = path.read_bytes()
+    data = read_own(path)
     end = data.rfind(b"\n") + 1
     if end < len(data):
         file.truncate(end)
@@ -194,7 +194,7 @@ def stored(state_dir: str | os.PathLike[str], before: int) -> dict[str, set[int]
         went_on = generation == 0
         for number, task, path in files:
             if number == generation:
-                lines = path.read_bytes().split(b"\n")[:-1]
+                lines = read_own(path).split(b"\n")[:-1]
                 went_on |= any(line[9:].startswith(b'["F-RECOVER"') for line in lines)
                 with contextlib.suppress(ValueError):  # of a damaged file the audit tells
                     out[task] = {int(json.loads(line[9:])[1]) for line in lines if line[9:].startswith(b'["SNAPSHOT"')}
@@ -278,7 +278,7 @@ def _files(state_dir: str | os.PathLike[str]) -> Iterable[tuple[int, str, Path]]
 
 
 def _lines(path: Path) -> Iterable[list[Any]]:
-    data, crc = path.read_bytes(), 0
+    data, crc = read_own(path), 0
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n")[:-1], 1):
         crc = zlib.crc32(line[9:], crc)
         if line[:9] != f"{crc:08x} ".encode():

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,11 +38,11 @@ from pellucid.base.files import (
     sync,
     write_lasting,
 )
+from pellucid.base.small import checked, read_small, sealed
 from pellucid.engine.epochs.lock import take
 from pellucid.errors import StateError, from_outside
 
 READ = (container.VERSION, [2, 3])  # what ``run.json`` may say of its format; the second was that of the version before
-_CHECKSUM = "checksum"  # of a small file
 _FILE = re.compile(r"(\d{12})(?:-(\d{12}))?\.snap")
 
 
@@ -116,7 +114,7 @@ class Store:
     def read(self, name: str) -> dict[str, Any] | None:
         """A small file; None if there is none, refused if it is damaged."""
         try:
-            return _checked((self.root / name).read_bytes(), versions=True)
+            return _checked(read_small(self.root / name))
         except FileNotFoundError:
             return None
         except (ValueError, OSError) as error:
@@ -128,14 +126,18 @@ class Store:
     def hint(self, name: str) -> dict[str, Any]:
         """A small file that is of use, but not needed: empty if it is not there, or not whole."""
         with contextlib.suppress(ValueError, OSError):
-            return _checked((self.root / name).read_bytes())
+            return checked(read_small(self.root / name))
         return {}
+
+    def number(self, name: str, key: str) -> int:
+        """A number in such a file; 0 if it does not say one."""
+        found = self.hint(name).get(key)
+        return found if isinstance(found, int) else 0
 
     def write(self, name: str, value: dict[str, Any], *, durable: bool = True) -> None:
         """A small file: JSON, with a checksum of the rest of it."""
-        data = json.dumps({**value, _CHECKSUM: _sum_of(value)}).encode() + b"\n"
         try:
-            write_lasting(self.root / name, [data], lasting=durable)
+            write_lasting(self.root / name, [sealed(value)], lasting=durable)
         except OSError as error:
             if durable or not full(error):
                 raise
@@ -284,19 +286,10 @@ def _name(first: int, last: int) -> str:
     return f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
 
 
-def _checked(data: bytes, *, versions: bool = False) -> dict[str, Any]:
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
     """What a small file says, if its checksum is right; or if it says itself that it is of another version, which is
     refused for that."""
-    found = json.loads(data)
-    if versions and isinstance(found, dict) and found.get("format", container.VERSION) not in READ:
-        return found
-    if not isinstance(found, dict) or found.pop(_CHECKSUM, None) != _sum_of(found):
-        raise ValueError("its checksum is wrong")
-    return found
-
-
-def _sum_of(value: Any) -> str:
-    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
+    return found if found.get("format", container.VERSION) not in READ else checked(found)
 
 
 def _record(snapshot: Snapshot, run: str) -> list[Any]:

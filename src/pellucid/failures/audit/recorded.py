@@ -11,7 +11,6 @@ it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
+from pellucid.base.small import read_small
 from pellucid.engine.epochs.recording import RULES, schema
 from pellucid.errors import DataError, UsageError, option
 
@@ -149,6 +149,6 @@ def checked(table: pa.Table, where: str, row: int = 0) -> pa.Table:
 def tasks_on_record(place: str | os.PathLike[str]) -> list[str]:
     """The tasks that a state directory names: one that died before its first step has no row."""
     try:
-        return [str(name) for name in json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["tasks"]]
+        return [str(name) for name in read_small(Path(place) / "run.json")["tasks"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []

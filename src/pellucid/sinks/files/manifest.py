@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pellucid.base.files import read_own
+from pellucid.base.small import parsed
 from pellucid.errors import StateError
 from pellucid.sinks.files import folder
 
@@ -181,15 +183,15 @@ class ManifestLog:
 
     def _read(self, entry: _Entry) -> list[Manifest]:
         path = self.folder / entry.name
-        content = path.read_bytes()
+        content = read_own(path, links=True)
         try:
-            document = json.loads(content)
+            document = parsed(content)
             made = [Manifest.parse(one) for one in ([document] if entry.single else document["batches"])]
             for one in made:
                 if one.query != entry.query or not entry.first <= one.batch <= entry.last:
                     raise ValueError(f"it speaks of batch {one.batch} of query {one.query!r}")
             return made
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StateError(
                 f"{path}: not a manifest of pellucid ({error!r}): the file is damaged; restore it from a copy"
             ) from None

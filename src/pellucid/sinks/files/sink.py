@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.base.files import make_lasting, sync
+from pellucid.base.small import read_small
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.files import folder, partitions
@@ -172,12 +173,12 @@ class ParquetSink(interface.Sink):
     def claim(self, group: str, where: str) -> str | None:
         path = self.path / "_group.json"
         folder.create(path, json.dumps({"name": group, "place": where}).encode())
-        found = json.loads(path.read_bytes())
-        return None if found["name"] == group else str(found["place"])
+        name, place = _claimed(path)
+        return None if name == group else place
 
     def unclaim(self, group: str) -> None:
         path = self.path / "_group.json"
-        if path.exists() and json.loads(path.read_bytes())["name"] == group:
+        if path.exists() and _claimed(path)[0] == group:
             folder.remove(path)
 
     @property
@@ -287,6 +288,21 @@ class ParquetSink(interface.Sink):
         different = differences(schema_there(self.path), schema)
         if different:
             raise DataError(f"{self.path}: the batch does not fit what is there: {different}; write to another folder")
+
+
+def _claimed(path: Path) -> tuple[str, str]:
+    """The group that a folder belongs to, and where its log is."""
+    try:
+        found = read_small(path, links=True)
+        name, place = found["name"], found["place"]
+        if not (isinstance(name, str) and isinstance(place, str)):
+            raise ValueError("it names no group")
+        return name, place
+    except (ValueError, KeyError) as error:
+        raise StateError(
+            f"{path}: does not say which group of sinks the folder belongs to ({error}): the file is damaged; bring it "
+            f"back from a copy, or, if the folder belongs to the group that writes now, `rm {path}`: it is made again"
+        ) from None
 
 
 def _in_order(write: Any) -> dict[str, bool]:

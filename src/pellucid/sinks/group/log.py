@@ -17,12 +17,10 @@ writes its own name into it; a driver that was believed dead and wakes up finds 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,10 +28,11 @@ from typing import Any
 
 from pellucid.base import faults
 from pellucid.base.files import make_lasting, own_folder, write_lasting
+from pellucid.base.small import checked, read_small, sealed
 from pellucid.errors import StateError
 from pellucid.sinks.files.folder import one_at_a_time
 
-_NAME, _WHOLE = "decisions.json", "whole.json"
+NAME, _WHOLE = "decisions.json", "whole.json"
 NOTHING = -1  # the batch before the first
 FILE = "file: "  # the target of a member that becomes visible as a whole, when the run ends
 
@@ -55,16 +54,26 @@ class Record:
     attempt: str = ""
     epoch: int = 0  # of a run with epochs: which one it is
     at: str = ""  # when that was decided, in UTC
+    drained: frozenset[str] = frozenset()  # members from which other programs take rows out
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        return {"format": 1, **self.__dict__, "members": {name: list(one) for name, one in self.members.items()}}
+        rest = {name: value for name, value in self.__dict__.items() if name != "drained"}
+        members = {
+            name: [*one, *(["drained"] if name in self.drained else [])]  # earlier versions read the first two
+            for name, one in self.members.items()
+        }
+        return {"format": 1, **rest, "members": members}
 
     @staticmethod
     def parse(found: Mapping[str, Any]) -> Record:
         """From plain data."""
         rest = {name: value for name, value in found.items() if name not in ("format", "members")}
-        return Record(**rest, members={name: (one[0], int(one[1])) for name, one in found["members"].items()})
+        return Record(
+            **rest,
+            members={name: (one[0], int(one[1])) for name, one in found["members"].items()},
+            drained=frozenset(name for name, one in found["members"].items() if "drained" in one[2:]),
+        )
 
 
 class DecisionLog:
@@ -93,9 +102,9 @@ class DecisionLog:
 
     def read(self) -> Record | None:
         """What is decided; None if there is no log yet."""
-        path = self.folder / _NAME
+        path = self.folder / NAME
         try:
-            found = _checked(path.read_bytes())
+            found = checked(read_small(path))
             if found["format"] != 1:
                 raise StateError(
                     f"{path}: a log of another version of Pellucid (format {found['format']}, and this one knows 1): "
@@ -104,7 +113,7 @@ class DecisionLog:
             return Record.parse(found)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StateError(
                 f"{path}: not a log of decisions ({error}): the file is damaged; bring it back from a copy"
             ) from None
@@ -113,7 +122,7 @@ class DecisionLog:
         """Up to which batch of the query every member has all, as far as it was written down."""
         record = self.read()
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = _checked((self.folder / _WHOLE).read_bytes())
+            found = checked(read_small(self.folder / _WHOLE))
             if record is not None and found["query"] == record.query:
                 return min(int(found["batch"]), record.batch)
         return NOTHING
@@ -127,14 +136,15 @@ class DecisionLog:
         *,
         joined: Mapping[str, int] | None = None,
         seen: Record | bool | None = False,
+        drained: Collection[str] | None = None,
     ) -> Record:
         """Be the one who decides from now on; ``members`` are the names and their targets, ``joined`` says of new ones
-        after which batch they join.
+        after which batch they join, ``drained`` from which others take rows out (None: as it was).
 
         ``seen`` is what the caller has read, and came to its conclusions by (None: there was no log): if another driver
         has decided something since, nothing is taken, and `Moved` is raised.
         """
-        own_folder(self.folder, asked="log", mark=_NAME)
+        own_folder(self.folder, asked="log", mark=NAME)
         make_lasting(self.folder)
         with one_at_a_time(self.folder):
             there = self.read()
@@ -146,7 +156,10 @@ class DecisionLog:
             known = {name: after for name, (_, after) in found.members.items()}
             after = known | dict(joined or {})
             made = replace(
-                found, owner=self._me, members={n: (place, after.get(n, NOTHING)) for n, place in members.items()}
+                found,
+                owner=self._me,
+                members={n: (place, after.get(n, NOTHING)) for n, place in members.items()},
+                drained=found.drained if drained is None else frozenset(drained),
             )
             self._write(made)
         return made
@@ -165,6 +178,14 @@ class DecisionLog:
         faults.point("together:decided")
         return made
 
+    def adopt(self, batch: int, epoch: int) -> Record:
+        """The log was lost, or is an older copy: what a member has was decided, by an attempt that nobody knows any
+        more."""
+        with self.owned() as found:
+            made = replace(found, batch=batch, attempt="", epoch=epoch, at=_now())
+            self._write(made)
+        return made
+
     def knows(self, batch: int, attempt: str) -> bool:
         """Whether this attempt is decided, for who was interrupted in `decide`."""
         found = self.read()
@@ -173,10 +194,10 @@ class DecisionLog:
     def note_whole(self, query: str, batch: int) -> None:
         """Every member has all up to this batch: for who wants to take one away, and who asks what is in doubt."""
         with suppress(OSError):
-            write_lasting(self.folder / _WHOLE, [_bytes({"query": query, "batch": batch})], lasting=False)
+            write_lasting(self.folder / _WHOLE, [sealed({"query": query, "batch": batch})], lasting=False)
 
     def _write(self, record: Record) -> None:
-        write_lasting(self.folder / _NAME, [_bytes(record.document())])
+        write_lasting(self.folder / NAME, [sealed(record.document())])
         self.record = record
 
     # ------------------------------------------------------------ kept rows
@@ -226,18 +247,3 @@ def _decided(record: Record | None) -> tuple[str, int, str] | None:
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _bytes(document: dict[str, Any]) -> bytes:
-    return json.dumps({**document, "checksum": _sum(document)}).encode() + b"\n"
-
-
-def _checked(data: bytes) -> dict[str, Any]:
-    found = json.loads(data)
-    if not isinstance(found, dict) or found.pop("checksum", None) != _sum(found):
-        raise ValueError("its checksum is wrong")
-    return found
-
-
-def _sum(document: Mapping[str, Any]) -> str:
-    return f"{zlib.crc32(json.dumps(document, sort_keys=True).encode()):08x}"

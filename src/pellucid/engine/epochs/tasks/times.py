@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pellucid.base.files import no_links, sync
+from pellucid.base.files import no_links, read_own, sync
 from pellucid.engine.epochs.store import Store
 from pellucid.engine.timed.clock import feeders
 from pellucid.errors import DataError, StateError, option
@@ -80,7 +80,7 @@ class TimesTold:
             self._counts &= known["rows"] is not None
             if known["heard"] is not None:
                 self._heard[source] = float(known["heard"])
-        data = self._path.read_bytes() if self._path.exists() else b""
+        data = read_own(self._path) if self._path.exists() else b""
         last = 0
         for line in data.splitlines(keepends=True):
             told = read_line(line)
@@ -90,7 +90,7 @@ class TimesTold:
             if last >= epoch:
                 self._known[last] = told
             self._size += len(line)
-        needed = max(epoch, int(self._store.hint("progress.json").get("epoch", 0)))
+        needed = max(epoch, self._store.number("progress.json", "epoch"))
         if last < needed or (epoch and self._known[epoch].until != until):
             raise StateError(
                 f"{self._path}: is damaged or missing, without which a run by event time cannot go on after epoch "
