@@ -25,6 +25,7 @@ REFUTED = {
     "readers look between the phases": ("readers", 2),
     "the aborted prepare": ("agreement", 2),
     "an attempt is never given up": ("an end", 2),
+    "an older copy is believed": ("agreement", 3),
 }
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.failures.audit.words import CHECKS, KINDS, Violation
 from pellucid.model import Judgement, Status
+from pellucid.model.show.checks import check_lines
 from pellucid.model.show.documents import versioned
 
 if TYPE_CHECKING:
@@ -58,13 +59,7 @@ class Audit(Judgement):
         lines = [f"{self.steps:,} steps of {self.tasks} tasks, {self.messages:,} messages ({self.seconds:.2f} s{rate})"]
         if self.explained is not None:
             lines.append(_story(self.explained))
-        for check in self.checks:
-            wrong = self.counts.get(check, 0)
-            lines.append(
-                f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}"
-                + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else "")
-            )
-            lines += [f"         {v}" for v in self.violations if v.check == check]
+        lines += check_lines(self.checks, CHECKS, self.counts, self.violations)
         lines += [f"  note: {note}" for note in self.notes]
         lines.append("The run kept the promise." if self.proved else "The run broke the promise.")
         return "\n".join(lines)

@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
-from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, CutShort, Run, Search, Verdict
+from pellucid.model import Verdict
+from pellucid.model.keeps import keeps, planted
 from pellucid.sinks.group.machine import FAULTS, NONE, At, Together
 
 SAYS = {
@@ -58,68 +58,18 @@ def together_keeps(
     rules: Iterable[str] = (), states: int = 2_000_000,
 ) -> dict[str, Verdict]:  # fmt: skip
     """A verdict for each question, of all runs with so many epochs and failures; ``rules`` plants classic faults."""
-    rules = tuple(rules)
-    for rule in rules:
-        if rule not in FAULTS:
-            raise UsageError(f"rules: no fault is called {rule!r}{nearest(rule, list(FAULTS))}")
-    machine = Together(kinds, epochs, failures, attempts, rules)
-    began = time.monotonic()
-    search: Search[At, str] = Search([machine.start()], machine.steps, Budget(None, states))
-    broken: dict[str, At] = {}
-    before: dict[At, list[At]] = {}
-    ends = []
-    cut = ""
-    walk = iter(search)
-    while True:
-        try:
-            at, after = next(walk)
-        except StopIteration:
-            break
-        except CutShort as error:
-            cut = str(error)
-            break
-        for name, holds in _HOLDS.items():
-            if name not in broken and not holds(machine, at):
-                broken[name] = at
-        if machine.complete(at):
-            ends.append(at)
-        failing = {label for label, _ in after if label.startswith(("crash", "restart")) or label.endswith("unheard")}
-        for label, then in after:
-            if label not in failing:
-                before.setdefault(then, []).append(at)
-    stuck = None if cut else _stuck(machine, search, before, ends)
-    if stuck is not None:
-        broken["an end"] = stuck
-    seconds = time.monotonic() - began
-    made = {}
-    for name, says in SAYS.items():
-        end = broken.get(name)
-        if end is None and cut:
-            made[name] = Verdict("unknown", says, "explicit", seconds, notes=(cut,))
-            continue
-        run = None if end is None else Run((), tuple(search.way(end)), None, f"not so: {says}", machine)
-        made[name] = Verdict(
-            "proved" if end is None else "refuted",
-            says,
-            "explicit",
-            seconds,
-            run,
-            details={"states": len(search.parents)},
-        )
-    return made
-
-
-def _stuck(machine: Together, search: Search[At, str], before: dict[At, list[At]], ends: list[At]) -> At | None:
-    """The nearest state from which no end can be reached; attempts that are used up are no fault of the rules."""
-    good, waiting = set(ends), list(ends)
-    for at in waiting:
-        for earlier in before.get(at, ()):
-            if earlier not in good:
-                good.add(earlier)
-                waiting.append(earlier)
+    machine = Together(kinds, epochs, failures, attempts, planted(rules, FAULTS))
 
     def enough(at: At) -> bool:
+        """Attempts that are used up are no fault of the rules."""
         left = machine.epochs - max(at.done, at.log[0]) - (at.trying not in (NONE, at.log))
         return machine.attempts - at.attempts >= left
 
-    return next((at for at in search.parents if at not in good and enough(at)), None)
+    return keeps(
+        machine,
+        SAYS,
+        {name: partial(holds, machine) for name, holds in _HOLDS.items()},
+        fails=lambda label: label.startswith(("crash", "restart")) or label.endswith("unheard"),
+        states=states,
+        counts=enough,
+    )

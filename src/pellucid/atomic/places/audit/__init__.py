@@ -24,6 +24,7 @@ from pellucid.atomic.places.audit.shapes import Row, rows_of
 from pellucid.atomic.places.audit.tails import Tails
 from pellucid.atomic.places.audit.words import CHECKS, Findings, Violation
 from pellucid.model import Judgement, Status
+from pellucid.model.show.checks import check_lines
 from pellucid.model.show.documents import versioned
 
 if TYPE_CHECKING:
@@ -67,13 +68,7 @@ class PlacesAudit(Judgement):
     def __str__(self) -> str:
         rate = f", {self.records / self.seconds:,.0f} records/s" if self.seconds > 0 else ""
         lines = [f"{self.records:,} records of {self.places} places ({self.seconds:.2f} s{rate})", self._story()]
-        for check in self.checks:
-            wrong = self.counts.get(check, 0)
-            lines.append(
-                f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}"
-                + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else "")
-            )
-            lines += [f"         {v}" for v in self.violations if v.check == check]
+        lines += check_lines(self.checks, CHECKS, self.counts, self.violations)
         lines += [f"  note: {note}" for note in self.notes]
         lines.append("The network kept the promise." if self.proved else "The network broke the promise.")
         return "\n".join(lines)

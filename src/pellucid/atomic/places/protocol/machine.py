@@ -45,6 +45,7 @@ FAULTS = {
     "one failing commit stops the others": "the decision goes to the next member only when the one before has it",
     "readers look between the phases": "that a member is prepared is told as committed",
     "the aborted prepare": "a member that is aborted votes yes",
+    "an older copy is believed": "after a crash the coordinator's log is a copy of before, and it presumes",
     "an attempt is never given up": "after a crash of the coordinator nobody is told that its attempts are over",
 }
 
@@ -279,6 +280,8 @@ class Committing(NamedTuple):
     def _started(self, at: At, m: int) -> At:
         place = at.places[m]._replace(alive=True)
         at = self._with(at, m, place)
+        if m == 0 and at.log and "an older copy is believed" in self.rules:
+            at = self._with(at, 0, Place())._replace(log=0)
         if m == 0 and at.log:
             at = at._replace(told=at.log)
         if place.status == "prepared" and "recovery aborts what is prepared" in self.rules:

@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 
-from pellucid.atomic.places.protocol.machine import FAULTS, At, Committing, committing
-from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, CutShort, Run, Search, Verdict
+from pellucid.atomic.places.protocol.machine import FAULTS, At, committing
+from pellucid.errors import UsageError
+from pellucid.model import Verdict
+from pellucid.model.keeps import keeps, planted
 
 SAYS = {
     "agreement": "no member is aborted while another is committed",
@@ -64,59 +64,15 @@ def places_keep(
     states: int = 2_000_000,
 ) -> dict[str, Verdict]:  # fmt: skip
     """A verdict for each question, of all runs within these bounds; ``rules`` plants classic faults."""
-    rules = tuple(rules)
-    for rule in rules:
-        if rule not in FAULTS:
-            raise UsageError(f"rules: no fault is called {rule!r}{nearest(rule, list(FAULTS))}")
+    rules = planted(rules, FAULTS)
     if members < 2:
         raise UsageError(f"members={members}: two places at least commit together")
     machine = committing(members, attempts, crashes, aborts, rules)
-    began = time.monotonic()
-    search: Search[At, str] = Search([machine.start()], machine.steps, Budget(None, states))
-    broken: dict[str, At] = {}
-    before: dict[At, list[At]] = {}
-    ends, cut = [], ""
-    try:
-        for at, after in search:
-            for name, holds in _HOLDS.items():
-                if name not in broken and not holds(at):
-                    broken[name] = at
-            if machine.complete(at):
-                ends.append(at)
-            for label, then in after:
-                if not label.startswith(("crash", "abort")):
-                    before.setdefault(then, []).append(at)
-    except CutShort as error:
-        cut = str(error)
-    if not cut:
-        stuck = _stuck(machine, search, before, ends)
-        if stuck is not None:
-            broken["an end"] = stuck
-    seconds = time.monotonic() - began
-    made = {}
-    for name, says in SAYS.items():
-        end = broken.get(name)
-        if end is None and cut:
-            made[name] = Verdict("unknown", says, "explicit", seconds, notes=(cut,))
-            continue
-        run = None if end is None else Run((), tuple(search.way(end)), None, f"not so: {says}", machine)
-        details = {"states": len(search.parents)}
-        made[name] = Verdict("proved" if end is None else "refuted", says, "explicit", seconds, run, details=details)
-    return made
-
-
-def _stuck(machine: Committing, search: Search[At, str], before: dict[At, list[At]], ends: list[At]) -> At | None:
-    """The nearest state from which no end can be reached; attempts that are used up are no fault of the rules."""
-    good, waiting = set(ends), list(ends)
-    for at in waiting:
-        for earlier in before.get(at, ()):
-            if earlier not in good:
-                good.add(earlier)
-                waiting.append(earlier)
 
     def enough(at: At) -> bool:
-        return (
-            bool(at.log or at.trying) or at.attempts < machine.attempts or any(p.status == "aborted" for p in at.places)
-        )
+        """Attempts that are used up are no fault of the rules."""
+        more = at.log or at.trying or at.attempts < machine.attempts
+        return bool(more) or any(p.status == "aborted" for p in at.places)
 
-    return next((at for at in search.parents if at not in good and enough(at)), None)
+    fails: Callable[[str], bool] = lambda label: label.startswith(("crash", "abort"))
+    return keeps(machine, SAYS, _HOLDS, fails=fails, states=states, counts=enough)
