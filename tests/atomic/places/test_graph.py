@@ -85,3 +85,22 @@ def test_a_ring_is_found_when_it_closes() -> None:
     assert found[:-1] == [None] * (count - 1)
     assert len(found[-1] or ()) == count
     assert graph.looked < 10 * count
+
+
+def test_blockers_that_point_at_each_other() -> None:
+    """Each was blocked by the other when that was not pending: a place that started again, an attempt that was given
+    up.  A hunt found a place that followed them for ever (the storm 403053000074)."""
+    for again in ("unknown", "ready"):
+        graph = Graph()
+        for t, u in (("a", "b"), ("b", "a"), ("x", "b")):
+            graph.need(t, u)
+        graph.pending("b")
+        assert graph.search("b") is None and graph.nodes["b"].blocker == "a"
+        b = graph.nodes["b"]
+        b.state, b.ready = ("unknown", False) if again == "unknown" else ("pending", True)
+        graph.pending("a")
+        assert graph.search("a") is None and graph.nodes["a"].blocker == "b"
+        b.ready = False
+        for t in ("b", "x"):
+            graph.pending(t)
+        assert sorted(graph.search("x") or []) == ["a", "b"]

@@ -60,7 +60,9 @@ class Graph:
 
     def pending(self, t: str) -> None:
         """t needs nothing more than it does now."""
-        self.node(t).state = "pending"
+        node = self.node(t)
+        if node.state != "pending":
+            node.state, node.blocker = "pending", None  # who blocked it when it was pending before may wait for it now
 
     def remove(self, t: str) -> set[str]:
         """t is decided; these needed it, and are freed of it."""
@@ -79,7 +81,7 @@ class Graph:
 
     def blocked(self, t: str) -> str | None:
         """By whom t is known to be blocked: one that is neither pending nor decided, or ready; None if not known."""
-        nodes, way = self.nodes, []
+        nodes, way = self.nodes, dict[str, None]()
         at = t
         while True:
             node = nodes.get(at)
@@ -89,10 +91,10 @@ class Graph:
             if node.state != "pending" or node.ready:
                 end = at
                 break
-            if node.blocker is None:
+            if node.blocker is None or at in way:  # they point at each other: each was something else then
                 end = None
                 break
-            way.append(at)
+            way[at] = None
             at = node.blocker
         for passed in way:
             nodes[passed].blocker = end
