@@ -247,7 +247,8 @@ def run(
     With --pushes N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
     committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
     postgresql://…#TABLE. With several --out, of which one is a table, an epoch is in all of them, or in none. An input
-    epochs:STATE#OUTPUT is the rows of another such run, before they are committed there.
+    epochs:STATE#OUTPUT is the rows of another such run, before they are committed there; epochs:STATE?after=K takes
+    each K pushes later.
 
     With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.

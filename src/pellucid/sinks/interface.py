@@ -107,6 +107,7 @@ class Sink(ABC):
 
     kind: ClassVar[str] = "own"
     guarantee: ClassVar[str] = "what its author says"
+    wait: float | None = None  # seconds to wait for another writer; None: it waits for nobody
 
     def __init__(self, query: str | None = None, first_batch: int | None = None) -> None:
         self.query = None if query is None else checked_query(query)
@@ -214,6 +215,19 @@ class Sink(ABC):
         """Commit, or take back, what was held under this name; False if nothing is (any more)."""
         return False
 
+    def held_name(self, query: str, batch: int, attempt: str) -> str:
+        """What the target itself calls something that is held: for an operator."""
+        return f"batch {batch} of {query}, attempt {attempt}"
+
+    def gone(self, query: str) -> str:
+        """Why rows of the query are not there that its numbers tell of; empty if they are, or if nobody can tell."""
+        return ""
+
+    def renew(self, query: str) -> bool:
+        """All rows of the query are `gone`, and come again: forget its numbers.  False where that cannot be done, or
+        where some are there."""
+        return False
+
     def cut(self, query: str, batch: int | None, after: int) -> Any:
         """The rows up to this batch of the query (None: none of it), without ``after``, the one that comes next, read
         at one moment; None where that cannot be told apart, or where the last batch is neither of the two."""
@@ -225,6 +239,17 @@ class Sink(ABC):
 
     def unclaim(self, group: str) -> None:  # noqa: B027 - not abstract: where nothing was claimed
         """The group is over: another may have the target."""
+
+    def wait_at_most(self, seconds: float) -> None:
+        """From now on it waits no longer for another writer; one that waits for nobody goes on so.
+
+        >>> from pellucid import sinks
+        >>> sink = sinks.sqlite("shop.db", "orders", wait=20)
+        >>> sink.wait_at_most(60), sink.wait, sink.wait_at_most(5), sink.wait
+        (None, 20, None, 5)
+        """
+        if self.wait is not None:
+            self.wait = min(self.wait, seconds)
 
     def close(self) -> None:  # noqa: B027 - not abstract: most sinks keep nothing open between two batches
         """Let go of connections."""
@@ -278,11 +303,17 @@ def needed(module: str, words: str) -> Any:
 def emptied(place: str, query: str, rows: int, forget: str) -> str:
     """The words about a target whose rows are gone while its numbers stayed."""
     return (
-        f"{place}: it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it: was "
+        f"{place}: {empty_yet(rows)}: was "
         "it emptied, or made anew? Batches that are there by their numbers would be left out. Restore the rows from a "
-        f"copy; or, to write everything again, begin with a new checkpoint (query {query!r} ends with the old one) and "
+        "copy; or, to write everything again, begin with a new checkpoint or state folder (query "
+        f"{query!r} ends with the old one) and "
         f"forget the numbers: {forget}; or, if other programs take the rows out, say drained=True"
     )
+
+
+def empty_yet(rows: int) -> str:
+    """What is seen of such a target."""
+    return f"it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it"
 
 
 # The name becomes part of file names, of Kafka's group and transactional ids, and of database rows.

@@ -125,8 +125,8 @@ def _refuse_alone(log: str, checkpoint: str) -> None:
 
 
 def _patient(sink: Any, patience: float | None) -> Any:
-    if patience is not None and getattr(sink, "wait", 0.0) > patience:
-        sink.wait = patience
+    if patience is not None:
+        sink.wait_at_most(patience)
     return sink
 
 

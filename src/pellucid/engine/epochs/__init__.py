@@ -57,7 +57,7 @@ def run_epochs(
     """
     from pellucid.address import from_environment
     from pellucid.engine.epochs.coordinator import Coordinator
-    from pellucid.engine.epochs.job import Settings, prepare
+    from pellucid.engine.epochs.job import Settings, prepare, wait_until_there
     from pellucid.engine.epochs.together import members_of
     from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.sinks.group.sink import TogetherSink
@@ -89,13 +89,11 @@ def run_epochs(
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
     if isinstance(settings.get("bad"), (str, os.PathLike)):
         settings["bad"] = from_environment(os.fspath(settings["bad"]))
-    job = prepare(graph, given, wanted, state, Settings(**settings), members)
-    coordinator = Coordinator(
-        job,
-        say=say or (lambda text: print(text, file=sys.stderr)),
-        progress=progress or (lambda pushes, share, epoch: None),
-        idle=idle or (lambda: None),
-    )
+    said, idle = say or (lambda text: print(text, file=sys.stderr)), idle or (lambda: None)
+    chosen = Settings(**settings)
+    while (job := prepare(graph, given, wanted, state, chosen, members)).waits:
+        wait_until_there(job, said, idle)
+    coordinator = Coordinator(job, say=said, progress=progress or (lambda pushes, share, epoch: None), idle=idle)
     return coordinator.run()
 
 

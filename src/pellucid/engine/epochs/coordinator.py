@@ -105,10 +105,12 @@ class Coordinator:
             self.store.write("generation", {"generation": 0})
             self._open_recorder()
             return
-        self.generation = max(int(self.store.hint("generation").get("generation", 0)), last_generation(self.store.root))
+        self.generation = max(self.store.number("generation", "generation"), last_generation(self.store.root))
         self._open_recorder()
         if not self.store.hint("progress.json").get("finished"):
             self._note_failures([t.name for t in self.job.plan.tasks])
+        elif self.job.circle:  # who reads it shall not take it for ended while it goes on
+            self.store.write("progress.json", {**self.store.hint("progress.json"), "finished": False})
         self._count_up()
 
     def _count_up(self) -> None:
@@ -183,7 +185,7 @@ class Coordinator:
 
     def _undone(self, epoch: int, why: str) -> None:
         """An upstream has given up what was read after an epoch: all tasks go back there."""
-        recorded = int(self.store.hint("progress.json").get("epoch", 0))
+        recorded = self.store.number("progress.json", "epoch")
         if recorded > epoch:
             raise StateError(
                 f"{why}, and epoch {recorded} that is committed here depends on them: the upstream has made committed "
@@ -208,7 +210,7 @@ class Coordinator:
         """The greatest common epoch whose snapshots look whole, and which all sinks have the rows of; nothing is
         changed yet."""
         names = [t.name for t in self.job.plan.tasks]
-        recorded = int(self.store.hint("progress.json").get("epoch", 0))
+        recorded = self.store.number("progress.json", "epoch")
         have: dict[str, dict[int, int]] = {name: {} for name in names}
         for name in names:
             for epoch in self.store.epochs(name):

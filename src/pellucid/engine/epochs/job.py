@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pellucid.address import Address, alike, epochs_of
+from pellucid.base import faults
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
-from pellucid.data.feed import Feed
+from pellucid.data.feed import Feed, source_types
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
 from pellucid.data.formats.missing import Missing, said_nulls
 from pellucid.data.formats.times import said_formats
@@ -33,11 +33,14 @@ from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
+from pellucid.engine.epochs.chain.circle import Expected, announce, name_of, wait_for
 from pellucid.engine.epochs.chain.lane import ChainLane
+from pellucid.engine.epochs.chain.upstream import OUTPUTS
 from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.ordered import look_at_order
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
+from pellucid.engine.epochs.recording import COORDINATOR
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import THERE, Lane
@@ -52,7 +55,8 @@ from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
 
 Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
-_LEFT = re.compile(r"\.+(run\.json|lock)\..*\.tmp")  # of a run that was killed before it had written who it is
+# Of a run that was killed before it had written who it is.
+_LEFT = re.compile(r"\.+(run\.json|outputs\.json|lock)\..*\.tmp")
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,16 @@ class Job:
     members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
     chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
+    @property
+    def circle(self) -> bool:
+        """Whether what is read may depend on what this run puts out."""
+        return any(one.circle for one in self.chained.values())
+
+    @property
+    def waits(self) -> bool:
+        """Whether a run that it reads is not there yet."""
+        return any(isinstance(one, Expected) for one in self.chained.values())
+
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
     ) -> list[Lane | ManyLane | ChainLane]:
@@ -254,9 +268,9 @@ class Job:
     def _sink(self, output: str, path: str) -> Sink:
         """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
         sink = sink_of(path)
-        wait = self.settings.patience / 2  # who is kept waiting says so before it is taken for one that hangs
-        if getattr(sink, "wait", 0.0) > wait:
-            setattr(sink, "wait", wait)  # noqa: B010 - only tables know it
+        sink.wait_at_most(
+            self.settings.patience / 2
+        )  # who is kept waiting says so before it is taken for one that hangs
         if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
             setattr(sink, "drained", True)  # noqa: B010 - only tables know it
         return sink
@@ -281,7 +295,7 @@ class Job:
         form = None if output == BAD and s.aside else s.out_format
         sink = self.sink_at(output)
         if sink is not None:
-            return Target(sink, schema)
+            return Target(sink, schema, mends=s.from_start)
         assert isinstance(path, str)
         return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
 
@@ -320,12 +334,13 @@ def prepare(
     if settings.aside:
         _check_bad(settings, [*known, *outputs], outputs, inputs)
     with contextlib.ExitStack() as stack:
-        readers = {
-            s: upstreams[s].reader()
-            if s in upstreams
-            else stack.enter_context(contextlib.closing(open_reader(p, settings.in_format)))
+        files_read = {
+            s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format)))
             for s, p in inputs.items()
+            if s not in upstreams
         }
+        _expect(graph, upstreams, files_read, settings.keys)
+        readers = {s: upstreams[s].reader() if s in upstreams else files_read[s] for s in inputs}
         feed = Feed(
             graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
             order=settings.orders, late=settings.late, formats=settings.formats, nan=settings.nan,
@@ -383,6 +398,28 @@ def prepare(
     )
     look_at_order(job)
     return job
+
+
+def _expect(graph: Graph, upstreams: Upstreams, files: Mapping[Any, Any], keys: Sequence[str]) -> None:
+    """Runs that are not there yet are taken to have what their sources take, and a key as the first input has it."""
+    known = [*files.values(), *(one.reader() for one in upstreams.values() if not isinstance(one, Expected))]
+    types = source_types(graph)
+    for source, one in upstreams.items():
+        if isinstance(one, Expected) and source in types:
+            one.take_for(source, list(types[source].columns()), {key: known[0].field_type(key) for key in keys})
+
+
+def wait_until_there(job: Job, say: Callable[[str], None], idle: Callable[[], None]) -> None:
+    """Say what this run puts out, and wait for the runs that it reads and that are not there yet."""
+    job.store.open()
+    faults.arm(COORDINATOR, 0, os.getpid())
+    try:
+        if job.store.read("run.json") is None:
+            _refuse_folder(job.store)
+            announce(job, _identity(job))
+            wait_for(job, say, idle)
+    finally:
+        job.store.close()
 
 
 def _by_time(graph: Graph, settings: Settings) -> Settings:
@@ -476,19 +513,9 @@ def identify(job: Job) -> bool:
     now = _identity(job)
     before = job.store.read("run.json")
     if before is None:
-        there = [name for name in os.listdir(job.store.root) if name != "lock" and not _LEFT.fullmatch(name)]
-        if "generation" in there:
-            raise StateError(
-                f"{job.store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "
-                "copy, or start anew in another folder"
-            )
-        if there:
-            raise UsageError(
-                f"{option('state', job.store.root)}: is not empty, and holds no run of Pellucid: choose a folder of "
-                "its own"
-            )
+        _refuse_folder(job.store)
         _refuse_outputs(job)
-        job.run = uuid.uuid4().hex
+        job.run = name_of(job)
         job.store.write("run.json", {"run": job.run, **now})
         return False
     accepted = _joined(job, _accepted(before, now, job.settings.changed), now)
@@ -497,6 +524,21 @@ def identify(job: Job) -> bool:
     if accepted != before:
         job.store.write("run.json", accepted)
     return True
+
+
+def _refuse_folder(store: Store) -> None:
+    """Refuse a folder for a run that begins: one that holds something else."""
+    said = {OUTPUTS} if "run" in store.hint(OUTPUTS) else set[str]()  # it was started before, and has waited
+    found = [name for name in os.listdir(store.root) if name not in {"lock", *said} and not _LEFT.fullmatch(name)]
+    if "generation" in found:
+        raise StateError(
+            f"{store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "
+            "copy, or start anew in another folder"
+        )
+    if found:
+        raise UsageError(
+            f"{option('state', store.root)}: is not empty, and holds no run of Pellucid: choose a folder of its own"
+        )
 
 
 def _joined(job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

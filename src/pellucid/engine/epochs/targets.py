@@ -44,10 +44,9 @@ class Target(Sink):
     This one passes their rows on to another sink (a table, or one of the user's own), as one batch.
     """
 
-    mends = False  # whether what is damaged is to be made again
-
-    def __init__(self, sink: Sink | None, schema: Any) -> None:
+    def __init__(self, sink: Sink | None, schema: Any, *, mends: bool = False) -> None:
         super().__init__()
+        self.mends = mends  # whether what is damaged is to be made again
         self.schema, self._sink = schema, sink or self  # a file is its own sink
         self._head = bytes(schema.serialize())
 
@@ -62,6 +61,14 @@ class Target(Sink):
     def last(self, query: str) -> int | None:
         """What the sink itself remembers."""
         return self._sink.last(query)
+
+    def gone(self, query: str) -> str:
+        """As the sink sees it."""
+        return "" if self._sink is self else self._sink.gone(query)
+
+    def renew(self, query: str) -> bool:
+        """As the sink can."""
+        return self._sink is not self and self._sink.renew(query)
 
     def wrong(self) -> str:
         """What is wrong with what comes behind `last`, if anything is."""
@@ -122,8 +129,8 @@ class FileTarget(Target):
     def __init__(
         self, store: Store, output: str, path: str, form: str | None, schema: Any, *, run: str = "", mends: bool = False
     ) -> None:
-        super().__init__(None, schema)
-        self.path, self.mends = path, mends
+        super().__init__(None, schema, mends=mends)
+        self.path = path
         self.form, self.packed = format_of(path, form, asked="out_format")
         self._folder = store.folder("committed", output)
         self._text = self.form in ("csv", "tsv", "jsonl")

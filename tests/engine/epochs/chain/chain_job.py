@@ -105,8 +105,11 @@ def committed(folder: Path, role: str) -> list[int]:
         return table(folder)
     while True:
         rows, until = [], 0
-        found = {name.first: (name, path) for name, path in parts_in(folder / role / "committed" / "out")}
-        for name, path in parts_in(folder / role / "committed" / "out"):  # of a merged one and its first, the larger
+        there = parts_in(folder / role / "committed" / "out")
+        if there != parts_in(folder / role / "committed" / "out"):
+            continue  # a list that was made while parts were merged may lack some
+        found = {name.first: (name, path) for name, path in there}
+        for name, path in there:  # of a merged one and its first, the larger
             if name.until > found[name.first][0].until:
                 found[name.first] = (name, path)
         try:

@@ -1,4 +1,4 @@
-"""The runs of `chain_job` in processes of their own, forked so that nothing has to be loaded again."""
+"""The runs of `chain_job` and `circle_job` in processes of their own, forked so that nothing has to be loaded again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tests.engine.epochs.chain.chain_job import run
 class Program:
     """A run in a process (and a session) of its own; what it says is added to a file."""
 
-    def __init__(self, said: Path, role: str, folder: Path, environment: dict[str, str], settings: Any) -> None:
+    def __init__(
+        self, said: Path, role: str, folder: Path, environment: dict[str, str], settings: Any,
+        run: Callable[..., Any] = run,
+    ) -> None:  # fmt: skip
         self.said, self.pid = said, 0
         self.code: int | None = None
         with warnings.catch_warnings():

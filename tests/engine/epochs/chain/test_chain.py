@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,24 @@ def silent(text: str) -> None:
 class Programs:
     """The runs in a folder; what is left at the end is killed."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.running = folder, list[Program]()
+    def __init__(self, folder: Path, job: Callable[..., Any] = run) -> None:
+        self.folder, self.running, self.job = folder, list[Program](), job
 
     def start(self, role: str, *, faults: str = "", salt: int = 0, pause: float = 0, **settings: Any) -> Program:
         environment = {"PELLUCID_FAULTS": faults, "SALT": str(salt), "PAUSE": str(pause)}
         said = self.folder / f"said{len(self.running)}"
-        self.running.append(Program(said, role, self.folder, environment, settings))
+        self.running.append(Program(said, role, self.folder, environment, settings, self.job))
         return self.running[-1]
 
     def run(self, role: str, **said: Any) -> tuple[int, str]:
         return self.start(role, **said).end()
+
+    def kill(self) -> None:
+        """Kill what is left."""
+        for program in self.running:
+            if program.poll() is None:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.end()
 
     def has_read(self, role: str, rows: int) -> None:
         """Wait until a run has a snapshot behind so many rows of its input."""
@@ -64,10 +71,7 @@ class Programs:
 def programs(tmp_path: Path) -> Iterator[Programs]:
     made = Programs(tmp_path)
     yield made
-    for program in made.running:
-        if program.poll() is None:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.end()
+    made.kill()
 
 
 def judge(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """What is asked of a run that reads others: which runs these are, and what does not go together with that.
 
-A circle of runs is refused.  It could never begin: push *i* takes row *i* of every input, a row comes out of a push,
-and a run that is read ends only when its own inputs have; so the first push of each run in a circle would wait for the
-first row of the next, all the way round (`pellucid.engine.epochs.chain.question` has it as a machine without a step).
+A circle of runs without a delay is refused.  It could never begin: push *i* takes row *i* of every input, a row comes
+out of a push, and a run that is read ends only when its own inputs have; so the first push of each run in a circle
+would wait for the first row of the next, all the way round (`pellucid.engine.epochs.chain.question` has it as a machine
+without a step).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pellucid.data.arrow import source_columns
 from pellucid.data.binary import row_place
 from pellucid.data.bind import Binding
 from pellucid.data.feed import wanted_columns
+from pellucid.engine.epochs.chain.circle import Around, around, refuse_no_lead, there
 from pellucid.engine.epochs.chain.upstream import Upstream
 from pellucid.errors import DataError, UsageError, option
 from pellucid.graph.memory import why_cut
@@ -44,9 +46,20 @@ def by_chain(
             )
         if chained:
             _refuse_with(graph, settings, chained[0])
-            found[name] = Upstream(chained[0])
-            _refuse_circle(found[name], os.path.realpath(state))
+            found[name] = _placed(there(chained[0], os.path.realpath(state)), os.path.realpath(state))
+    refuse_no_lead(inputs, found)
     return found
+
+
+def _placed(upstream: Upstream, state: str) -> Upstream:
+    """An upstream that knows whether it is in a circle with the run that reads it; what goes round is read when it is
+    committed."""
+    found = around(upstream, state)
+    if not upstream.after:
+        _refuse_circle(upstream, found, state)
+    upstream.circle, upstream.follows = found.circle, bool(found.begins)
+    upstream.ahead = upstream.ahead and not (upstream.after and upstream.circle)
+    return upstream
 
 
 def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
@@ -66,30 +79,33 @@ def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
             raise UsageError(f"{option(name)} does not go with {option('in', place)}: {why}")
 
 
-def _refuse_circle(upstream: Upstream, state: str) -> None:
+def _refuse_circle(upstream: Upstream, found: Around, state: str) -> None:
     here = option("in", upstream.name)
+    if not found.begins:
+        return
     never = (
         "push i of a run takes row i of each input, so its first push would wait for its own first row, and neither "
         "would ever come"
     )
-    if os.path.realpath(upstream.root) == state:
+    folder, mark, output = upstream.name.rpartition("#") if "#" in upstream.name else (upstream.name, "", "")
+    later = f"Let a push take an earlier row, {folder}?after=1{mark}{output}"
+    if found.begins == state:
         raise UsageError(
-            f"{here}: is the state folder of this very run: {never}. What goes round inside one pipeline is a loop: "
-            "iterate(…)"
+            f"{here}: is the state folder of this very run: {never}. {later}; what goes round inside one push is a "
+            "loop: iterate(…)"
         )
-    for folder, reader in upstream.above():
-        if os.path.realpath(folder) == state:
-            raise UsageError(
-                f"{here}: a circle: the run in {reader} reads this one ({state}): {never}. Put the two pipelines into "
-                "one, with iterate(…) for what goes round"
-            )
+    raise UsageError(
+        f"{here}: a circle: the run in {found.begins} reads this one ({state}): {never}. {later}; or put the two "
+        "pipelines into one, with iterate(…) for what goes round"
+    )
 
 
 def fits_types(chained: Upstreams, lanes: Mapping[str, tuple[str, list[Binding]]], wide: bool) -> None:
     """Refuse an output whose columns are of other types than the sources that read it."""
     for name, upstream in chained.items():
         bound = lanes[name][1]
-        heads = {column.split(".")[0] for column in wanted_columns(bound, {})}
+        read = [*wanted_columns(bound, {}), *(column for binding in bound for column in binding.key)]
+        heads = {column.split(".")[0] for column in read}
         empty = pa.RecordBatch.from_arrays(
             [pa.array([], field.type) for field in upstream.schema if field.name in heads],
             schema=pa.schema([field for field in upstream.schema if field.name in heads]),

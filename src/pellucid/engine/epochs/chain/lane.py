@@ -12,6 +12,8 @@ names of the parts that they came from (`Ahead`), and a checksum for each epoch 
   when it is committed again.
 
 All of this is in the snapshots of the source, so a run that was killed asks the same again.
+
+With a delay of *k* the first *k* pushes find the source silent, and push *i* takes row *i - k*.
 """
 
 from __future__ import annotations
@@ -72,6 +74,8 @@ class ChainLane:
         self._wanted = wanted_columns(bound, self.key)
         self._nulls = self._wanted if wide else self.key
         self.row = int(at["row"]) if at else 0
+        self.delay = upstream.after
+        self._waited = int(at["waited"]) if at and self.delay else 0  # of the pushes in which it is silent
         self.ended = False
         self.segments = [Segment(*one) for one in at["segments"]] if at else []
         self._ahead = [Ahead(*one) for one in at["ahead"]] if at else []
@@ -110,12 +114,19 @@ class ChainLane:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more will come."""
-        return self.ended or (self.limit is not None and self.row >= self.limit)
+        return self.ended or (self.limit is not None and self.push >= self.limit)
+
+    @property
+    def push(self) -> int:
+        """The push that takes the next row."""
+        return self.row + self._waited
 
     def available(self, most: int) -> int:
-        """How many rows can be taken now, up to so many; nobody waits."""
+        """For how many pushes there is what they take, up to so many; nobody waits."""
         if self.limit is not None:
-            most = min(most, self.limit - self.row)
+            most = min(most, self.limit - self.push)
+        if self._waited < self.delay:
+            return min(most, self.delay - self._waited)
         if self._part is not None and not self._part.left:
             self._drop_part()
         if self._part is None and not self._find():
@@ -159,8 +170,12 @@ class ChainLane:
         return all(one.name in view.names for one in self._ahead)
 
     def take(self, count: int) -> tuple[int, dict[str, Events]]:
-        """Up to ``count`` rows that are there: how many, and the events of each source."""
-        first = self.row
+        """For up to ``count`` pushes what is there: for how many, and the events of each source."""
+        if self._waited < self.delay:
+            have, self.last = self.available(count), None
+            self._waited += have
+            return have, {}
+        first = self.push
         have, pieces, places = self.pieces(count)
         found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
         return have, found
@@ -230,7 +245,7 @@ class ChainLane:
                 self._check_open(view, now)
         if not self.segments and self._open is None:
             self._sure = max(self._sure, min(self.row, view.committed))
-        if self.upstream.finished():
+        if not self.upstream.follows and self.upstream.finished():
             self._end(now)
 
     def _check_open(self, view: View, now: int) -> None:
@@ -266,7 +281,8 @@ class ChainLane:
         """The upstream has come to its end: as many rows as it has committed, no more."""
         view = self.upstream.look()  # after it was seen to be at the end
         if view.committed == self.row:
-            self.ended = True
+            # One that waits for this run may have been started again, and not have said so yet.
+            self.ended = not (self.upstream.circle and self.upstream.running())
         elif view.committed < self.row and not self.upstream.running() and self.upstream.finished():
             view = self.upstream.look()  # it may have gone on meanwhile, and have ended again
             if view.committed < self.row:
@@ -288,7 +304,9 @@ class ChainLane:
 
     def offset(self) -> dict[str, Any]:
         """Where it is, and what is not sure of it."""
+        waited = {"waited": self._waited} if self.delay else {}
         return {
+            **waited,
             "row": self.row,
             "ended": self.ended,
             "run": self.upstream.run,

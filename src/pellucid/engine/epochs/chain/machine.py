@@ -18,6 +18,10 @@ others are what it read there.  What lasts: staged epochs with what each was mad
 ``reads`` has for every pipeline those that it reads.  Push *i* of a pipeline takes row *i* of each of its inputs; so in
 a circle of pipelines nobody can make a first epoch, and that is what the machine shows of one.
 
+``(q, k)`` among them is q with a delay: epoch *i* takes epoch *i - k*, and nothing in the first *k* epochs.  A pipeline
+that reads all others with a delay has an input of its own beside them.  A delay lets a circle go; what goes round in it
+is read when it is committed, as rows that are not may have been made from rows that their reader has given up itself.
+
 ``rules`` names faults, each of which breaks something (`pellucid.engine.epochs.chain.question`).
 """
 
@@ -27,6 +31,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 Rows = tuple[Any, ...]  # of a source ("a",), else the rows of each upstream
+Reads = tuple[tuple[int | tuple[int, int], ...], ...]  # of each pipeline those that it reads, some with a delay
 
 FAULTS = {
     "commit without asking": "an epoch is committed when it is complete, whatever its upstreams do",
@@ -35,7 +40,11 @@ FAULTS = {
     "undo forgotten": "an epoch whose upstream has committed other rows stays as it is",
     "reads on": "the next epoch is read although rows that were read before it are not there any more",
     "commit without looking": "a commit does not ask whether the epoch is there",
+    "staged is enough": "an epoch is committed when its upstreams have what it read, committed or not",
+    "complete is enough": "an epoch is committed when what it read is complete, with all that this was made from",
+    "what goes round is read ahead": "a delayed input in a circle is read before it is committed",
 }
+SILENT = "silent"  # what a delayed input has in its first epochs
 
 
 class Epoch(NamedTuple):
@@ -81,11 +90,28 @@ class Chained:
     """The machine; by default two pipelines, of which the second reads the first."""
 
     def __init__(
-        self, reads: tuple[tuple[int, ...], ...] = ((), (0,)), epochs: int = 2, failures: int = 2, variants: str = "ab",
+        self, reads: Reads = ((), (0,)), epochs: int = 2, failures: int = 2, variants: str = "ab",
         rules: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        self.reads, self.epochs, self.failures, self.variants = reads, epochs, failures, variants
+        pairs = [[(up, 0) if isinstance(up, int) else up for up in one] for one in reads]
+        self.reads = tuple(tuple(up for up, _ in one) for one in pairs)
+        self.delays = tuple(tuple(k for _, k in one) for one in pairs)
+        self.epochs, self.failures, self.variants = epochs, failures, variants
         self.rules = frozenset(rules)
+        round_ = [[k > 0 and self._reaches(up, p) for up, k in one] for p, one in enumerate(pairs)]
+        self._waits = tuple(
+            tuple(r and "what goes round is read ahead" not in self.rules for r in one) for one in round_
+        )
+
+    def _reaches(self, p: int, goal: int) -> bool:
+        """Whether what a pipeline puts out may depend on another one."""
+        seen, waiting = {p}, [p]
+        while waiting:
+            for up in self.reads[waiting.pop()]:
+                if up not in seen:
+                    seen.add(up)
+                    waiting.append(up)
+        return goal in seen
 
     def start(self) -> At:
         return At(tuple(Line() for _ in self.reads))
@@ -95,6 +121,17 @@ class Chained:
 
     def see(self, at: At) -> Any:
         return {f"p{p}": line.committed for p, line in enumerate(at.lines)}
+
+    def read(self, p: int, rows: Rows) -> Rows:
+        """What an epoch of a pipeline has read, of its rows: those come behind the input of its own."""
+        return rows[len(rows) - len(self.reads[p]) :]
+
+    def shown(self, at: At, p: int, number: int) -> Rows:
+        """What the upstreams of a pipeline have committed of what an epoch reads; None where one has nothing."""
+        return tuple(
+            dict(at.lines[up].committed).get(number - k) if number > k else SILENT
+            for up, k in zip(self.reads[p], self.delays[p], strict=True)
+        )
 
     # ------------------------------------------------------------ steps
 
@@ -112,20 +149,29 @@ class Chained:
 
     def _make(self, at: At, p: int) -> Iterator[tuple[str, At]]:
         line, number = at.lines[p], at.lines[p].last + 1
-        if number > self.epochs:
-            return
-        if not self.reads[p]:
-            for variant in self.variants:
-                made = _with(at, p, line._replace(staged=(*line.staged, Epoch(number, (variant,)))))
-                yield f"make {number} at p{p} as {variant}", made
-            return
-        found = self._above(at, p, number)
+        found = self._above(at, p, number) if number <= self.epochs else None
         if found is None:
             return
-        same = all(self._above(at, p, e.number) == e.rows for e in line.staged if e.number > line.done)
-        if same or "reads on" in self.rules:
-            made = _with(at, p, line._replace(staged=(*line.staged, Epoch(number, found))))
-            yield f"make {number} at p{p}", made._replace(mixed=at.mixed or not same)
+        same = all(self._above(at, p, e.number) == self.read(p, e.rows) for e in line.staged if e.number > line.done)
+        if not same and "reads on" not in self.rules:
+            return
+        own = all(self.delays[p])  # also of one that reads nobody
+        mixed = at.mixed or not same or not self._of_now(at, p, p, number, found)
+        for variant in self.variants if own else [""]:
+            rows = (variant, *found) if own else found
+            made = _with(at, p, line._replace(staged=(*line.staged, Epoch(number, rows))))._replace(mixed=mixed)
+            yield f"make {number} at p{p}{f' as {variant}' if own else ''}", made
+
+    def _of_now(self, at: At, p: int, q: int, number: int, read: Rows) -> bool:
+        """Whether of what an epoch of q has read all that came from p is what p has now."""
+        for up, k, rows in zip(self.reads[q], self.delays[q], read, strict=True):
+            if number <= k:
+                continue
+            if up == p and at.lines[p].rows(number - k) != rows:
+                return False
+            if up != p and not self._of_now(at, p, up, number - k, self.read(up, rows)):
+                return False
+        return True
 
     def _settle(self, at: At, p: int) -> Iterator[tuple[str, At]]:
         line = at.lines[p]
@@ -148,19 +194,34 @@ class Chained:
     def _may_commit(self, at: At, p: int, epoch: Epoch) -> bool:
         if "commit without asking" in self.rules or not epoch.known:
             return True
-        shown = [dict(at.lines[up].committed).get(epoch.number) for up in self.reads[p]]
+        read, shown = self.read(p, epoch.rows), self.shown(at, p, epoch.number)
         if "asks without comparing" in self.rules:
             return None not in shown
-        return not shown or tuple(shown) == epoch.rows
+        if "staged is enough" in self.rules:
+            return self._above(at, p, epoch.number) == read
+        return shown == read or ("complete is enough" in self.rules and self._closed(at, p, epoch.number, read))
+
+    def _closed(self, at: At, p: int, number: int, read: Rows) -> bool:
+        """Whether all that an epoch has read is complete, with all that this was made from."""
+        for up, k, rows in zip(self.reads[p], self.delays[p], read, strict=True):
+            line = at.lines[up]
+            whole = number <= k or (
+                line.rows(number - k) == rows
+                and not any(e.number <= number - k and not e.complete for e in line.staged)
+                and self._closed(at, up, number - k, self.read(up, rows))
+            )
+            if not whole:
+                return False
+        return True
 
     def _undo(self, at: At, p: int) -> Iterator[tuple[str, At]]:
         line = at.lines[p]
         if "undo forgotten" in self.rules:
             return
         for i, epoch in enumerate(line.staged):
-            shown = [dict(at.lines[up].committed).get(epoch.number) for up in self.reads[p]]
-            other = any(now is not None and now != then for now, then in zip(shown, epoch.rows, strict=False))
-            if epoch.number > line.done and epoch.known and shown and other:
+            shown, read = self.shown(at, p, epoch.number), self.read(p, epoch.rows)
+            other = any(now is not None and now != then for now, then in zip(shown, read, strict=True))
+            if epoch.number > line.done and epoch.known and other:
                 yield f"undo {epoch.number} at p{p}", _with(at, p, line._replace(staged=line.staged[:i]))
                 return
 
@@ -172,8 +233,13 @@ class Chained:
         return _with(at, p, line._replace(staged=staged, alive=True))
 
     def _above(self, at: At, p: int, number: int) -> Rows | None:
-        """What the upstreams of a pipeline have of an epoch now, committed or not; None if one has nothing."""
-        found = tuple(at.lines[up].rows(number) for up in self.reads[p])
+        """What the upstreams of a pipeline have now of what an epoch reads, committed or not (of what goes round:
+        committed); None if one has nothing."""
+        shown = self.shown(at, p, number)
+        found = tuple(
+            now if now is not None or waits else at.lines[up].rows(number - k)
+            for up, k, waits, now in zip(self.reads[p], self.delays[p], self._waits[p], shown, strict=True)
+        )
         return None if None in found else found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pellucid.base.files import no_links
 from pellucid.data.binary import ArrowReader
@@ -55,13 +56,16 @@ class Digest:
 
     def _flush(self) -> None:
         if self._count:
-            # Taken anew, the same rows have the same bytes: no offset, and nothing behind the last bit.
-            every = pa.array(np.arange(self._count))
             columns = [
-                pa.concat_arrays([_plain(batch.column(i)) for batch in self._waiting]).take(every)
+                part
                 for i in range(self._waiting[0].num_columns)
+                for part in _parts(pa.concat_arrays([_plain(batch.column(i)) for batch in self._waiting]))
             ]
-            self._hash.update(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]).serialize())
+            whole = [column for column in columns if len(column) == self._count]
+            self._hash.update(pa.RecordBatch.from_arrays(whole, [str(i) for i in range(len(whole))]).serialize())
+            for column in columns:
+                if len(column) != self._count:  # what stands in lists
+                    self._hash.update(pa.RecordBatch.from_arrays([column], [""]).serialize())
         self._waiting, self._count = [], 0
 
     def text(self) -> str:
@@ -78,6 +82,20 @@ class Digest:
 
 def _plain(array: Any) -> Any:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _parts(array: Any) -> list[Any]:
+    """A column as columns that are equal in all their bytes where its values are equal.
+
+    Below a record or a list that is null there may lie anything: so of these is taken what is there, and what their
+    fields or elements are.  Taken anew, the same values have the same bytes: no offset, nothing behind the last bit.
+    """
+    if pa.types.is_struct(array.type):
+        return [array.is_valid(), *(part for field in array.flatten() for part in _parts(field))]
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), -1)
+        return [lengths, *_parts(array.flatten())]
+    return [array.take(pa.array(np.arange(len(array))))]
 
 
 class PartRows:

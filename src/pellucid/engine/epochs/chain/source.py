@@ -3,16 +3,21 @@
 It is one task for all inputs, so that those that have rows wait for those that have not: row *i* of each is push *i*.
 An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given up
 there, the coordinator is told how far to go back (``undone``).
+
+Inputs with a delay do not keep a run going: it ends when the others have.  Where runs read one another in a circle, an
+epoch ends whenever there is nothing to read, since the next row may be made from one that only then can be read.
 """
 
 from __future__ import annotations
 
 import queue
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pellucid.base import faults
 from pellucid.engine.epochs.chain.lane import ChainLane, Undone
+from pellucid.engine.epochs.tasks.messages import Events
 from pellucid.engine.epochs.tasks.source import SourceTask
 from pellucid.engine.epochs.tasks.task import wait_for_the_end
 
@@ -28,9 +33,16 @@ class ChainSource(SourceTask):
     _pause = _SOON
     _since: float | None = None  # nothing has come since
     _said = False
+    circle = False  # whether what it waits for may depend on its own rows
 
     def _chained(self) -> list[ChainLane]:
         return [lane for lane in self.lanes if isinstance(lane, ChainLane)]
+
+    def _delayed(self) -> list[ChainLane]:
+        return [lane for lane in self._chained() if lane.delay]
+
+    def _leading(self) -> list[Any]:
+        return [lane for lane in self.lanes if not (isinstance(lane, ChainLane) and lane.delay)]
 
     def run(self) -> None:
         """As every source; and then until all that was read is sure."""
@@ -39,11 +51,25 @@ class ChainSource(SourceTask):
             self._rest()
             self._tend()
 
+    def _ended(self) -> bool:
+        return all(lane.exhausted for lane in self._leading())
+
+    def _take(self, lanes: Sequence[Any], count: int) -> tuple[int, dict[str, Events]]:
+        """Of an input with a delay no more than the others have."""
+        most, found = super()._take(self._leading(), count)
+        late = self._delayed()
+        return (most, found) if not late else (most, {**found, **super()._take(late, most)[1]})
+
+    def _reached(self, lane: Any) -> int:
+        return lane.push if isinstance(lane, ChainLane) else super()._reached(lane)
+
     def _room(self) -> int:
         """How many pushes the next batch may have: as many as all upstreams have rows for; 0 where the
-        epoch ends first."""
+        epoch, or the input, ends first."""
         most = super()._room()
-        while True:
+        for lane in self._leading() if self._delayed() else ():
+            lane.look()
+        while not self._ended():
             self._tend()
             waited_for = [lane for lane in self._chained() if not lane.exhausted]
             if not waited_for:
@@ -54,8 +80,12 @@ class ChainSource(SourceTask):
                 return have
             if self._borders.due(self.at) or self._ended():
                 return 0
+            if self.circle and self.at > self._borders.begin:
+                self._borders.stop = self.at
+                return 0
             self._rest()
             self._tell_silence(waited_for)
+        return 0
 
     def _border(self, end: bool = False) -> None:
         for lane in self._chained():
@@ -107,4 +137,11 @@ class ChainSource(SourceTask):
             if not lane.upstream.running():
                 self.context.link.send(
                     say=f"{lane.path}: waiting for rows, and no run is alive there: start it again with its own command"
+                )
+            elif lane.upstream.circle and not lane.available(1):
+                self.context.link.send(
+                    say=f"{lane.path}: waiting for row {lane.row + 1:,}, which the run there makes in a circle with "
+                    "this one. If it waits as well, some pushes have put out no row: in a circle each push of each run "
+                    "must put out one, also while a source with a delay is silent (no filter, no step that waits for "
+                    "two sources)"
                 )

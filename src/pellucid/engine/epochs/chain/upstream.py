@@ -12,9 +12,7 @@ who has read one of them, and opens another, sees that the first is gone.
 from __future__ import annotations
 
 import base64
-import contextlib
 import io
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,13 +34,20 @@ from pellucid.sinks.interface import Sink
 if TYPE_CHECKING:
     from pellucid.engine.epochs.job import Job
 
-_OUTPUTS = "outputs.json"
+OUTPUTS = "outputs.json"
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 
 
 def publish(job: Job) -> None:
     """Write down which outputs of a run keep their rows in the state folder, how, and their columns: for its
     readers."""
+    found = outputs_of(job)
+    if job.store.hint(OUTPUTS) != {"outputs": found}:
+        job.store.write(OUTPUTS, {"outputs": found})
+
+
+def outputs_of(job: Job) -> dict[str, Any]:
+    """The outputs of a run: how their rows are kept, and their columns; or the table that they go to."""
     found: dict[str, Any] = {}
     for name, place in job.outputs.items():
         if isinstance(place, Sink):
@@ -53,8 +58,19 @@ def publish(job: Job) -> None:
             asked = None if name == BAD and job.settings.aside else job.settings.out_format
             schema = base64.b64encode(job.schemas[name].serialize()).decode()
             found[name] = {"form": format_of(place, asked, asked="out_format")[0], "schema": schema}
-    if job.store.hint(_OUTPUTS) != {"outputs": found}:
-        job.store.write(_OUTPUTS, {"outputs": found})
+    return found
+
+
+def said_by(store: Store) -> dict[str, Any] | None:
+    """What a run says of itself: in ``run.json``, or, while it waits for the runs that it reads, beside its outputs;
+    None if there is none."""
+    if not store.root.is_dir():
+        return None
+    run = store.read("run.json")
+    if run is not None:
+        return run
+    announced = store.hint(OUTPUTS)
+    return announced if "run" in announced else None
 
 
 class View(NamedTuple):
@@ -76,11 +92,13 @@ class Upstream:
     def __init__(self, place: str) -> None:
         found = epochs_of(place)
         assert found is not None
-        self.name, self.ahead = place, found.ahead
+        self.name, self.ahead, self.after = place, found.ahead, found.after
+        self.circle = False  # whether what it puts out may depend on what its reader puts out
+        self.follows = False  # whether it ends only after its reader, as it reads that one without a delay
         self._store = Store(found.folder)
         self.root = self._store.root
         run = self._run()
-        outputs = self._store.hint(_OUTPUTS).get("outputs")
+        outputs = self._store.hint(OUTPUTS).get("outputs")
         if outputs is None:
             raise StateError(
                 f"{option('in', place)}: the run in {found.folder} does not say how its rows are kept (it was begun by "
@@ -92,11 +110,10 @@ class Upstream:
         self.form: str = about["form"]
         self.schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
         self.whose = whose(self.run, self.output)
-        self._inputs = run.get("in", {})
 
     def _run(self) -> dict[str, Any]:
         place = option("in", self.name)
-        run = self._store.read("run.json") if self.root.is_dir() else None
+        run = said_by(self._store)
         if run is None:
             raise UsageError(
                 f"{place}: {self.root} holds no run with epochs: give the state folder of the run whose rows are to be "
@@ -123,21 +140,6 @@ class Upstream:
     def is_text(self) -> bool:
         """Whether its parts are lines of text."""
         return self.form in ("csv", "tsv", "jsonl")
-
-    def above(self) -> Iterable[tuple[str, str]]:
-        """The state folders that it reads itself, with all above them, each with the folder that reads it."""
-        seen: set[str] = set()
-        waiting = [(str(self.root), self._inputs)]
-        while waiting:
-            reader, inputs = waiting.pop()
-            for place in inputs.values():
-                found = epochs_of(place) if isinstance(place, str) else None
-                if found is None or found.folder in seen:
-                    continue
-                seen.add(found.folder)
-                yield found.folder, reader
-                with contextlib.suppress(StateError):
-                    waiting.append((found.folder, (Store(found.folder).read("run.json") or {}).get("in", {})))
 
     # ------------------------------------------------------------ for who reads it
 

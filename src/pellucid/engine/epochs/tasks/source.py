@@ -92,7 +92,7 @@ class SourceTask(TaskProcess):
         if snapshot is not None:
             self.epoch, self.at = snapshot.epoch + 1, self._floor
             for lane, offset in zip(self.lanes, offsets or [], strict=True):
-                if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
+                if offset["ended"] and self._reached(lane) < self.at and lane.take(1)[0]:
                     raise DataError(
                         f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on "
                         f"to {self.at:,}: its new rows would belong to pushes that are done; start anew in another "
@@ -127,12 +127,7 @@ class SourceTask(TaskProcess):
         self._look()
         while not self._ended():
             count = self._room()
-            found: dict[str, Events] = {}
-            most = 0
-            for lane in self.lanes:
-                have, events = lane.take(count)
-                most = max(most, have)
-                found |= events
+            most, found = self._take(self.lanes, count)
             self._refuse_uneven()
             if self._lenient and most:
                 read = [lane.last for lane in self.lanes if lane.last is not None]
@@ -158,7 +153,7 @@ class SourceTask(TaskProcess):
         context.link.send(
             ended=last,
             until=self.at,
-            rows=max(lane.row for lane in self.lanes),
+            rows=max(map(self._reached, self.lanes)),
             held=[text for lane in self.lanes if (text := lane.held_back()) is not None],
         )
         while True:
@@ -176,16 +171,30 @@ class SourceTask(TaskProcess):
         """How many pushes the next batch may have."""
         return self._borders.room(self.at, self._chunk)
 
+    def _take(self, lanes: Sequence[Any], count: int) -> tuple[int, dict[str, Events]]:
+        """Up to so many rows of each input: how many the longest has, and the events of each source."""
+        found: dict[str, Events] = {}
+        most = 0
+        for lane in lanes:
+            have, events = lane.take(count)
+            most = max(most, have)
+            found |= events
+        return most, found
+
+    def _reached(self, lane: Any) -> int:
+        """The push that takes the next row of an input."""
+        return int(lane.row)
+
     def _command(self) -> dict[str, Any]:
         """What the coordinator wants next."""
         return self.context.command()
 
     def _refuse_uneven(self) -> None:
         """Inputs that are read in lock-step by this task; the coordinator looks at those of several tasks."""
-        rows = [lane.row for lane in self.lanes]
+        rows = [self._reached(lane) for lane in self.lanes]
         if self._short == "fail" and min(rows) < max(rows):
-            first, last = (self.lanes[rows.index(n)].path for n in (min(rows), max(rows)))
-            raise DataError(uneven(first, min(rows), last))
+            first, last = (self.lanes[rows.index(n)] for n in (min(rows), max(rows)))
+            raise DataError(uneven(first.path, first.row, last.path))
 
     def _ended(self) -> bool:
         return all(lane.exhausted for lane in self.lanes)

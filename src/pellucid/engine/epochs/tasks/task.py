@@ -83,7 +83,7 @@ class Context:
         self._saved_at = 0.0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self._held: list[tuple[Outbox, list[Any]]] = []
-        self._hurry = False  # nothing more comes that could be written together
+        self.hurry = False  # nothing more comes that could be written together
         # what must be durable before the snapshots up to an epoch are
         self.settle: Callable[[int], None] = lambda epoch: None
         self.ends: Callable[[int], int] = lambda epoch: epoch  # the epoch together with which this one can be committed
@@ -215,7 +215,7 @@ class Context:
 
     def _enough(self) -> bool:
         """Whether there is no use in waiting for more snapshots to be written together."""
-        return self._hurry or len(self._pending) >= _MANY // 2 or self._pending_bytes >= _MUCH // 2
+        return self.hurry or len(self._pending) >= _MANY // 2 or self._pending_bytes >= _MUCH // 2
 
     def _save_pending(self) -> None:
         told = False
@@ -270,7 +270,7 @@ class Context:
         done = threading.Event()
         with self.waiting():
             with self._changed:
-                self._hurry = True
+                self.hurry = True
                 self._changed.notify_all()
             self._jobs.put(done.set)
             done.wait()
