@@ -155,6 +155,14 @@ class DeltaSink(interface.Sink):
                 "if other programs take the rows out, say drained=True"
             )
 
+    def gone(self, query: str) -> str:
+        """A batch put rows there, and there is none."""
+        table = self._table()
+        filled = None if table is None or self.drained else table.transaction_version(_filled(query))
+        if table is None or filled is None or table.file_uris():
+            return ""
+        return f"it is empty, yet batch {filled} put rows there"
+
     def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
         """The columns by which the table is partitioned, whoever made it."""
         there = tuple(table.metadata().partition_columns)

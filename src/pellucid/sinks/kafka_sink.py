@@ -49,6 +49,8 @@ class KafkaSink(interface.Sink):
         "number are one Kafka transaction"
     )
 
+    wait: float
+
     def __init__(
         self,
         bootstrap: str,

@@ -16,12 +16,6 @@ from pellucid.errors import StateError, UsageError
 if TYPE_CHECKING:
     import psycopg
 
-EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
-    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL,
-     at timestamptz NOT NULL DEFAULT now(), rows bigint, PRIMARY KEY (target, query))"""
-# for a book of an earlier version, which did not count
-COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"
-
 
 def identifier(name: str) -> str:
     """One name as SQL, whatever is in it: a column's dot is a part of its name.
@@ -87,12 +81,23 @@ def target_of(db: psycopg.Connection[Any], table: str) -> MarkedTable | None:
     return None if row is None else MarkedTable(row[0], row[1], row[2], bool(row[3]))
 
 
-def written(db: psycopg.Connection[Any], target: MarkedTable) -> int:
-    """How many rows the queries have written to this table by our book."""
+def written(db: psycopg.Connection[Any], names: list[str], query: str | None = None) -> int:
+    """How many rows the queries, or one of them, have written to a table of these names by our book."""
     row = db.execute(
-        "SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),)
+        "SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s) AND (%s::text IS NULL OR query = "
+        "%s)",
+        (names, query, query),
     ).fetchone()
     return 0 if row is None else int(row[0])
+
+
+def counts(db: psycopg.Connection[Any]) -> bool:
+    """Whether there is a book, and one that counts rows."""
+    row = db.execute(
+        "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows' "
+        "AND NOT attisdropped)"
+    ).fetchone()
+    return bool(row == (True,))
 
 
 def last_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:

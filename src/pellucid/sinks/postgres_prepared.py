@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import psycopg
 
-GROUPS = """CREATE TABLE IF NOT EXISTS pellucid_groups
-    (target text PRIMARY KEY, name text NOT NULL, place text NOT NULL)"""
 _NAME = re.compile(r"pellucid\.(?P<target>[0-9a-f]{12})\.(?P<query>[\w-]+)\.(?P<batch>\d+)\.(?P<attempt>\w+)")
 
 

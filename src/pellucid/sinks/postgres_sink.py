@@ -25,6 +25,7 @@ from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared
+from pellucid.sinks import postgres_tables as tables
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.postgres_marks import quoted
 from pellucid.sinks.postgres_words import refusal
@@ -34,9 +35,6 @@ from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
-
-# any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
-_ADVISORY = 7233181290055142706
 
 
 class _Aborted(Exception):  # noqa: N818 - raised by nobody: it ends a transaction
@@ -59,6 +57,8 @@ class PostgresSink(interface.Sink):
     guarantee: ClassVar[str] = (
         "each batch is in the table whole and once, because its rows and its number are one transaction"
     )
+
+    wait: float
 
     def __init__(
         self,
@@ -145,7 +145,6 @@ class PostgresSink(interface.Sink):
 
         try:
             stack.enter_context(db.transaction())
-            db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
             target = marks.target_of(db, self.table)
             if target is None:
                 raise StateError(
@@ -161,7 +160,7 @@ class PostgresSink(interface.Sink):
         except psycopg.errors.LockNotAvailable:
             raise StateError(
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
-                "is a second driver of this query, or a second run, still there?"
+                f"is a second driver of this query, or a second run, still there?{self._holders(db)}"
             ) from None
         except (psycopg.DataError, psycopg.errors.NotNullViolation) as error:
             raise DataError(refusal(self.table, batch, error)) from error
@@ -211,11 +210,15 @@ class PostgresSink(interface.Sink):
             target = marks.target_of(db, self.table)
             return [] if target is None else prepared.listed(db, target.name, query)
 
+    def held_name(self, query: str, batch: int, attempt: str) -> str:
+        with self._connection() as db:
+            return str(prepared.Gid.of(self._claimed(db), query, batch, attempt))
+
     def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
         idle, self._idle = self._idle, None
         if idle is not None and idle[0] == os.getpid():
             # if the server was started anew meanwhile, a new connection tells
-            with suppress(DataError), self._said(), closing(idle[1]) as db:
+            with suppress(DataError), self._said(idle[1]), closing(idle[1]) as db:
                 return self._settled(db, query, batch, attempt, commit)
         with self._connection() as db:
             return self._settled(db, query, batch, attempt, commit)
@@ -263,9 +266,7 @@ class PostgresSink(interface.Sink):
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:
-            with db.transaction():
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
-                db.execute(prepared.GROUPS.encode())
+            tables.make_groups(db)
             name = self._claimed(db)
             db.execute("INSERT INTO pellucid_groups VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, group, where))
             found = db.execute("SELECT name, place FROM pellucid_groups WHERE target = %s", (name,)).fetchone()
@@ -293,13 +294,38 @@ class PostgresSink(interface.Sink):
         """At the start: the numbers of this table tell of rows, so there must be some."""
         if self.drained or query in self._looked:
             return
-        written = marks.written(db, target)
+        written = marks.written(db, target.spellings())
         if written and self._is_empty(db):
             raise StateError(
                 interface.emptied(
                     self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"
                 )
             )
+
+    def gone(self, query: str) -> str:
+        """The numbers tell of rows, and there is none, or no table."""
+        with self._connection() as db:
+            return self._gone(db, query)
+
+    def _gone(self, db: psycopg.Connection[Any], query: str) -> str:
+        if self.drained or not marks.counts(db):
+            return ""
+        target = marks.target_of(db, self.table)
+        names = [self._claimed(db)] if target is None else target.spellings()
+        written = marks.written(db, names, query)
+        return interface.empty_yet(written) if written and (target is None or self._is_empty(db)) else ""
+
+    def renew(self, query: str) -> bool:
+        with self._connection() as db, db.transaction():
+            if marks.target_of(db, self.table) is not None:  # nobody writes between the look and the end of it
+                db.execute(f"LOCK TABLE {quoted(self.table)} IN SHARE MODE".encode())
+            if not self._gone(db, query):
+                return False
+            target = marks.target_of(db, self.table)
+            names = [self._claimed(db)] if target is None else target.spellings()
+            db.execute("DELETE FROM pellucid_epochs WHERE target = ANY(%s) AND query = %s", (names, query))
+        self._looked.add(query)  # of other queries rows may be gone as well: that is not asked now
+        return True
 
     def _copied(
         self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, batch: int, stack: ExitStack
@@ -347,21 +373,8 @@ class PostgresSink(interface.Sink):
         if long is not None:
             raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
-        bookkeeping = db.execute(
-            "SELECT to_regclass('pellucid_staging') IS NOT NULL AND EXISTS "
-            "(SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows')"
-        ).fetchone()
-        if not self._columns(db) or bookkeeping != (True,):
-            with db.transaction():
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
-                db.execute(marks.EPOCHS.encode())
-                db.execute(marks.COUNT.encode())
-                db.execute(
-                    "CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at "
-                    "timestamptz NOT NULL)"
-                )
-                columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
-                db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
+        tables.make_books(db)
+        tables.make_table(db, self.table, {name: kind for name, (kind, _) in wanted.items()})
         self._compare(self._columns(db), wanted, {field.name: field.type for field in schema})
         if self.parallel:
             gone = db.execute(
@@ -426,19 +439,36 @@ class PostgresSink(interface.Sink):
         # who waited for the lock must see what was committed meanwhile
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
-            with self._said():
+            with self._said(db):
+                # nothing waits for a lock in silence: neither what makes tables nor what only looks
+                db.execute("SELECT set_config('lock_timeout', %s, false)", (f"{max(1, int(self.wait * 1000))}ms",))
                 yield db
         finally:
             if self._idle is None or self._idle[1] is not db:
                 db.close()
 
+    def _holders(self, waited: psycopg.Connection[Any]) -> str:
+        """Who holds what a connection has waited for, as the end of a sentence."""
+        import psycopg
+
+        with suppress(psycopg.Error), psycopg.connect(self.address.connection, autocommit=True) as db:
+            told = tables.holders(db, self.table, waited.info.backend_pid)
+            return f" (locks there: {told})" if told else ""
+        return ""
+
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _said(self, db: psycopg.Connection[Any]) -> Iterator[None]:
         """What the server says, as one of our errors."""
         import psycopg
 
         try:
             yield
+        except psycopg.errors.LockNotAvailable as error:
+            raise DataError(
+                f"table {self.table!r}: a lock was waited for, and not given within {self.wait:g} s: another program, "
+                f"or a transaction that is left prepared, holds it{self._holders(db)}. When "
+                "that is over, the same again goes on"
+            ) from error
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
             raise DataError(
                 f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"

@@ -56,6 +56,8 @@ class SQLiteSink(interface.Sink):
         "each batch is in the table whole and once, because its rows and its number are one transaction"
     )
 
+    wait: float
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -145,10 +147,26 @@ class SQLiteSink(interface.Sink):
             "NULL, top INTEGER, PRIMARY KEY (target, query))"
         )
         top: int | None = None
-        with suppress(sqlite3.OperationalError):  # a table of one's own WITHOUT ROWID, or whose column numbers the rows
-            if not any(row[5] and str(row[2]).upper() == "INTEGER" for row in self._info(db, self.table)):
-                (top,) = db.execute(f"SELECT coalesce(max(rowid), 0) FROM {_quoted(self.table)}").fetchone()
+        number = self._numbers(db)
+        with suppress(sqlite3.OperationalError):  # a table of one's own WITHOUT ROWID
+            if number:
+                (top,) = db.execute(f"SELECT coalesce(max({number}), 0) FROM {_quoted(self.table)}").fetchone()
         db.execute("INSERT OR REPLACE INTO pellucid_cuts VALUES (?, ?, ?, ?)", (self.table, query, batch, top))
+
+    def _numbers(self, db: sqlite3.Connection) -> str:
+        """By which name SQLite tells how it has numbered the rows; nothing if it cannot be told: a view or a virtual
+        table, a column that is the number itself, columns with all of these names."""
+        found = db.execute(
+            "SELECT type, coalesce(sql, '') FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', "
+            "'view')", (self.table,),
+        ).fetchone()  # fmt: skip
+        columns = self._info(db, self.table)
+        if found is None or found[0] != "table" or found[1].upper().startswith("CREATE VIRTUAL"):
+            return ""
+        if any(row[5] and str(row[2]).upper() == "INTEGER" for row in columns):
+            return ""
+        taken = {str(row[1]).lower() for row in columns}
+        return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), "")
 
     def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
         """All rows, or those without the batch after this one."""
@@ -167,7 +185,8 @@ class SQLiteSink(interface.Sink):
             ).fetchone()
             if found is None or found[0] != last or last != after or found[1] is None:
                 return None
-            return self._read(db, f" WHERE rowid <= {int(found[1])}")
+            number = self._numbers(db)
+            return self._read(db, f" WHERE {number} <= {int(found[1])}") if number else None
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:
@@ -236,15 +255,40 @@ class SQLiteSink(interface.Sink):
         (written,) = db.execute(
             "SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)
         ).fetchone()
-        if written and (
-            not self._columns(db, self.table)
-            or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)
-        ):
+        if written and self._is_empty(db):
             raise StateError(
                 interface.emptied(
                     self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"
                 )
             )
+
+    def _is_empty(self, db: sqlite3.Connection) -> bool:
+        return not self._columns(db, self.table) or (
+            db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)
+        )
+
+    def gone(self, query: str) -> str:
+        """The numbers tell of rows, and there is none."""
+        with self._connection() as db:
+            return self._gone(db, query)
+
+    def _gone(self, db: sqlite3.Connection, query: str) -> str:
+        if self.drained or "rows" not in self._columns(db, "pellucid_epochs") or not self._is_empty(db):
+            return ""
+        (written,) = db.execute(
+            "SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)
+        ).fetchone()
+        return interface.empty_yet(int(written)) if written else ""
+
+    def renew(self, query: str) -> bool:
+        with self._connection() as db:
+            self._begin(db)
+            if not self._gone(db, query):
+                return False
+            db.execute("DELETE FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query))
+            db.execute("COMMIT")
+        self._looked.add(query)  # of other queries rows may be gone as well: that is not asked now
+        return True
 
     @staticmethod
     def _info(db: sqlite3.Connection, table: str) -> list[Any]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +17,7 @@ from pellucid import sinks
 from pellucid.cli.main import cli
 from pellucid.cli.models.group_doubt import is_group, show_group_doubt
 from pellucid.sinks.group.log import DecisionLog
+from tests.sinks.postgres import Postgres
 
 
 def test_a_state_folder_and_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,3 +80,56 @@ def test_one_that_has_less_than_its_group(tmp_path: Path, epoch: int) -> None:
     assert lines[4:] == [
         f"to resolve it: bring db back from a copy that has all{start}: the same command alone is refused"
     ]
+
+
+def test_a_log_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "state")])
+    assert shown.exit_code == 2
+    assert "; and no log of decisions is there (" in shown.output
+    assert str(tmp_path / "state" / "together" / "decisions.json") in shown.output
+    assert "bring it back from a copy: nothing else knows what was decided" in shown.output
+
+
+def test_an_address_of_pairs_is_asked(tmp_path: Path, postgres: Postgres) -> None:
+    """Without the secrets, which are not in the log."""
+    dsn = postgres.database()
+    port, name = re.search(r":(\d+)/(\w+)", dsn).groups()  # type: ignore[union-attr]
+    pairs = f"host=127.0.0.1 port={port} dbname={name} user=postgres password='S3 cret'"
+    made = {"a": sinks.postgres(pairs, "a"), "b": sinks.sqlite(tmp_path / "b.db", "b")}
+    sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1]}), "q", 0)
+    assert "S3" not in (tmp_path / "log" / "decisions.json").read_text()
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    assert (shown.exit_code, "  a            has it  " in shown.output) == (0, True), shown.output
+
+
+@pytest.mark.parametrize("drained", [False, True])
+@pytest.mark.parametrize("how", ["DELETE FROM {}", "DROP TABLE {}"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_table_that_was_emptied(
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch, kind: str, how: str, drained: bool
+) -> None:
+    """Its numbers say that it had rows; where other programs take them out, the log says that."""
+    monkeypatch.setenv("PGUSER", "postgres")
+    dsn = postgres.database()
+    table = (
+        sinks.sqlite(tmp_path / "a.db", "t", drained=drained)
+        if kind == "sqlite"
+        else sinks.postgres(dsn, "t", drained=drained)
+    )
+    made = {"a": table, "b": sinks.sqlite(tmp_path / "b.db", "b")}
+    sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1, 2]}), "q", 0)
+    if kind == "sqlite":
+        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as db:
+            db.execute(how.format("t"))
+    else:
+        with psycopg.connect(dsn, autocommit=True) as server:
+            server.execute(how.format("t").encode())
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    if drained and (kind, how[:4]) != ("postgres", "DROP"):
+        assert shown.exit_code == 0, shown.output
+    else:
+        assert shown.exit_code == 1
+        assert "  a            lost rows " in shown.output
+        assert drained or "it is empty, yet 2 rows were written there" in shown.output
+        assert "to resolve it: bring a back from a copy that has all" in shown.output

@@ -13,11 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from pellucid import Stream, pipeline, sinks
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.failures.audit import audit
+from pellucid.sinks.group.doubt import doubt_of_group
 from pellucid.sinks.group.log import DecisionLog
 from tests.engine.epochs.conftest import ROOT, Runs
 from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
@@ -248,6 +250,53 @@ def test_a_member_that_was_deleted(tmp_path: Path) -> None:
     assert_told("a member comes back from a backup, or was deleted", str(caught.value))
     run(tmp_path, None, say=silent, from_start=True)
     assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
+
+
+def test_a_log_that_is_an_older_copy(tmp_path: Path) -> None:
+    """Or none at all: members have what it has not decided."""
+    log = tmp_path / "state" / "together"
+    assert start(tmp_path, None, "together:decided=kill@2").returncode == -signal.SIGKILL
+    shutil.copytree(log, tmp_path / "older")
+    run(tmp_path, None, say=silent)
+    for older in (tmp_path / "older", None):
+        shutil.rmtree(log)
+        if older is not None:
+            shutil.copytree(older, log)
+            found = doubt_of_group(tmp_path / "state")
+            assert found.in_doubt
+            assert [m.ahead for m in found.members] == [True, True, True]
+            assert "orders, archive and totals have more than that: the log is an older copy" in found.lines()[0]
+            assert "bring back the log that goes with" in found.lines()[-1]
+        with pytest.raises(StateError, match=r"the log is an older copy, or another one.*from_start=True") as caught:
+            run(tmp_path, None, say=silent)
+        assert_told("the log is an older copy, damaged or of another version", str(caught.value))
+        assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
+    run(tmp_path, None, say=silent, from_start=True)
+    assert have(tmp_path, None) == dict.fromkeys(("orders", "archive", "totals"), expected())
+    assert doubt_of_group(tmp_path / "state").in_doubt is False
+    run(tmp_path, None, say=silent)
+
+
+@pytest.mark.parametrize("how", ["DELETE FROM", "DROP TABLE"])
+@pytest.mark.parametrize("server", [True, False])
+def test_a_member_that_was_emptied(tmp_path: Path, postgres: Postgres, how: str, server: bool) -> None:
+    dsn = postgres.database() if server else None
+    run(tmp_path, dsn, say=silent)
+    if dsn is not None:
+        with psycopg.connect(dsn, autocommit=True) as db:
+            db.execute(f"{how} orders".encode())
+    else:
+        with closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as file:
+            file.execute(f"{how} orders")
+    found = doubt_of_group(tmp_path / "state", members(tmp_path, dsn))
+    assert (found.in_doubt, [m.lost for m in found.members]) == (True, [True, False, False])
+    with pytest.raises(StateError, match=r"it is empty, yet 1,000 rows were written there.*from_start=True") as caught:
+        run(tmp_path, dsn, say=silent)
+    assert "checkpoint" not in str(caught.value)
+    assert_told("a table of a member was emptied or dropped, and its numbers stayed", str(caught.value))
+    run(tmp_path, dsn, say=silent, from_start=True)
+    assert have(tmp_path, dsn) == dict.fromkeys(("orders", "archive", "totals"), expected())
+    assert doubt_of_group(tmp_path / "state", members(tmp_path, dsn)).in_doubt is False
 
 
 def test_two_groups_that_share_a_sink(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pellucid.errors import UsageError
+
 if TYPE_CHECKING:
     from pellucid.sinks.group.doubt import GroupDoubt
 
@@ -16,6 +18,24 @@ def is_group(folder: str) -> bool:
     from pellucid.sinks.group.doubt import log_of_group
 
     return log_of_group(folder) is not None
+
+
+def refuse_nothing(folder: str) -> None:
+    """Refuse a folder in which there is neither a log of decisions nor a network, and say what was looked for."""
+    from pathlib import Path
+
+    from pellucid.atomic.places.network import FILE
+    from pellucid.sinks.group.doubt import PLACES
+    from pellucid.sinks.group.log import NAME
+
+    root = Path(folder)
+    if not (root / FILE).is_file():
+        looked = ", ".join(str(root / inner / NAME) for inner in PLACES)
+        raise UsageError(
+            f"{folder}: is no network: it has no {FILE}; and no log of decisions is there ({looked}): name the folder "
+            "of a network, the log= of a group of sinks, a --state or a --checkpoint. If a group's log was here, bring "
+            "it back from a copy: nothing else knows what was decided"
+        )
 
 
 def show_group_doubt(folder: str, as_json: bool) -> GroupDoubt:

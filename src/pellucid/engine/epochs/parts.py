@@ -124,6 +124,11 @@ class Part:
         """Whether some of it is in a file of its own."""
         return self._draft is not None
 
+    @property
+    def closed(self) -> bool:
+        """Whether all of it is on the disk, and at most its name is not: that was refused."""
+        return self._draft is not None and bool(self._draft.file.closed)
+
     def content(self) -> tuple[int, int]:
         """The bytes and the checksum of the rows so far, wherever they are."""
         crc = self.crc
@@ -166,7 +171,8 @@ class Part:
         assert self._draft is not None
         size, crc = self.size, self.crc
         try:
-            self._append(self.tail)
+            if not self.closed:
+                self._append(self.tail)
             self._draft.finish()
         finally:  # the tail belongs to no epoch; if it must be written again, then at the same place
             self.size, self.crc = size, crc

@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import StateError, UsageError, nearest, option
+from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog
 from pellucid.sinks.group.member import Member, told_once
 from pellucid.sinks.interface import Sink
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pellucid.engine.epochs.job import Job
     from pellucid.graph.model import Graph
 
+_LOOK = 2.0  # seconds to wait for a lock where it is only looked
 _GIVE_UP = 5.0  # seconds for the other members to take back what they have prepared
 
 
@@ -58,7 +60,7 @@ class Rounds:
     def begin(self, complete: int, acks: Callable[[int], list[list[Any]]], allowed: int) -> None:
         """All tasks are where they were: what is decided is committed first, then what is allowed."""
         self._acks, self._from = acks, complete - 1
-        if 0 < self._record.epoch <= complete:
+        if 0 < self._record.epoch <= complete and self._record.attempt:
             self._epoch, self._reached = self._record.epoch, self._record.batch
             self._tell_commit()
         self.offer(allowed)
@@ -197,10 +199,19 @@ def sinks_of(job: Job) -> dict[str, Sink]:
 
 
 def open_group(job: Job, say: Callable[[str], None]) -> None:
-    """Make the log, and see that every target is of this group alone; what servers cannot do is said once."""
-    log = DecisionLog(job.log_folder)
-    record = log.take(job.run, places(job))
-    for name, sink in sinks_of(job).items():
+    """Make the log, settle what an earlier start has left prepared, and see that every target is of this group alone;
+    what servers cannot do is said once."""
+    log, sinks = DecisionLog(job.log_folder), sinks_of(job)
+    most = _refuse_older_log(job, log, sinks)
+    drained = [name for name, sink in sinks.items() if getattr(sink, "drained", False)]
+    record = log.take(job.run, places(job), drained=drained)
+    if most > record.batch:
+        log.adopt(most, max(1, record.epoch, int(job.store.hint("progress.json").get("epoch", 0))))
+        say(f"{log.folder}: the log is older than its members: what they have, up to push {most:,}, is decided")
+    for sink in sinks.values():
+        with suppress(DataError, OSError):  # of one that cannot be reached its own task says so
+            _settle_left(log, sink, job.run)
+    for name, sink in sinks.items():
         other = sink.claim(record.group, str(log.folder))
         if other is not None:
             raise StateError(
@@ -208,9 +219,52 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
                 "epoch would be of two groups. Give this one a target of its own; or, if that run is over, give it "
                 f"free: {getattr(sink, 'forget', 'as its author says')}"
             )
-    told = told_once([Member(name, sink) for name, sink in sinks_of(job).items()])
+    told = told_once([Member(name, sink) for name, sink in sinks.items()])
     if told:
         say(told)
+
+
+def _refuse_older_log(job: Job, log: DecisionLog, sinks: Mapping[str, Sink]) -> int:
+    """No member commits what is not decided: one that has more than the log says tells that the log is an older one.
+
+    If input may be read again, that is no harm: what a member has was decided, and what another lacks is written there.
+    What is returned is the most that one has.
+    """
+    most, record = NOTHING, log.read()
+    decided = NOTHING if record is None or record.query != job.run else record.batch
+    for name, sink in sinks.items():
+        try:
+            with _soon(sink):
+                last = sink.last(job.run)
+        except (DataError, OSError):
+            continue  # who cannot be reached, or is held by others, says so later
+        most = most if last is None else max(most, last)
+        if most > decided and not job.settings.from_start:
+            what = "nothing" if decided == NOTHING else f"push {decided:,}"
+            raise StateError(
+                f"the member {name!r} ({sink.place}) has the rows up to push {most:,}, and the last that {log.folder} "
+                f"has decided is {what}: the log is an older copy, or another one: bring back the right one, or read "
+                f"all input again with {option('from_start', True)} (what is there is not written twice)"
+            )
+    return most
+
+
+def _settle_left(log: DecisionLog, sink: Sink, run: str) -> None:
+    """What is decided is committed and what is not is taken back, before anything that could wait for its locks."""
+    for batch, attempt in sink.held(run):
+        with log.owned() as record:
+            sink.settle(run, batch, attempt, commit=(batch, attempt) == (record.batch, record.attempt))
+
+
+@contextmanager
+def _soon(sink: Sink) -> Iterator[None]:
+    """Ask a sink that does not wait long for locks."""
+    wait = sink.wait
+    sink.wait_at_most(_LOOK)
+    try:
+        yield
+    finally:
+        sink.wait = wait
 
 
 def close_group(job: Job) -> None:

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pellucid.address import Address
 from pellucid.errors import DataError, PellucidError, option
-from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
+from pellucid.sinks.group.log import FILE, NAME, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 
 PLACES = ("", "together", "pellucid-together")  # where the log is, in what an operator names
+_WAIT = 3.0  # seconds for which a server may keep us waiting for a lock
 _PARQUET = "parquet: "
 _GONE = ("the file is gone", "the folder is gone")
 
@@ -35,12 +36,14 @@ class MemberDoubt:
     last: int | None
     lacks: bool | None
     why: str = ""
-    held: tuple[str, ...] = ()  # attempts that are prepared there
-    lost: bool = False  # it had more once: it was deleted, or is an older copy
+    held: tuple[str, ...] = ()  # what is prepared there, and decided
+    lost: bool = False  # it had more once: it was deleted, emptied, or is an older copy
+    undecided: tuple[str, ...] = ()  # what is prepared there, and not decided: it holds locks
+    ahead: bool = False  # it has more than the log has decided
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        return {**self.__dict__, "held": list(self.held)}
+        return {**self.__dict__, "held": list(self.held), "undecided": list(self.undecided)}
 
 
 @dataclass(frozen=True)
@@ -65,29 +68,51 @@ class GroupDoubt:
 
     def lines(self) -> list[str]:
         """For a person."""
+        open_ = [m.name for m in self.members if m.undecided]
+        ahead = [m.name for m in self.members if m.ahead]
         if self.batch == NOTHING:
-            return [f"{self.log}: nothing is decided yet: nothing is in doubt"]
-        what = f"epoch {self.epoch:,} (up to push {self.batch:,})" if self.epochs else f"batch {self.batch:,}"
-        lines = [f"{self.log}: {what} of {self.query!r}, decided {_ago(self.since)}, {self._told()}"]
+            lines = [f"{self.log}: nothing is decided yet" + ("" if ahead else self._not_decided(open_))]
+            if self.in_doubt is False:
+                return lines
+        else:
+            what = f"epoch {self.epoch:,} (up to push {self.batch:,})" if self.epochs else f"batch {self.batch:,}"
+            lines = [f"{self.log}: {what} of {self.query!r}, decided {_ago(self.since)}, {self._told(open_)}"]
+        if ahead:
+            lines[0] += f"{', and' if self.batch == NOTHING else ''} {_listed(ahead)} {_has(ahead)} more than that: "
+            lines[0] += "the log is an older copy, or another one"
         for member in self.members:
             state = {True: "lacks it", False: "has it", None: "was not asked"}[member.lacks]
-            state = "lost rows" if member.lost else state
+            state = "lost rows" if member.lost else "has more" if member.ahead else state
+            state = "" if self.batch == NOTHING and not member.ahead and member.lacks is False else state
             lines.append(
                 f"  {member.name:<12} {state:<14} {member.target}" + (f" ({member.why})" if member.why else "")
             )
-            lines += [f"  {'':<12} prepared there: {attempt}" for attempt in member.held]
+            lines += [f"  {'':<12} prepared there: {name}" for name in member.held]
+            lines += [f"  {'':<12} {name} is prepared and not decided: it holds locks" for name in member.undecided]
         waits = [m.name for m in self.members if m.lacks is not False]
-        if self.in_doubt or (waits and self.whole < self.batch):
+        if waits and (self.in_doubt or self.whole < self.batch):
             lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {', '.join(waits)}")
         return lines + [f"to resolve it: {line}" for line in self.resolve]
 
-    def _told(self) -> str:
+    def _not_decided(self, names: list[str]) -> str:
+        if names:
+            return f": what is prepared at {_listed(names)} is not decided"
+        unseen = _listed([m.name for m in self.members if m.lacks is None])
+        if unseen:
+            return f"; whether {unseen} has something prepared cannot be seen from here"
+        return ": nothing is in doubt"
+
+    def _told(self, undecided: list[str]) -> str:
+        if any(m.ahead for m in self.members):
+            return "is the last that is decided here, and"
         lost = _listed([m.name for m in self.members if m.lost])
         if lost:
             return f"was decided and committed, and {lost} does not have all that was"
         if self.in_doubt is None and self.whole >= self.batch:
             unseen = _listed([m.name for m in self.members if m.lacks is None])
             return f"was everywhere when it was committed; whether {unseen} still has it cannot be seen from here"
+        if undecided and all(m.lacks is False for m in self.members):
+            return f"is everywhere; what is prepared at {_listed(undecided)} after it is not decided"
         return {True: "is in doubt", False: "is everywhere: nothing is in doubt", None: "may be in doubt"}[
             self.in_doubt
         ]
@@ -113,17 +138,21 @@ def doubt_of_group(path: str | os.PathLike[str], members: Mapping[str, Sink] | N
             "a run with epochs, or the --checkpoint of a query"
         )
     whole = log.whole()
-    asked = tuple(_asked(name, record, whole, (members or {}).get(name)) for name in record.members)
-    if record.batch == NOTHING or all(m.lacks is False for m in asked):
-        in_doubt: bool | None = False
-    elif any(m.lacks for m in asked):
-        in_doubt = True
+    asked = [_asked(name, record, whole, (members or {}).get(name)) for name in record.members]
+    now = log.read() or record  # a driver may have decided more while they were asked
+    if (now.query, now.batch) != (record.query, record.batch):
+        asked = [replace(m, ahead=m.ahead and (m.last or 0) > now.batch, undecided=()) for m in asked]
+    found = tuple(asked)
+    if any(m.lacks or m.undecided or m.ahead for m in found):
+        in_doubt: bool | None = True
+    elif all(m.lacks is False for m in found):
+        in_doubt = False
     else:
         in_doubt = None  # what was written down of one that cannot be asked may be old
-    epochs = record.epoch > 0
-    resolve = () if in_doubt is False else _resolve(record, asked, epochs, whole)
+    epochs = record.epoch > 0 or (log.folder.parent / "run.json").is_file()
+    resolve = () if in_doubt is False else _resolve(record, found, epochs, whole)
     return GroupDoubt(
-        str(log.folder), record.query, record.batch, record.epoch, record.at, whole, in_doubt, asked, epochs, resolve
+        str(log.folder), record.query, record.batch, record.epoch, record.at, whole, in_doubt, found, epochs, resolve
     )
 
 
@@ -131,32 +160,39 @@ def log_of_group(path: str | os.PathLike[str]) -> DecisionLog | None:
     """The log in a folder, or in the state folder or checkpoint that it is; None if there is none."""
     for inner in PLACES:
         folder = Path(path) / inner
-        if (folder / "decisions.json").is_file():
+        if (folder / NAME).is_file():
             return DecisionLog(folder)
     return None
 
 
 def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberDoubt:
     target, after = record.members[name]
-    if record.batch == NOTHING:
-        return MemberDoubt(name, target, None, False)
+    nothing = record.batch == NOTHING
     if given is None and target.startswith(FILE):  # its rows are beside the log, and are put together at the end
-        done = _made_since(target.removeprefix(FILE), record.at)
-        why = "a file, and whole" if done else "a file, whole when the run ends"
+        done = nothing or _made_since(target.removeprefix(FILE), record.at)
+        why = "" if nothing else "a file, and whole" if done else "a file, whole when the run ends"
         return MemberDoubt(name, target, None, False if done or whole >= record.batch else None, why)
-    sink, why = (given, "") if given is not None else _sink_of(target)
+    sink, why = (given, "") if given is not None else _sink_of(target, drained=name in record.drained)
     if sink is None:
+        if nothing:
+            return MemberDoubt(name, target, None, False)
         gone = why in _GONE
         return MemberDoubt(name, target, None, gone or None, why, lost=gone and _lost(after, record, whole))
     try:
-        last = sink.last(record.query)
-        held = tuple(f"{record.query}, batch {batch}, attempt {attempt}" for batch, attempt in sink.held(record.query))
+        held = sink.held(record.query)
+        names = {one: sink.held_name(record.query, *one) for one in held}
+        last, why = sink.last(record.query), sink.gone(record.query)
     except (PellucidError, OSError) as error:
-        return MemberDoubt(name, target, None, None, f"it cannot be asked: {' '.join(str(error).split())}")
+        why = f"it cannot be asked: {' '.join(str(error).split())}"
+        return MemberDoubt(name, target, None, None, why)
     have = max(NOTHING if last is None else last, after)
-    lost = have < record.batch and _lost(have, record, whole)
-    why = "what was committed there is gone: deleted, or an older copy" if lost else ""
-    return MemberDoubt(name, target, last, have < record.batch, why, held, lost)
+    lost = bool(why) or (have < record.batch and _lost(have, record, whole))
+    why = why or ("what was committed there is gone: deleted, or an older copy" if lost else "")
+    decided = (record.batch, record.attempt)
+    return MemberDoubt(
+        name, target, last, lost or have < record.batch, why, tuple(names[one] for one in held if one == decided), lost,
+        tuple(names[one] for one in held if one != decided), last is not None and last > record.batch,
+    )  # fmt: skip
 
 
 def _made_since(path: str, at: str) -> bool:
@@ -172,7 +208,7 @@ def _lost(have: int, record: Record, whole: int) -> bool:
     return have < max(record.before, whole)
 
 
-def _sink_of(target: str) -> tuple[Sink | None, str]:
+def _sink_of(target: str, *, drained: bool) -> tuple[Sink | None, str]:
     """A sink that can be asked without a secret, and without making anything; or why there is none."""
     from pellucid import sinks
 
@@ -182,21 +218,33 @@ def _sink_of(target: str) -> tuple[Sink | None, str]:
     address = Address.of(target)
     if address.kind == "sqlite":
         there = os.path.isfile(address.file)
-        return (sinks.sqlite(address.file, address.table, wait=1.0), "") if there else (None, _GONE[0])
-    if address.kind == "postgres":  # whoever asks may have PGUSER and PGPASSWORD, or a password file
+        return (sinks.sqlite(address.file, address.table, wait=1.0, drained=drained), "") if there else (None, _GONE[0])
+    # whoever asks may have PGUSER and PGPASSWORD, or a password file
+    if address.kind == "postgres":
         mark = "&" if "?" in address.connection else "?"
-        return sinks.postgres(f"{address.connection}{mark}connect_timeout=5", address.table), ""
+        asks = f"{address.connection}{mark}connect_timeout=5"
+        return sinks.postgres(asks, address.table, wait=_WAIT, drained=drained), ""
+    pairs = address.without_secrets()
+    if pairs is not None and address.table:
+        return sinks.postgres(f"{pairs} connect_timeout=5", address.table, wait=_WAIT, drained=drained), ""
     return None, "only its own sink can ask it: doubt_of_group(path, members)"
 
 
 def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, whole: int) -> tuple[str, ...]:
     """What an operator does."""
+    ahead = [m.name for m in members if m.ahead]
+    start = f", or read all input again with {option('from_start', True)}" if epochs else ""
+    if ahead:  # by a log that does not know what was decided nothing can be said of the rest
+        return (f"bring back the log that goes with {_listed(ahead)}{start}: the same command alone is refused",)
     lost = [m.name for m in members if m.lost]
     lack = [m.name for m in members if m.lacks is not False and not m.lost]
     told = []
     if lost:
-        start = f", or read all input again with {option('from_start', True)}" if epochs else ""
         told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")
+    if any(m.undecided for m in members) and not lost and not lack:
+        again = "give the same command again" if epochs else "start the query again, or call recover()"
+        told.append(f"{again}: what is not decided is taken back, and comes again; one that runs now settles it itself")
+        return tuple(told)
     if whole >= record.batch and not any(m.lacks and not m.lost for m in members):
         if lack:
             told.append(f"see that {_listed(lack)} can be reached and read from here, and ask again")
@@ -217,8 +265,16 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     return tuple(told)
 
 
+def _has(names: list[str]) -> str:
+    return "has" if len(names) == 1 else "have"
+
+
 def _listed(names: list[str]) -> str:
-    return " and ".join(names)
+    """
+    >>> _listed(["a"]), _listed(["a", "b"]), _listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _ago(since: str) -> str:

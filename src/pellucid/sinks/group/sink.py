@@ -182,7 +182,8 @@ class TogetherSink(interface.Sink):
             found = None
         joined = self._members_as_before(found)
         self._claim(found)
-        return self.log.take(query, places_of(self.members), joined=joined, seen=seen)
+        drained = [m.name for m in self.members if getattr(m.sink, "drained", False)]
+        return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained)
 
     def _members_as_before(self, found: Record | None) -> dict[str, int]:
         """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
@@ -257,6 +258,12 @@ class TogetherSink(interface.Sink):
         """
         failed: list[Exception] = []
         behind: dict[str, bool] = {}
+        for member in self.members:
+            # What the log says is decided stays so, however old the log is: that is out of the way before anything is
+            # looked at that may wait for its locks.
+            with suppress(DataError, OSError):
+                if (record.batch, record.attempt) in member.sink.held(record.query):
+                    member.sink.settle(record.query, record.batch, record.attempt, commit=True)
         for member in self.members:
             try:
                 behind[member.name] = self._behind(member, record, batch)

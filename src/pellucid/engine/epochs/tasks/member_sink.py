@@ -41,6 +41,7 @@ class MemberSink(SinkTask):
         for batch, attempt in self.target.held(run):
             decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
             self.target.settle(run, batch, attempt, commit=decided)
+        self._see_gone()
         if record is not None and snapshot is not None and not isinstance(self.target, FileTarget):
             # No epoch is decided before the one before it is everywhere: what lacks that has lost it.
             self._end = self.target.last(run) or 0

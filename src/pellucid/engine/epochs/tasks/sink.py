@@ -116,6 +116,7 @@ class SinkTask(TaskProcess):
     def restore(self, snapshot: Snapshot | None) -> None:
         """Find what is staged, and what is committed already; what is staged must go on where what is committed
         ends."""
+        self._see_gone()
         until = snapshot.until if snapshot is not None else 0
         self.floor = self.target.last(self.context.run) or 0
         wrong, self._end = self.target.wrong(), self.floor
@@ -142,6 +143,20 @@ class SinkTask(TaskProcess):
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
+
+    def _see_gone(self) -> None:
+        """A target that was emptied has numbers by which nothing would ever be written again: they are forgotten where
+        all is read again, and else it is said."""
+        gone = self.target.gone(self.context.run)
+        if not gone:
+            return
+        if not self.target.mends:
+            self.context.behind(0, f"{self.target.place}: {gone} (it was emptied, or made anew)")
+        if not self.target.renew(self.context.run):
+            raise StateError(
+                f"{self.target.place}: {gone}, and it cannot forget its numbers: bring the rows back from a copy, or "
+                "start anew in another state folder, with another target"
+            )
 
     def _lost(self, until: int) -> str:
         """The words about rows that are gone."""
@@ -295,7 +310,9 @@ class SinkTask(TaskProcess):
         """Have the rows of all epochs up to one on the disk; in the background, before their snapshots are written."""
         while self._unfinished and self._unfinished[0][2] <= last:
             part, until, epoch = self._unfinished[0]
-            if self._growing is not None and (self._apart or (part.spilled and part is not self._growing.part)):
+            grown = None if self._growing is None else self._growing.part
+            # One that is this part itself has only begun: the disk was full.
+            if grown is not None and grown is not part and (self._apart or part.spilled or grown.closed):
                 self._finish_part()
             if until > self._end or part.rows:
                 if self._growing is None:
