@@ -1,5 +1,5 @@
 """Runs of places, made from what they mean and from nothing else: logs as places that keep the rules would write them,
-and the same with one fault planted (`FAULTS`).
+and the same with one fault planted (`FAULTS`, in the module beside).
 
 There is one world, which everybody sees at once: who is what, what lies where.  Chance says who does something next: a
 program begins, sends, takes, asks to commit or gives up; a message arrives; a place dies and starts again; a set that
@@ -13,6 +13,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.atomic.places.audit.faults import Faults
+
 TREES: list[dict[str, str | None]] = [
     {"agent": None, "airline": None, "hotel": None},
     {"office": None, "agent": "office", "hotel": None},
@@ -20,44 +22,6 @@ TREES: list[dict[str, str | None]] = [
 ]
 CHANNELS = ("c", "d")
 LASTING = {"boot", "commit", "prepared", "decide", "hand"}  # synced, and with them all before
-
-# A fault, and the kind of violation that names the planted record.
-FAULTS = {
-    "commit before the log is written": "commit-undecided",
-    "a dependency forgotten": "commit-needs",
-    "abort without restoring": "abort-keeps",
-    "restored twice": "abort-twice-back",
-    "restored what another took": "abort-other-back",
-    "half a set decided": "commit-needs",
-    "half a set committed": "commit-half",
-    "commit after abort": "commit-decided",
-    "committed twice": "commit-decided",
-    "abort after commit": "abort-decided",
-    "aborted twice": "abort-decided",
-    "a message taken twice": "take-twice",
-    "taken after commit": "take-decided",
-    "taken after abort": "take-decided",
-    "taken from an aborted one": "take-aborted-sender",
-    "taken while it waits": "take-pending",
-    "taken from elsewhere": "take-elsewhere",
-    "a deposit out of nothing": "deposit-nothing",
-    "deposited twice": "deposit-twice",
-    "deposited elsewhere": "deposit-elsewhere",
-    "altered on its way": "deposit-altered",
-    "acknowledged and not there": "sent-nothing",
-    "commit without being asked": "commit-not-pending",
-    "cascade from nobody": "cascade-nothing",
-    "decided before all prepared": "decide-unprepared",
-    "given up and decided": "given-up-decided",
-    "ended before all committed": "end-early",
-    "prepared and not asked": "prepared-not-pending",
-    "a name comes again": "id-twice",
-    "a start comes again": "boot",
-    "it goes on after a restart": "stale",
-    "a record is lost": "hole",
-    "child of an aborted one": "begin-orphan",
-    "hand against the decision": "hand-against",
-}
 
 
 @dataclass
@@ -102,7 +66,7 @@ class A:
     over: bool = False
 
 
-class World:
+class World(Faults):
     """All that is, and the logs."""
 
     def __init__(self, seed: int, fault: str = "", *, equal: bool = True, steps: int = 60) -> None:
@@ -113,6 +77,7 @@ class World:
         self.planted: tuple[str, int] | None = None
         self.logs: dict[str, list[tuple[int, str, dict[str, Any]]]] = {p: [] for p in self.places}
         self.boots = dict.fromkeys(self.places, 0)
+        self.marked = self.chance.random() < 0.8  # else as logs of before marks
         self.numbers = dict.fromkeys(self.places, 0)
         self.ts: dict[str, T] = {}
         self.ms: dict[str, M] = {}
@@ -132,7 +97,7 @@ class World:
 
     # ------------------------------------------------------------ writing
 
-    def write(self, place: str, kind: str, **fields: Any) -> tuple[str, int]:
+    def write(self, place: str, kind: str, /, **fields: Any) -> tuple[str, int]:
         log = self.logs[place]
         seq = log[-1][0] + 1 if log else 1
         log.append((seq, kind, fields))
@@ -143,9 +108,17 @@ class World:
     def boot(self, place: str) -> None:
         self.boots[place] += 1
         self.numbers[place] = 0
-        self.write(place, "boot", n=self.boots[place])
+        self.write_boot(place)
         for t in self.of("active", place):
             self.undo(t, "crash")
+
+    def write_boot(self, place: str) -> tuple[str, int]:
+        n = self.boots[place]
+        return self.write(place, "boot", n=n, **({"mark": f"m{n}"} if self.marked else {}))
+
+    def start(self, place: str) -> str:
+        n = self.boots[place]
+        return f"{n}-m{n}" if self.marked else str(n)
 
     # ------------------------------------------------------------ what is
 
@@ -204,7 +177,7 @@ class World:
             parent = self.chance.choice(running)
         place = place or (parent.home if parent else self.chance.choice(self.places))
         self.numbers[place] += 1
-        t = T(f"{place}:{self.boots[place]}:{self.numbers[place]}", place)
+        t = T(f"{place}:{self.start(place)}:{self.numbers[place]}", place)
         if parent:
             t.parent = parent.name
             t.needs.add(parent.name)
@@ -360,9 +333,9 @@ class World:
         if len(places) == 1:
             self.commit(whole)
             return
-        first = min(whole, key=lambda t: (t.home, *map(int, t.name.split(":")[1:])))
+        first = min(whole, key=lambda t: (t.home, *(int(n.split("-")[0]) for n in t.name.split(":")[1:])))
         self.numbers[first.home] += 1
-        name = f"{first.home}:{self.boots[first.home]}:a{self.numbers[first.home]}"
+        name = f"{first.home}:{self.start(first.home)}:a{self.numbers[first.home]}"
         self.attempts.append(A(name, first.home, [t.name for t in whole], places))
         for t in whole:
             t.attempt = name
@@ -414,217 +387,3 @@ class World:
     def done(self, a: A, place: str) -> tuple[str, int]:
         a.done.add(place)
         return self.write(place, "commit", members=self.mine(a, place), attempt=a.name)
-
-    # ------------------------------------------------------------ faults
-
-    def plant(self) -> None:
-        """The fault, if there is an occasion for it now."""
-        getattr(self, "fault_" + self.fault.replace(" ", "_"))()
-
-    def one(self, found: list[Any]) -> Any:
-        return self.chance.choice(found) if found else None
-
-    def fault_commit_before_the_log_is_written(self) -> None:
-        if a := self.one([a for a in self.attempts if not a.over and not a.decided and a.prepared]):
-            self.planted = self.done(a, self.chance.choice(sorted(a.prepared)))
-            a.over = True
-
-    def fault_a_dependency_forgotten(self) -> None:
-        able = [
-            t for t in self.of("pending") if not t.attempt and any(self.ts[u].status != "committed" for u in t.needs)
-        ]
-        if t := self.one(able):
-            self.planted = self.commit([t])
-
-    def fault_abort_without_restoring(self) -> None:
-        if t := self.one([t for t in self.of("active") if any(self.ms[m].sender != t.name for m in t.took)]):
-            where = self.undo(t, "crash")
-            self.logs[t.home][-1][2]["back"] = []
-            self.planted = where
-
-    def fault_restored_twice(self) -> None:
-        if t := self.one([t for t in self.of("active") if any(self.ms[m].sender != t.name for m in t.took)]):
-            self.planted = self.undo(t, "asked")
-            self.logs[t.home][-1][2]["back"] *= 2
-
-    def fault_restored_what_another_took(self) -> None:
-        able = [
-            (t, m) for t in self.of("active") for m in self.ms.values()
-            if m.taken not in ("", t.name) and m.to == t.home and m.sender != t.name
-        ]  # fmt: skip
-        if found := self.one(able):
-            t, m = found
-            self.planted = self.undo(t, "crash")
-            self.logs[t.home][-1][2]["back"].append(m.mid)
-
-    def whole_sets(self) -> list[list[T]]:
-        return [whole for whole in self.ready() if len(whole) > 1]
-
-    def fault_half_a_set_decided(self) -> None:
-        if whole := self.one(self.whole_sets()):
-            self.planted = self.commit(whole[:1])
-            for t in whole[1:]:
-                t.status = "frozen"  # were it to commit as well, it would be hard to say who was first
-
-    def fault_half_a_set_committed(self) -> None:
-        able = [
-            (a, p) for a in self.attempts if a.decided and not a.over
-            for p in a.places if p not in a.done
-        ]  # fmt: skip
-        if found := self.one(able):
-            a, place = found
-            self.planted = self.done(a, place)
-            self.logs[place][-1][2]["members"].pop()
-
-    def fault_commit_after_abort(self) -> None:
-        if t := self.one(self.of("aborted")):
-            self.planted = self.write(t.home, "commit", members=[t.name], attempt=None)
-
-    def fault_committed_twice(self) -> None:
-        if t := self.one(self.of("committed")):
-            self.planted = self.write(t.home, "commit", members=[t.name], attempt=None)
-
-    def fault_abort_after_commit(self) -> None:
-        if t := self.one([t for t in self.of("committed") if not t.attempt]):
-            self.planted = self.write(t.home, "abort", t=t.name, why="crash", back=[])
-
-    def fault_aborted_twice(self) -> None:
-        if t := self.one(self.of("aborted")):
-            self.planted = self.write(t.home, "abort", t=t.name, why="crash", back=list(t.took))
-
-    def takes(self, ts: list[T], ms: list[M]) -> None:
-        able = [(t, m) for t in ts for m in ms if m.to == t.home and m.there]
-        if found := self.one(able):
-            t, m = found
-            before = m.taken
-            self.planted = self.taken(t, m)
-            m.taken = before or t.name
-
-    def fault_a_message_taken_twice(self) -> None:
-        self.takes(self.of("active"), [m for m in self.ms.values() if m.taken and self.alive(m)])
-
-    def alive(self, m: M) -> bool:
-        return self.ts[m.sender].status != "aborted"
-
-    def fault_taken_after_commit(self) -> None:
-        done = [t for t in self.of("committed") if not t.attempt]
-        self.takes(done, [m for m in self.ms.values() if not m.taken and self.alive(m)])
-
-    def fault_taken_after_abort(self) -> None:
-        self.takes(self.of("aborted"), [m for m in self.ms.values() if not m.taken and self.alive(m)])
-
-    def fault_taken_from_an_aborted_one(self) -> None:
-        dead = [m for m in self.ms.values() if not m.taken and not self.alive(m) and self.ts[m.sender].home == m.to]
-        self.takes(self.of("active"), dead)
-
-    def fault_taken_while_it_waits(self) -> None:
-        waiting = [t for t in self.of("pending") if not t.attempt]
-        self.takes(waiting, [m for m in self.ms.values() if not m.taken and self.alive(m)])
-
-    def fault_taken_from_elsewhere(self) -> None:
-        able = [
-            (t, m) for t in self.of("active") for m in self.ms.values() if m.there and m.to != t.home and not m.taken
-        ]
-        if found := self.one(able):
-            self.planted = self.taken(*found)
-
-    def fault_a_deposit_out_of_nothing(self) -> None:
-        if t := self.one(self.of("committed")):
-            to = self.chance.choice(self.places)
-            self.planted = self.write(to, "deposit", channel="c", mid=f"{t.name}/{t.sent + 50}", sender=t.name, value=1)
-
-    def fault_deposited_twice(self) -> None:
-        if m := self.one([m for m in self.ms.values() if m.there]):
-            self.arrive_as(m, m.channel, m.value)
-
-    def arrive_as(self, m: M, channel: str, value: Any) -> None:
-        m.there = True
-        self.planted = self.write(m.to, "deposit", channel=channel, mid=m.mid, sender=m.sender, value=value)
-
-    def fault_deposited_elsewhere(self) -> None:
-        if m := self.one([m for m in self.ms.values() if not m.there]):
-            m.channel = "d" if m.channel == "c" else "c"
-            self.arrive_as(m, m.channel, m.value)
-            m.taken = "nobody"  # and nobody will: for the calculus it is where it was sent to
-
-    def fault_altered_on_its_way(self) -> None:
-        if m := self.one([m for m in self.ms.values() if not m.there]):
-            self.arrive_as(m, m.channel, "altered")
-
-    def fault_acknowledged_and_not_there(self) -> None:
-        if m := self.one([m for m in self.ms.values() if not m.there]):
-            t = self.ts[m.sender]
-            self.planted = self.write(t.home, "sent", t=t.name, seq=int(m.mid.rpartition("/")[2]))
-            del self.ms[m.mid]
-
-    def fault_commit_without_being_asked(self) -> None:
-        if t := self.one([t for t in self.of("active") if all(self.ts[u].status == "committed" for u in t.needs)]):
-            self.planted = self.commit([t])
-
-    def fault_cascade_from_nobody(self) -> None:
-        able = [(t, u) for t in self.of("active") for u in sorted(t.needs) if self.ts[u].status == "committed"]
-        if found := self.one(able):
-            t, u = found
-            self.planted = self.undo(t, f"cascade from {u}")
-
-    def fault_decided_before_all_prepared(self) -> None:
-        able = [a for a in self.attempts if not a.over and not a.decided and len(a.prepared) < len(a.places) - 1]
-        if a := self.one(able):
-            self.planted = self.decide(a)
-            a.over = True
-
-    def fault_given_up_and_decided(self) -> None:
-        if a := self.one([a for a in self.attempts if a.decided and len(a.done) < len(a.places)]):
-            place = next(p for p in a.places if p not in a.done)
-            self.planted = self.write(place, "given_up", attempt=a.name)
-
-    def fault_ended_before_all_committed(self) -> None:
-        if a := self.one([a for a in self.attempts if a.decided and len(a.done) < len(a.places)]):
-            self.planted = self.write(a.coordinator, "end", attempt=a.name)
-            a.over = True
-
-    def fault_prepared_and_not_asked(self) -> None:
-        if t := self.one(self.of("active")):
-            self.planted = self.write(
-                t.home, "prepared", attempt="x:1:a1", coordinator="x", members=[t.name], needs=[]
-            )  # fmt: skip
-
-    def fault_a_name_comes_again(self) -> None:
-        able = [t for t in self.ts.values() if int(t.name.split(":")[1]) == self.boots[t.home]]
-        if t := self.one(able):
-            self.planted = self.write(t.home, "begin", t=t.name, parent=None)
-
-    def fault_a_start_comes_again(self) -> None:
-        place = self.chance.choice(self.places)
-        for t in self.of("active", place):
-            self.undo(t, "asked")
-        self.planted = self.write(place, "boot", n=self.boots[place])
-        self.boots[place] += 50  # no more names from here
-
-    def fault_it_goes_on_after_a_restart(self) -> None:
-        if t := self.one(self.of("active")):
-            self.boots[t.home] += 1
-            self.numbers[t.home] = 0
-            self.write(t.home, "boot", n=self.boots[t.home])
-            for other in self.of("active", t.home):
-                if other is not t:
-                    self.undo(other, "crash")
-            self.planted = t.home, self.logs[t.home][-1][0] + 1
-            self.send(t)
-            self.undo(t, "crash")
-
-    def fault_a_record_is_lost(self) -> None:
-        place = self.one([p for p in self.places if len(self.logs[p]) > 3])
-        if place:
-            seq, kind, fields = self.logs[place].pop()
-            self.logs[place].append((seq + 1, kind, fields))
-            self.planted = place, seq + 1
-
-    def fault_child_of_an_aborted_one(self) -> None:
-        if t := self.one(self.of("aborted")):
-            self.begin(t.home, t)
-            self.planted = t.home, self.logs[t.home][-1][0]
-
-    def fault_hand_against_the_decision(self) -> None:
-        if t := self.one(self.of("committed")):
-            self.planted = self.write(t.home, "hand", what=t.name, outcome="abort", who="ada", when=0.0)

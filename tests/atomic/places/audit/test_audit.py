@@ -9,8 +9,9 @@ import pytest
 
 from pellucid.atomic.places.audit import audit_logs
 from pellucid.atomic.places.audit.words import CHECKS, KINDS, RULES, Violation
-from tests.atomic.places.audit.simulated import FAULTS, World
-from tests.seeds import seeds
+from tests.atomic.places.audit.faults import FAULTS
+from tests.atomic.places.audit.simulated import World
+from tests.seeds import HUNT, seeds
 
 
 def told(found: object) -> str:
@@ -27,7 +28,10 @@ def test_runs_that_keep_the_rules(seed: int) -> None:
     statuses = {t.name: t.status for t in world.ts.values() if t.status != "lost"}
     assert dict(found.transactions) == statuses
     outcome = found.replay.outcome()
-    assert [len(names) for names in outcome] == [found.count("committed"), found.count("aborted")]
+    causes = {f["why"] for log in world.logs.values() for _, kind, f in log if kind == "abort"}
+    # What was lost, and took others along, has aborted, too.
+    gone = {t.name for t in world.ts.values() if t.status == "lost" and f"cascade from {t.name}" in causes}
+    assert [len(names) for names in outcome] == [found.count("committed"), found.count("aborted") + len(gone)]
     standing = sorted(mid for there in found.standing.values() for mid, _ in there)
     there = [m for m in world.ms.values() if m.there and not m.taken and statuses.get(m.sender) == "committed"]
     assert standing == sorted(m.mid for m in there)
@@ -49,7 +53,7 @@ def test_a_planted_fault_is_found_with_its_record(fault: str) -> None:
         caught += 1
         if caught == 6:
             return
-    assert caught, f"{fault}: no occasion for it"
+    assert HUNT or caught, f"{fault}: no occasion for it"
 
 
 def judges_agree(found: object) -> None:

@@ -329,7 +329,9 @@ class Replay:
             self.run.lost.discard(u)
             if wrong := self._step(["CRASH"], self.names.of("trans", u)):
                 return wrong
-        wanted = ["CASCADE"] if cascade_of(why) else ["ABORT", "CRASH"] if why == "asked" else ["CRASH"]
+        if u and (cause := self.names.of("trans", u)) not in self.machine.view(self.at).aborted:
+            return f"there is no CASCADE {who} from {cause}"  # there may be one from somebody else
+        wanted = ["CASCADE"] if u else ["ABORT", "CRASH"] if why == "asked" else ["CRASH"]
         return self._step(wanted, who, row)
 
     def _step(self, wanted: list[str], who: str, row: Row | None = None) -> str:

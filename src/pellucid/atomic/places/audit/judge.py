@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of, name_of
+from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of, name_of, start_in, stays
 from pellucid.atomic.places.audit.tails import Tails
 from pellucid.atomic.places.audit.words import Findings, Violation
 
@@ -56,6 +56,7 @@ class Attempt:
     decided: Row | None = None
     done: set[str] = field(default_factory=set)
     given_up: dict[str, Row] = field(default_factory=dict)
+    ended: Row | None = None
 
 
 class Judge:
@@ -64,20 +65,35 @@ class Judge:
     def __init__(self, found: Findings, tree: Mapping[str, str | None], tails: Tails) -> None:
         self.found, self.tree, self.tails = found, tree, tails
         self.boots: dict[str, int] = {}
+        self.starts: dict[str, str] = {}  # the same as it is in names
         self.transactions: dict[str, Transaction] = {}
         self.sends: dict[str, Row] = {}
         self.messages: dict[str, Message] = {}
         self.attempts: dict[str, Attempt] = {}
+        self.deciding: dict[str, Row] = {}  # the last record of a place, if it is a decision
+        self.here: dict[str, list[str]] = {}  # the messages of each that go no further than its own place
+        self.arrived: dict[str, Row] = {}  # by whose record it is known that a message has arrived
         self.hands: list[Row] = []
         self.refused = 0
         self.lost = 0  # deposits whose sender forgot them with a tail: nobody can commit on them
 
     def step(self, row: Row) -> None:
         """One record."""
+        decided = self.deciding.pop(row.place, None)
+        if decided is not None:
+            self._followed(decided, row)
         getattr(self, f"on_{row.kind}")(row, row.fields)
 
     def _no(self, kind: str, row: Row, t: str = "", u: str = "", other: str = "") -> None:
         self.found.add(Violation(kind, row.place, row.seq, row.kind, t, u, other))
+
+    def _followed(self, decided: Row, row: Row) -> None:
+        """Whether the coordinator commits its own with the decision: both records are one write."""
+        name = decided.fields["attempt"]
+        if row.kind != "commit" or row.fields.get("attempt") != name:
+            for t in decided.fields["members"]:
+                if home(t) == decided.place:
+                    self._no("decide-alone", decided, t, other=f"{name}, and record {row.seq} ({row.kind}) follows")
 
     def _mine(self, row: Row, t: str) -> Transaction | None:
         """A transaction that this place may write about."""
@@ -96,7 +112,7 @@ class Judge:
         expected = self.boots.get(row.place, 0) + 1
         if f["n"] != expected and expected > 1:
             self._no("boot", row, other=str(expected))
-        self.boots[row.place] = f["n"]
+        self.boots[row.place], self.starts[row.place] = f["n"], start_in(row)
 
     def on_begin(self, row: Row, f: Any) -> None:
         """RED CHILD, or a transaction of a program."""
@@ -104,16 +120,19 @@ class Judge:
         assert name is not None
         if name.place != row.place:
             self._no("id-foreign", row, t, other=name.place)
-        elif name.boot != self.boots.get(row.place):
-            self._no("id-boot", row, t, other=f"{name.boot}, and this is start {self.boots.get(row.place, 0)}")
+        elif name.start != self.starts.get(row.place):
+            self._no("id-boot", row, t, other=f"{name.start}, and this is start {self.starts.get(row.place, 0)}")
         if t in self.transactions:
             self._no("id-twice", row, t, other=self.transactions[t].since.where)
             return
         made = self.transactions[t] = Transaction("active", row, name.boot)
         if u := f.get("parent"):
-            made.needs[u] = "is its child"
             parent = self.transactions.get(u)
-            if parent is None or home(u) != row.place:
+            if u != t:
+                made.needs[u] = "is its child"
+            if u == t:
+                self._no("begin-itself", row, t)
+            elif parent is None or home(u) != row.place:
                 self._no("begin-orphan", row, t, u, "never began here")
             elif parent.status == "aborted":
                 self._no("begin-orphan", row, t, u, parent.says)
@@ -139,6 +158,8 @@ class Judge:
         if mid in self.sends:
             self._no("send-twice", row, t, other=self.sends[mid].where)
         self.sends.setdefault(mid, row)
+        if stays(row, self.tree):
+            self.here.setdefault(t, []).append(mid)
 
     def on_deposit(self, row: Row, f: Any) -> None:
         """RED IN PLACE, RED OUT PLACE up to the channel."""
@@ -150,7 +171,9 @@ class Judge:
             self._no("deposit-twice", row, t, other=self.messages[mid].deposit.where)
             return
         sent = self.sends.get(mid)
-        if sent is None and not self.tails.send_lost(t, seq):
+        if sent is None and self.tails.unknown(t):
+            self._no("start-unknown", row, t, other=home(t))
+        elif sent is None and not self.tails.send_lost(t, seq):
             self._no("deposit-nothing", row, t, other=mid)
         elif sent is None:
             self.lost += 1
@@ -165,8 +188,15 @@ class Judge:
     def on_sent(self, row: Row, f: Any) -> None:
         """The far place has it."""
         mid = f"{f['t']}/{f['seq']}"
+        if home(f["t"]) != row.place:
+            self._no("id-foreign", row, f["t"], other=home(f["t"]))
         if mid not in self.messages:
             self._no("sent-nothing", row, f["t"], other=mid)
+        elif (deposit := self.messages[mid].deposit).place == row.place:
+            self._no("sent-here", row, f["t"], other=f"{mid}, {deposit.where}")
+        elif mid in self.arrived:
+            self._no("sent-twice", row, f["t"], other=f"{mid} has arrived, {self.arrived[mid].where}")
+        self.arrived.setdefault(mid, row)
 
     def on_take(self, row: Row, f: Any) -> None:
         """RED RECV."""
@@ -207,6 +237,9 @@ class Judge:
 
     def _commit(self, row: Row, members: list[str]) -> None:
         """RED COMMIT: the members at once; whatever they depend on is committed, or among them."""
+        if not members:
+            self._no("commit-nobody", row)
+        self._once(row, members, "commit-repeated")
         for t in members:
             known = self.transactions.get(t)
             if known is None:
@@ -219,9 +252,18 @@ class Judge:
                 other = self.transactions.get(u)
                 if u not in members and (other is None or other.status != "committed"):
                     self._no("commit-needs", row, t, u, why)
+            for mid in self.here.get(t, ()):
+                if mid not in self.messages:
+                    self._no("commit-undelivered", row, t, other=f"{mid}, {self.sends[mid].where}")
         for t in members:
             if (known := self.transactions.get(t)) is not None and known.status != "aborted":
                 known.status, known.since = "committed", row
+
+    def _once(self, row: Row, members: list[str], kind: str) -> None:
+        """Whether each is there once."""
+        for t, many in Counter(members).items():
+            if many > 1:
+                self._no(kind, row, t)
 
     def on_prepared(self, row: Row, f: Any) -> None:
         """A place promises to do what will be decided about its members."""
@@ -229,6 +271,7 @@ class Judge:
         if row.place in attempt.prepared:
             self._no("prepared-twice", row, other=f["attempt"])
         attempt.prepared.setdefault(row.place, row)
+        self._once(row, list(f["members"]), "set-twice")
         mine = [t for t in f["members"] if home(t) == row.place]
         if not mine:
             self._no("prepared-nobody", row, other=", ".join(f["members"]))
@@ -239,7 +282,10 @@ class Judge:
 
     def on_given_up(self, row: Row, f: Any) -> None:
         """The coordinator does not go on with an attempt: whoever prepared it waits as before."""
-        self.attempts.setdefault(f["attempt"], Attempt()).given_up.setdefault(row.place, row)
+        attempt = self.attempts.setdefault(f["attempt"], Attempt())
+        if row.place not in attempt.prepared:
+            self._no("given-up-unprepared", row, other=f["attempt"])
+        attempt.given_up.setdefault(row.place, row)
 
     def on_decide(self, row: Row, f: Any) -> None:
         """The decision: from here on the set is committed, wherever that is known."""
@@ -258,7 +304,7 @@ class Judge:
         for t in members:
             if home(t) not in f["participants"] and home(t) != row.place:
                 self._no("decide-absent", row, t, other=home(t))
-        attempt.decided = row
+        attempt.decided = self.deciding[row.place] = row
         self._commit(row, members)
 
     def on_commit(self, row: Row, f: Any) -> None:
@@ -275,6 +321,7 @@ class Judge:
                 self._no("commit-undecided", row, t, other=name)
             self._commit(row, members)
         else:
+            self._once(row, members, "set-twice")
             decided = [t for t in attempt.decided.fields["members"] if home(t) == row.place]
             for t in sorted({*decided} - {*members}):
                 self._no("commit-half", row, t, other=name)
@@ -294,8 +341,11 @@ class Judge:
             self._no("end-undecided", row, other=f["attempt"])
             return
         places = {home(t) for t in attempt.decided.fields["members"]}
-        for place in sorted(places - attempt.done - {row.place}):
+        for place in sorted(places - attempt.done):
             self._no("end-early", row, other=f"{place} ({f['attempt']})")
+        if attempt.ended is not None:
+            self._no("end-twice", row, other=f"{f['attempt']}, which ended {attempt.ended.where}")
+        attempt.ended = attempt.ended or row
 
     # ---------------------------------------------------------------- abort
 
@@ -327,8 +377,7 @@ class Judge:
         known.status, known.since = "aborted", row
 
     def _back(self, row: Row, t: str, known: Transaction, back: list[str]) -> None:
-        """What it put back is what it took.  Messages of who has aborted here may be left out or not: nobody can take
-        them."""
+        """What it put back is what it took.  Messages of who has aborted here may be left out: nobody can take them."""
 
         def dead(mid: str) -> bool:
             sender = mid.rpartition("/")[0]
@@ -341,6 +390,9 @@ class Judge:
             self._no("abort-keeps", row, t, other=mid)
         for mid in sorted((put - took).keys()):
             self._no("abort-twice-back" if mid in took else "abort-other-back", row, t, other=mid)
+        for mid in sorted((Counter(back) - Counter(known.took)).keys()):
+            if dead(mid):
+                self._no("abort-dead-back", row, t, other=mid)
 
     # ---------------------------------------------------------------- by hand, refused
 
@@ -351,6 +403,20 @@ class Judge:
     def on_refused(self, row: Row, f: Any) -> None:
         """Hostile input, which changed nothing."""
         self.refused += 1
+
+    def on_met(self, row: Row, f: Any) -> None:
+        """Another place said how far its log was: so far it must be."""
+        if f["place"] in self.tree and self.tails.lacks(f["place"], f["stand"]):
+            start, _, n = f["stand"].rpartition("/")
+            self._no("older-copy", row, other=f"{f['place']} lacks record {n} of its start {start}")
+
+    def on_behind(self, row: Row, f: Any) -> None:
+        """The place was told the same."""
+        start, _, n = f["stand"].rpartition("/")
+        self._no("behind", row, other=f"it lacks record {n} of its start {start}, which {f['source']} has heard of")
+
+    def on_accepted(self, row: Row, f: Any) -> None:
+        """Somebody has accepted that; the place goes on, and what is lost is lost."""
 
     # ---------------------------------------------------------------- at the end
 

@@ -26,26 +26,42 @@ class Row(NamedTuple):
 
 
 class Name(NamedTuple):
-    """The name of a transaction: its place, the start of the place, a number."""
+    """The name of a transaction: its place, the start of the place (a number, and a mark if it has one), a number."""
 
     place: str
     boot: int
     n: int
+    mark: str = ""
+
+    @property
+    def start(self) -> str:
+        """The start, as it is written in names."""
+        return f"{self.boot}-{self.mark}" if self.mark else str(self.boot)
 
 
 def name_of(t: str) -> Name | None:
     """The parts of a transaction's name; None if it is none.
 
     >>> name_of("air:line:2:17")
-    Name(place='air:line', boot=2, n=17)
+    Name(place='air:line', boot=2, n=17, mark='')
+    >>> name_of("airline:2-k7q2mx:17").start
+    '2-k7q2mx'
     >>> name_of("airline:2") is None, name_of("airline:0:1") is None
     (True, True)
     """
     place, colon, rest = t.rpartition(":")
     place, other, boot = place.rpartition(":")
+    boot, dash, mark = boot.partition("-")
     if not (colon and other and place and _counts(boot) and _counts(rest)) or int(boot) < 1:
         return None
-    return Name(place, int(boot), int(rest))
+    if dash and not _mark(mark):
+        return None
+    return Name(place, int(boot), int(rest), mark)
+
+
+def start_in(row: Row) -> str:
+    """The start that a `boot` says, as it is written in names."""
+    return Name("", row.fields["n"], 0, row.fields.get("mark") or "").start
 
 
 def home(t: str) -> str:
@@ -66,6 +82,16 @@ def message_of(mid: str) -> tuple[str, int] | None:
 
 def _counts(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def _mark(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isalnum() and value == value.lower()
+
+
+def _stand(value: Any) -> bool:
+    start, slash, n = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    boot, dash, mark = start.partition("-")
+    return bool(slash) and _counts(boot) and _counts(n) and (not dash or _mark(mark))
 
 
 def _text(value: Any) -> bool:
@@ -103,14 +129,15 @@ def _path(value: Any) -> bool:
 
 # kind: its fields, each with what it is in words and how that is seen.  Those with ? may be missing.
 _Field = tuple[str, Callable[[Any], bool]]
-_T: _Field = ("the name of a transaction (PLACE:BOOT:N)", _transaction)
-_MID: _Field = ("the name of a message (PLACE:BOOT:N/SEQ)", _message)
+_T: _Field = ("the name of a transaction (PLACE:START:N)", _transaction)
+_MID: _Field = ("the name of a message (PLACE:START:N/SEQ)", _message)
 _N: _Field = ("a number", _number)
 _TEXT: _Field = ("a text", _text)
+_STAND: _Field = ("a start and a number of records (START/N)", _stand)
 _SET: _Field = ("a list of names of transactions", _all(_transaction))
 _ANY: _Field = ("anything", _any)
 FIELDS: dict[str, dict[str, _Field]] = {
-    "boot": {"n": _N},
+    "boot": {"n": _N, "mark?": ("letters and digits, or nothing", _maybe(_mark))},
     "begin": {"t": _T, "parent?": ("the name of a transaction, or nothing", _maybe(_transaction))},
     "send": {"t": _T, "seq": _N, "path": ("a path that ends in a channel", _path), "value": _ANY},
     "sent": {"t": _T, "seq": _N},
@@ -125,6 +152,9 @@ FIELDS: dict[str, dict[str, _Field]] = {
     "end": {"attempt": _TEXT},
     "hand": {"what": _TEXT, "outcome": _TEXT, "who?": _ANY, "when?": _ANY},
     "refused": {},
+    "met": {"place": _TEXT, "stand": _STAND},
+    "behind": {"stand": _STAND, "source": _TEXT},
+    "accepted": {"stands": ("a list of stands", _all(_stand)), "who?": _ANY, "when?": _ANY},
 }
 
 
@@ -173,6 +203,22 @@ def leads_to(row: Row, tree: Mapping[str, str | None]) -> tuple[str, str]:
     for move, name, *_ in steps:
         at = tree.get(name) if move == "out" else name
     return at or "nowhere", last[1]
+
+
+def stays(row: Row, tree: Mapping[str, str | None]) -> bool:
+    """Whether the path of a `send` touches no other place: it is deposited with the record that it was sent.
+
+    >>> def sent(*path): return Row("p", 1, "send", {"path": [step.split() for step in path]})
+    >>> tree = {"p": None, "q": None}
+    >>> [stays(sent(*path), tree) for path in (["in c"], ["out p", "in p", "in c"], ["out p", "in q", "in c"])]
+    [True, True, False]
+    """
+    at: str | None = row.place
+    for move, name, *_ in row.fields["path"][:-1]:
+        at = tree.get(name) if move == "out" else name
+        if at not in (None, row.place):
+            return False
+    return at == row.place
 
 
 def _wrong(kind: str, fields: Mapping[str, Any]) -> str:

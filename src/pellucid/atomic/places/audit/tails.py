@@ -9,35 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pellucid.atomic.places.audit.shapes import Row, name_of
+from pellucid.atomic.places.audit.shapes import Row, name_of, start_in
 
 
 class Tails:
     """What is on record of every start of every place.
 
-    >>> rows = [Row("p", 1, "boot", {"n": 1}), Row("p", 2, "begin", {"t": "p:1:2"})]
+    >>> rows = [Row("p", 1, "boot", {"n": 1, "mark": "x"}), Row("p", 2, "begin", {"t": "p:1-x:2"})]
     >>> tails = Tails(rows)
-    >>> tails.lost("p:1:3"), tails.lost("p:1:1"), tails.lost("p:2:1"), tails.lost("q:1:1")
-    (True, False, False, False)
+    >>> [tails.lost(t) for t in ("p:1-x:3", "p:1-x:1", "p:1-y:3", "p:1:3", "p:2:1", "q:1:1")]
+    [True, False, False, False, False, False]
+    >>> tails.lacks("p", "1-x/2"), tails.lacks("p", "1-x/3"), tails.lacks("p", "1-y/1")
+    (False, True, True)
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.boot: dict[str, int] = {}  # the last start of each place
-        self._begun: dict[tuple[str, int], int] = {}  # the last transaction of each start
+        self._last: dict[tuple[str, str], int] = {}  # the last record of each start of each place
+        self._begun: dict[tuple[str, str], int] = {}  # the last transaction of each start
         self._known: set[str] = set()
         self._sent: dict[str, int] = {}
         self._settled: set[str] = set()  # asked to commit, or aborted in its own start: what it did before is on record
         self._aborted: set[str] = set()
-        now: dict[str, int] = {}
+        now: dict[str, str] = {}
         for row in rows:
             f = row.fields
+            if row.kind == "boot":
+                now[row.place] = start_in(row)
+            if row.place in now:
+                self._last[row.place, now[row.place]] = row.seq
             match row.kind:
-                case "boot":
-                    now[row.place] = f["n"]
-                    self.boot[row.place] = max(f["n"], self.boot.get(row.place, 0))
                 case "begin" if (name := name_of(f["t"])) is not None:
                     self._known.add(f["t"])
-                    self._begun[name.place, name.boot] = max(name.n, self._begun.get((name.place, name.boot), 0))
+                    self._begun[name.place, name.start] = max(name.n, self._begun.get((name.place, name.start), 0))
                 case "send":
                     self._sent[f["t"]] = max(f["seq"], self._sent.get(f["t"], 0))
                 case "pending":
@@ -46,15 +49,25 @@ class Tails:
                     self._settled.update(f["members"])
                 case "abort" if (name := name_of(f["t"])) is not None:
                     self._aborted.add(f["t"])
-                    if name.boot == now.get(name.place):
+                    if name.start == now.get(name.place):
                         self._settled.add(f["t"])
 
     def lost(self, t: str) -> bool:
         """Whether all that was written about a transaction may have been lost."""
         name = name_of(t)
-        if name is None or t in self._known or t in self._settled or name.boot > self.boot.get(name.place, 0):
+        if name is None or t in self._known or t in self._settled or (name.place, name.start) not in self._last:
             return False
-        return name.n > self._begun.get((name.place, name.boot), 0)
+        return name.n > self._begun.get((name.place, name.start), 0)
+
+    def lacks(self, place: str, stand: str) -> bool:
+        """Whether a log lacks a record of which another place has heard: it lasted, so no crash has lost it."""
+        start, _, n = stand.rpartition("/")
+        return int(n) > self._last.get((place, start), 0)
+
+    def unknown(self, t: str) -> bool:
+        """Whether a name is of a start that the log of its place does not have."""
+        name = name_of(t)
+        return name is not None and (name.place, name.start) not in self._last
 
     def send_lost(self, t: str, seq: int) -> bool:
         """Whether the record of a message may have been lost."""
