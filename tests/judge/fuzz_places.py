@@ -48,7 +48,7 @@ class Fuzz:
         self.counts: Counter[str] = Counter()
         tokens = {("in", "c"): TOKEN, ("in", "q"): TOKEN, ("out", "q"): TOKEN}
         self.core = Core("q", Tree({"p": None, "q": None, "r": "q"}, {"q": ["c"], "p": ["d"]}, tokens), [])
-        self.core.start()
+        self.core.start(mark=None)
         for op, args in (
             ("begin", {"parent": None}),
             ("send", {"t": "q:1:1", "path": [["in", "c", TOKEN]], "value": b"kept"}),

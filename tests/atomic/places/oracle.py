@@ -86,7 +86,7 @@ def _one(place: str, log: Sequence[Line], decisions: Mapping[str, Mapping[str, A
     bound: dict[str, str] = {}  # prepared in
     lies: dict[str, str] = {}  # message: channel
     takes: dict[str, list[tuple[str, str, str]]] = {}
-    boot = 0
+    boot, start = 0, ""
     for number, (kind, f) in enumerate(log, 1):
 
         def bad(text: str, number: int = number) -> None:
@@ -96,9 +96,10 @@ def _one(place: str, log: Sequence[Line], decisions: Mapping[str, Mapping[str, A
             boot += 1
             if f["n"] != boot:
                 bad(f"start {f['n']} after start {boot - 1}")
+            start = f"{boot}-{f['mark']}" if f["mark"] else str(boot)
         elif kind == "begin":
             t = f["t"]
-            if t in state or t.split(":")[:2] != [place, str(boot)]:
+            if t in state or t.split(":")[:2] != [place, start]:
                 bad(f"{t} begins, in start {boot}")
             state[t] = "active"
         elif kind in ("send", "take", "pending"):

@@ -55,11 +55,12 @@ class World:
         self.steps = 0
         self.kill_at: dict[int, str] = {}  # a step, and what is lost of what was written: none, some, all
         self.promised: dict[str, str] = {}
-        self.count = 0
+        self.count = self.marks = 0
         self.answers: dict[Any, dict[str, Any]] = {}
         self.said: list[tuple[str, str, dict[str, Any]]] = []  # everything that was ever sent
         for place in self.parents:
             self.start(place)
+        self.flying.clear()  # that they have started: nobody has heard of a start before
 
     # ------------------------------------------------------------ places
 
@@ -81,7 +82,12 @@ class World:
         records = [Record.unpack(*line) for line in self.disk[place]]
         core = self.core(place, self.tree(place), records)
         self.cores[place] = core
-        self._carry(place, core.start(self.now))
+        self._carry(place, core.start(self.now, mark=self.mark(place)))
+
+    def mark(self, place: str) -> str | None:
+        """One that was never used."""
+        self.marks += 1
+        return f"m{self.marks}"
 
     def up(self, place: str) -> Core:
         core = self.cores[place]

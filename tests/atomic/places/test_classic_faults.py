@@ -108,7 +108,7 @@ def test_a_prepare_that_ends_after_recovery_made_its_list() -> None:
     world.flying.append(late)  # it arrives when the recovery is over, of an attempt that nobody knows
     world.pass_on("prepare")
     (old,) = world.up("q").state.prepared
-    assert old.startswith("p:1:")
+    assert old.startswith("p:1-")
     assert settle(world, ts) == {"committed"}
     assert ("given_up", {"attempt": old}) in world.logs()["q"]
 
@@ -128,7 +128,7 @@ def test_recoverer_and_owner_never_decide_under_the_same_name() -> None:
     assert world.status(ts[0]) == "pending"
     assert settle(world, ts) == {"committed"}
     (decision,) = [f for kind, f in world.logs()["p"] if kind == "decide"]
-    assert decision["attempt"].startswith("p:2:")
+    assert decision["attempt"].startswith("p:2-")
 
 
 def test_a_decision_is_heard_only_when_it_lasts() -> None:
@@ -423,7 +423,7 @@ def test_a_set_that_is_too_large_for_a_message_is_said_and_stays_pending(monkeyp
     world.run(rounds=5)
     assert [world.status(t) for t in ts] == ["pending", "pending"]
     (said,) = [f["what"] for kind, f in world.logs()["p"] if kind == "refused"]
-    assert said.startswith("p:1:1 and 1 more transactions at several places need each other, too many")
+    assert said.startswith("p:1-m1:1 and 1 more transactions at several places need each other, too many")
     world.ask("p", "hand", what=ts[0], outcome="abort", who="me", when=1.0)
     assert settle(world, ts) == {"aborted"}
 

@@ -72,7 +72,7 @@ def seen(world: World) -> str:
         parts.append((
             place, nodes, tries, core.tried, sorted(core.foreign.items()), sorted(core.held.items()), core.doomed,
             sorted((t, sorted(w)) for t, w in core.watchers.items()), sorted(core._again), sorted(core._asking),
-            core._acks, sorted(core._unheard),
+            core._acks, sorted(core._unheard), sorted(core.met.items()), sorted(core._asked_met),
         ))  # fmt: skip
     return repr(_untimed(parts))
 
@@ -105,7 +105,7 @@ def explore(kills: int, losses: int, depth: int) -> tuple[int, set[str]]:
             world.restart_all()
             world.run(patience=2.0)
             world.judge()
-            ends.add(" ".join(sorted({world.status(t) for t in ("p:1:1", "q:1:1")})))
+            ends.add(" ".join(sorted({world.status(t) for t in ("p:1-m1:1", "q:1-m2:1")})))
             for choice in options:
                 after = (*path, choice)
                 left = kills_left - (choice[0] == "kill"), losses_left - (choice[0] in ("lose", "twice"))

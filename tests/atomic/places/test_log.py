@@ -17,7 +17,7 @@ from pellucid.errors import StateError, UsageError
 from tests.sinks.postgres import Postgres, server_or_skip
 
 EXAMPLES = [
-    make("boot", n=1),
+    make("boot", n=1, mark="k7q2mx"),
     make("begin", t="p:1:1"),
     make("begin", t="p:1:2", parent="p:1:1"),
     make("send", t="p:1:1", seq=1, path=[["out", "p", b"x"], ["in", "q", b"y"], ["in", "c", b"z"]], value={"a": [1]}),
@@ -34,6 +34,9 @@ EXAMPLES = [
     make("end", attempt="p:1:a1"),
     make("hand", what="p:1:a1", outcome="commit", who="me", when=1.5),
     make("refused", what="nonsense", source="q"),
+    make("met", place="q", stand="1-x/7"),
+    make("behind", stand="1-y/9", source="q"),
+    make("accepted", stands=["1-y/9"], who="me", when=1.5),
 ]
 
 
@@ -181,6 +184,12 @@ def test_a_record_of_another_shape() -> None:
     for kind, data in [("dance", b"\x90"), ("boot", b"\x91\xc3"), ("begin", b"\x92\xa3p:1\xc0"), ("end", b"\xff\xff")]:
         with pytest.raises(StateError, match=f"not a record '{kind}'"):
             Record.unpack(kind, data)
+
+
+def test_a_start_of_before_marks_is_read() -> None:
+    (record,) = [Record.unpack("boot", b"\x91\x03")]
+    assert (record["n"], record["mark"], repr(record)) == (3, None, "boot(n=3)")
+    assert Record.unpack("boot", make("boot", n=3, mark="k7q2mx").pack())["mark"] == "k7q2mx"
 
 
 def test_the_warning_of_a_server_that_does_not_sync_has_no_password(postgres: Postgres) -> None:

@@ -135,6 +135,7 @@ GOOD = 'version = 1\n[places.a]\naddress = "127.0.0.1:4701"\nchannels = ["c"]\n'
         ("version = 2", "version = 2: expected 1, which this Pellucid reads"),
         ("version = 1", "has no places"),
         ("version = ", "cannot be read"),
+        pytest.param("version = " + "[" * 100_000, "cannot be read: it is nested too deeply", id="deep"),
         (GOOD + "[plac]", "'plac' is not known; did you mean 'places'"),
         (GOOD + "adress = 1", r"\[places.a\]: 'adress' is not known; did you mean 'address'"),
         ("version = 1\n[places.a]", r"\[places.a\]: has no address"),
@@ -207,3 +208,13 @@ def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
         (network.folder / "secrets" / "far.toml").unlink()
         with pytest.raises(UsageError, match=r"without its tokens \(secrets/far.toml\) and without TLS"):
             check_may_listen(network, "far")
+
+
+def test_a_folder_or_a_pipe_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "network.toml").mkdir()
+    with pytest.raises(StateError, match=r"network\.toml: is a folder, where a file of Pellucid's belongs"):
+        Network.load(tmp_path)
+    (tmp_path / "network.toml").rmdir()
+    os.mkfifo(tmp_path / "network.toml")
+    with pytest.raises(StateError, match=r"network\.toml: is a named pipe, where a file of Pellucid's belongs"):
+        Network.load(tmp_path)

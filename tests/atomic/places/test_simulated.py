@@ -82,10 +82,14 @@ def test_a_storm(seed: int) -> None:
     storm(seed)
 
 
+def test_storms_that_hunts_found() -> None:
+    storm(403053000074)  # a place followed two that blocked each other, for ever
+
+
 def test_storms_reach_what_matters() -> None:
     """Sets over several places, cascades, attempts that were given up, crashes: all of it happens in those storms."""
     seen: set[str] = set()
-    for seed in range(60):
+    for seed in range(120):
         for log in storm(seed).logs().values():
             seen |= {kind for kind, _ in log}
             seen |= {f["why"].split(" from")[0] for kind, f in log if kind == "abort"}
@@ -150,11 +154,11 @@ class TimeOutAborts(Core):
 
 
 class RecoveryAbortsPrepared(Core):
-    def start(self, now: float = 0.0) -> Any:
+    def start(self, now: float = 0.0, *, mark: str | None) -> Any:
         for own in self.state.live.values():
             if own.attempt is not None:
                 own.pending = False
-        return super().start(now)
+        return super().start(now, mark=mark)
 
 
 class TakesDoubled(Core):

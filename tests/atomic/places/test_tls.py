@@ -119,7 +119,12 @@ def test_without_tls_nothing_is_said(network: Network) -> None:
 def test_certificates_that_are_missing_are_told(network: Network, tmp_path: Path) -> None:
     files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "certificate", "key")}
     places = [PlaceInfo("near", ANY, free_ports(1)[0], None, ("answers",))]
+    with pytest.raises(UsageError, match=r"ca\.pem: is not there: ca of tls="):
+        new_network(tmp_path / "net", places, files)
+    for file in files.values():
+        Path(file).touch()
     made = new_network(tmp_path / "net", places, files)
+    Path(files["ca"]).unlink()
     with pytest.raises(UsageError, match=r"ca\.pem: is not there: ca of \[tls\]"):
         connect(made.folder, "near")
     for file in files.values():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,7 +218,19 @@ def test_a_network_beyond_loopback_is_not_made_without_tls(net: Callable[..., Re
     refused = net("new", "far", "--place", "agent@10.0.0.7:4701=answers")
     assert refused.exit_code == 2 and "agent would listen at 10.0.0.7:4701" in refused.stderr
     assert not (tmp_path / "far").exists()
-    net("new", "far", "--place", "agent@10.0.0.7:4701=answers", "--tls", "ca.pem", "cert.pem", "key.pem")
+    command = ["new", "far", "--place", "agent@10.0.0.7:4701=answers", "--tls", "ca.pem", "cert.pem", "key.pem"]
+    refused = net(*command)
+    assert refused.exit_code == 2 and "ca.pem: is not there: ca of --tls" in refused.stderr
+    for file in ("ca.pem", "cert.pem"):
+        Path(file).touch()
+    os.mkdir("key.pem")
+    refused = net(*command)
+    assert refused.exit_code == 2 and "key.pem: is no file: key of --tls" in refused.stderr
+    assert not (tmp_path / "far").exists()
+    os.rmdir("key.pem")
+    Path("key.pem").touch()
+    assert net(*command).exit_code == 0
+    os.remove("ca.pem")
     refused = net("up", "far")
     assert refused.exit_code == 2 and "ca.pem: is not there: ca of [tls]" in refused.stderr
 
@@ -227,6 +240,48 @@ def test_a_place_that_does_not_answer_cannot_be_seen(net: Callable[..., Result])
     os.remove("trips/secrets/agent.toml")
     shown = net("doubt", "trips")
     assert shown.exit_code == 3 and "agent: cannot be seen: " in shown.output and "the keys of agent" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new", "said"),
+    [
+        (r'^"out" = ', '"oux" = ', "[own]: has no 'out'"),
+        (r'^"in" = .*$', "", "[own]: has no 'in'"),
+        (r'^"agent" = .*$', "", "[peers]: has no 'agent'"),
+        (r"^client = .*$", "", "has no client"),
+        (r"^\[held\]", "[hold]", "has no [held]"),
+        (r"^\[own\]", "x = [[", "is damaged"),
+    ],
+)
+def test_secrets_that_lack_a_key_are_named(net: Callable[..., Result], pattern: str, new: str, said: str) -> None:
+    net("new", "trips", *PLACES)
+    file = Path("trips/secrets/hotel.toml")
+    changed = re.sub(pattern, new, file.read_text(), flags=re.M)
+    assert changed != file.read_text()
+    file.write_text(changed)
+    for verb in (
+        ["up", "trips"],
+        ["up", "trips", "hotel"],
+        ["status", "trips"],
+        ["doubt", "trips"],
+        ["metrics", "trips"],
+    ):
+        refused = net(*verb)
+        assert refused.exit_code == 2 and f"hotel.toml: {said}" in refused.stderr, refused.stderr
+
+
+def test_secrets_of_another_place_are_refused_by_name(net: Callable[..., Result]) -> None:
+    net("new", "trips", *PLACES)
+    shutil.copy("trips/secrets/agent.toml", "trips/secrets/hotel.toml")
+    refused = net("up", "trips", "hotel")
+    assert refused.exit_code == 2 and "hotel.toml: has the keys of agent, not of hotel: copy it" in refused.stderr
+
+
+def test_a_folder_that_cannot_be_used_is_called_as_it_was_given(net: Callable[..., Result]) -> None:
+    Path("file").touch()
+    refused = net("new", "file/trips", *PLACES)
+    assert refused.exit_code == 2 and "DIR file/trips: cannot be used" in refused.stderr
+    assert "--DIR" not in refused.stderr
 
 
 def test_a_log_that_is_another_file_is_told(net: Callable[..., Result]) -> None:
@@ -250,6 +305,8 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] == "new"], ids=lambda one: " ".join(one)[:40])
 def test_networks_of_the_page_are_made(net: Callable[..., Result], command: list[str]) -> None:
+    for file in ("ca.pem", "certificate.pem", "key.pem"):
+        Path(file).touch()
     assert net(*command).exit_code == 0
     assert Network.load(command[1]).places
 

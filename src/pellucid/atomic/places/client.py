@@ -20,7 +20,7 @@ from pellucid.atomic.places.frames import BadFrame, pack, pack_value, unpack, un
 from pellucid.atomic.places.link import CLIENT, Link
 from pellucid.atomic.places.network import Network, needed_here
 from pellucid.atomic.places.serving.connections import client_tls, keep_alive
-from pellucid.errors import DataError, PellucidError, UsageError
+from pellucid.errors import DataError, PellucidError, StateError, UsageError
 
 _SECONDS_TO_GREET = 10.0
 _GRACE = 30.0  # seconds that an answer may take beyond what was asked for
@@ -357,4 +357,6 @@ def _good(answer: dict[str, Any], t: str | None) -> dict[str, Any]:
         raise Aborted(f"{t} was undone: {why or message}", why)
     if code == "timeout":
         raise NothingCame(message)
+    if code == "copy":
+        raise StateError(message)
     raise UsageError(message)

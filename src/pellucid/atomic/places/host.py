@@ -22,23 +22,26 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.atomic.places.capability import fits
-from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Refused, Tick
+from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Noted, Refused, Tick
+from pellucid.atomic.places.core.copies import WHAT_TO_DO, an_older_copy
 from pellucid.atomic.places.frames import MOST, ROOM, BadFrame, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network, check_may_listen, needed_here
+from pellucid.atomic.places.records import in_words, new_mark
 from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing, client_tls
 from pellucid.atomic.places.serving.lock import only_one
+from pellucid.atomic.places.serving.lost import LISTENS, SAID, lost_log
+from pellucid.atomic.places.serving.newest import Newest
 from pellucid.atomic.places.serving.view import MINUTE, view
 from pellucid.base import faults
-from pellucid.base.files import own_folder
-from pellucid.errors import PellucidError, UsageError, from_outside
+from pellucid.base.files import no_links, own_folder
+from pellucid.errors import PellucidError, StateError, UsageError, from_outside
 
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
 TOLD = 100  # refusals that are told in a minute; the others are counted
-SAID = "said.log"  # in the folder of a place: what its process prints
 SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
 FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
@@ -52,6 +55,7 @@ FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may as
     "look": {"channel": (str,)},
     "view": {},
     "hand": {"what": (str,), "outcome": (str,), "who": (str,)},
+    "accept": {"who": (str,)},
 }  # fmt: skip
 
 
@@ -65,9 +69,13 @@ class Host:
             client_tls(network, place)  # certificates that are missing are told now, and not when they are needed
         self.network, self.name = network, name
         self.secrets = network.secrets(name)
+        if (lost := lost_log(network, name)) is not None:
+            raise StateError(str(lost))
         self.log = open_log(network.log_of(name), name)
         try:
             self.core = Core(name, network.tree_of(name, self.secrets), self.log.records())
+            own_folder(network.folder_of(name), "DIR", "lock")
+            self.newest = Newest(network.folder_of(name))
         except BaseException:
             self.log.close()
             raise
@@ -93,11 +101,15 @@ class Host:
     async def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Start, listen, and work until it is stopped."""
         faults.arm(self.name, 0, os.getpid())
-        await self._carry_out([self.core.start(time.time()), self.core.handle(Tick(time.time()))])
+        effects = [self.core.start(time.time(), mark=new_mark())]
+        if self.newest.stand is not None:
+            effects.append(self.core.handle(Noted(self.newest.stand)))
+        await self._carry_out([*effects, self.core.handle(Tick(time.time()))])
+        self._tell(effects[-1])
         listening = Listening(self.network, self.name, self._key_of, self)
         try:
             await listening.start()
-            say(f"listens at {self.network.place(self.name).address}")
+            say(f"{LISTENS}{self.network.place(self.name).address}")
             ready()
             work = asyncio.create_task(self._work())
             ticking = asyncio.create_task(self._tick())
@@ -118,6 +130,7 @@ class Host:
             for connection in list(self._connected):
                 connection.end()
             self._disk.shutdown()
+            self.newest.close()
             self.log.close()
         say("ended")
 
@@ -140,7 +153,11 @@ class Host:
             self._wake.clear()
             events, self._inbox = self._inbox, deque()
             self.counts["events"] += len(events)
-            await self._carry_out([self.core.handle(event) for event in events])
+            effects = [self.core.handle(event) for event in events]
+            await self._carry_out(effects)
+            for event, one in zip(events, effects, strict=True):
+                if not isinstance(event, Refused):  # which was told when it was refused
+                    self._tell(one)
             if self._soon is None and any(not isinstance(event, Tick) for event in events):
                 self._soon = asyncio.get_running_loop().call_later(SOON, self._tick_soon)
             if self._paused and len(self._inbox) < CROWDED // 2:
@@ -158,6 +175,7 @@ class Host:
                 faults.point(f"place:before-{_dashed(record.kind)}")
         if sync:
             await asyncio.get_running_loop().run_in_executor(self._disk, self._append, writes, True)
+            self.newest.write(self.core.state)  # nothing is handled meanwhile: all that it has lasts
         elif writes:
             self._append(writes, False)
         if faults.armed():
@@ -168,6 +186,16 @@ class Host:
                 self._say(peer, message)
             for request, reply in one.replies:
                 self._answer(request, reply)
+
+    def _tell(self, effects: Effects) -> None:
+        """What the core has written down that somebody has to know."""
+        for record in effects.writes:
+            if record.kind == "refused" and self._told_now():
+                say(f"refused: {record['source']}: {record['what']}")
+            elif record.kind == "behind":
+                say(f"{an_older_copy(self.name, record['stand'], record['source'])}: {WHAT_TO_DO.format(self.name)}")
+            elif record.kind == "accepted":
+                say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
 
     def _append(self, records: list[Any], sync: bool) -> None:
         self.log.append(records, sync=sync)
@@ -282,7 +310,7 @@ class Host:
                     raise UsageError(f"the value takes {len(message['value']):,} bytes: at most {MOST - ROOM:,}")
             elif op == "look":
                 self.network.route(self.name, message["channel"])
-            elif op == "hand":
+            elif op in ("hand", "accept"):
                 message["when"] = time.time()
             elif op == "view":
                 op, request = "doubt", (*request, op)
@@ -323,6 +351,12 @@ class Host:
     def refused(self, what: str, source: str) -> None:
         """Somebody sent what was not taken: told and written down, so many times a minute, and counted."""
         self.counts["refused"] += 1
+        if self._told_now():
+            say(f"refused: {source}: {what}")
+            self._event(Refused(what, source))
+
+    def _told_now(self) -> bool:
+        """Whether one more is told in this minute."""
         minute = int(time.time() // 60)
         if minute != self._minute:
             if self._untold:
@@ -330,10 +364,9 @@ class Host:
             self._minute, self._told, self._untold = minute, 0, 0
         if self._told < TOLD:
             self._told += 1
-            say(f"refused: {source}: {what}")
-            self._event(Refused(what, source))
-        else:
-            self._untold += 1
+            return True
+        self._untold += 1
+        return False
 
 
 # ---------------------------------------------------------------- the process
@@ -399,7 +432,7 @@ def _in_background(tell: int, folder: str, name: str) -> int:
         own = Network.load(folder).folder_of(name)
         own_folder(own, "DIR", "lock")
         _make_room(own / SAID)
-        said = os.open(own / SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        said = no_links(own / SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for handle in (1, 2):
             os.dup2(said, handle)
         os.close(said)

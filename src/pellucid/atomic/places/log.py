@@ -22,7 +22,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from pellucid.atomic.places.records import VERSION, Record
-from pellucid.base.files import make_lasting, own_folder
+from pellucid.base.files import irregular, make_lasting, own_folder
 from pellucid.errors import StateError
 
 Row = tuple[int, float, str, bytes, int]
@@ -82,6 +82,7 @@ def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[R
 
         return read_postgres(str(target), place)
     path = Path(target)
+    check_regular(path)
     if not path.is_file():
         raise StateError(f"{path}: there is no such log: the place has never been started, or the folder is another")
     try:
@@ -94,12 +95,28 @@ def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[R
         raise _not_readable(path, error) from None
 
 
+def count_records(path: Path) -> int:
+    """How many records a log in a file has; one that was never made has none.  What is wrong is SQLite's error."""
+    with closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10)) as db:
+        tables = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'log'").fetchone()[0]
+        return int(db.execute("SELECT coalesce(max(number), 0) FROM log").fetchone()[0]) if tables else 0
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what SQLite would wait for or write into though it is no file."""
+    for more in ("", "-wal", "-shm", ".lock"):
+        with suppress(FileNotFoundError):
+            if (what := irregular(os.stat(f"{path}{more}").st_mode)) is not None:
+                raise StateError(f"{path}{more}: {what}: put the log of the place back, or remove what is there")
+
+
 class SqliteLog:
     """A log in a file; the folder it is in is the place's own."""
 
     def __init__(self, target: str | os.PathLike[str], place: str) -> None:
         self.place, self.path = place, Path(os.path.abspath(target))
         own_folder(self.path.parent, asked="log", mark=self.path.name)
+        check_regular(self.path)
         self._lock = self._locked()
         self._kept: list[Record] = []
         try:

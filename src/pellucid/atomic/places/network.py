@@ -37,8 +37,8 @@ from pellucid.atomic.places.described import (
     text_of,
     tls_of,
 )
-from pellucid.base.files import own_folder, write_lasting
-from pellucid.errors import StateError, UsageError, nearest
+from pellucid.base.files import own_folder, read_own, write_lasting
+from pellucid.errors import StateError, UsageError, nearest, option
 
 FILE, SECRETS, PLACES = "network.toml", "secrets", "places"
 
@@ -67,6 +67,10 @@ class Secrets:
     held: Mapping[str, bytes] = field(repr=False)  # "in PLACE", "out PLACE", "PLACE.CHANNEL"
 
 
+class BadSecretsError(StateError):
+    """A file of secrets that is there, and is not what it should be."""
+
+
 @dataclass(frozen=True)
 class Network:
     """A folder, read and looked through."""
@@ -81,13 +85,15 @@ class Network:
         root = Path(folder)
         file = root / FILE
         try:
-            said = tomllib.loads(file.read_bytes().decode())
+            said = tomllib.loads(read_own(file, links=True).decode())
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(
                 f"{root}: is no network: it has no {FILE}; make one with `pellucid net new {root} --place …`"
             ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from None
+        except RecursionError:
+            raise UsageError(f"{file}: cannot be read: it is nested too deeply") from None
         except OSError as error:
             raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
         return Network(root, places_of(said, str(file)), tls_of(said, root, str(file)))
@@ -245,25 +251,42 @@ class Network:
         """The keys and tokens of a place; a file that others can read is refused."""
         file = self._secrets(name)
         try:
+            text = read_own(file, links=True).decode("ascii")
             mode = file.stat().st_mode & 0o777
             if mode & 0o077:
                 raise StateError(
                     f"{file}: others can read it (mode {mode:o}), and it holds keys: `chmod 600 {file}`, and make a "
                     "new network if somebody may have read it"
                 )
-            said = tomllib.loads(file.read_text(encoding="ascii"))
+            said = tomllib.loads(text)
             if said.pop("version") != VERSION:
                 raise StateError(f"{file}: is of another version than {VERSION}: use the Pellucid that has made it")
+            self._whole(name, file, said)
             told = {part: {k: bytes.fromhex(v) for k, v in said[part].items()} for part in ("peers", "own", "held")}
             return Secrets(bytes.fromhex(said["client"]), **told)
         except FileNotFoundError:
             raise StateError(
                 f"{file}: is not there, and the keys of {name} are needed: copy it from where the network was made"
             ) from None
-        except (tomllib.TOMLDecodeError, ValueError, KeyError, TypeError, AttributeError):
-            raise StateError(f"{file}: is damaged; copy it again from where the network was made") from None
+        except (tomllib.TOMLDecodeError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise BadSecretsError(f"{file}: is damaged; copy it again from where the network was made") from None
         except OSError as error:
             raise StateError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+    def _whole(self, name: str, file: Path, said: Mapping[str, Any]) -> None:
+        """Refuse a file of secrets that lacks something, or that is another place's."""
+        again = "copy it again from where the network was made"
+        for part in ("client", "peers", "own", "held"):
+            if part not in said:
+                raise BadSecretsError(f"{file}: has no {part if part == 'client' else f'[{part}]'}: {again}")
+        if name in said["peers"]:  # nobody shares a key with himself
+            whose = [other for other in self.places if other not in said["peers"]]
+            of = whose[0] if len(whose) == 1 else "another place"
+            raise BadSecretsError(f"{file}: has the keys of {of}, not of {name}: {again}")
+        for part, keys in (("own", ["in", "out"]), ("peers", [other for other in self.places if other != name])):
+            for key in keys:
+                if key not in said[part]:
+                    raise BadSecretsError(f"{file}: [{part}]: has no {key!r}: {again}")
 
 
 def needed_here() -> None:
@@ -330,6 +353,9 @@ def new_network(
     for place in found.values():
         if network.tls is None and not is_loopback(place.host):
             raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
+    for what, file in (network.tls or {}).items():
+        if not file.is_file():
+            raise UsageError(f"{file}: {'is no file' if file.exists() else 'is not there'}: {what} of {option('tls')}")
     own_folder(root, "DIR")
     for inner in (root / SECRETS, root / PLACES):
         own_folder(inner, "DIR")

@@ -5,7 +5,7 @@ reads them again, and the audit judges them as a run of the calculus.  What has 
 is a *tail*: if a record is lost, so are all that came after it.
 
 ===========================================  ==========================================================================
-``boot(n)``                                  the place started for the n-th time; it lasts before anything else is done
+``boot(n, mark)``                            the place started for the n-th time; it lasts before anything else is done
 ``begin(t, parent)``                         a transaction of this place; a child depends on its parent (else None)
 ``send(t, seq, path, value)``                a message of t, on its way along the path (outbox)
 ``sent(t, seq)``                             the place at the end has it, and there it lasts
@@ -21,15 +21,21 @@ needs)``                                     are transactions outside of the att
 ``end(attempt)``                             every participant has the commit of this attempt
 ``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort
 ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
+``met(place, stand)``                        how far the log of another place was, as it said: START/RECORDS
+``behind(stand, source)``                    another place has heard of a record that this log lacks: it is an older
+                                             copy; nothing that others rely on is done from here
+``accepted(stands, who, when)``              somebody accepted that this is lost: the place goes on
 ===========================================  ==========================================================================
 
-A transaction is ``PLACE:BOOT:N``, a message ``PLACE:BOOT:N/SEQ``, an attempt ``PLACE:BOOT:aN`` (of its coordinator).
-Because each start has its own number, none of them ever comes again.
+A transaction is ``PLACE:START:N``, a message ``PLACE:START:N/SEQ``, an attempt ``PLACE:START:aN`` (of its coordinator).
+A start is its number and a mark that was drawn for it, ``3-k7q2mx``: a log that comes back from an older copy counts
+its starts once more, and still no name ever comes again.  (Starts in logs of before marks are a number alone.)
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +50,7 @@ except ImportError:
 VERSION = 1  # of the log's format
 
 FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
-    "boot": (("n", "number"),),
+    "boot": (("n", "number"), ("mark", "mark?")),
     "begin": (("t", "id"), ("parent", "id?")),
     "send": (("t", "id"), ("seq", "number"), ("path", "path"), ("value", "any")),
     "sent": (("t", "id"), ("seq", "number")),
@@ -59,12 +65,18 @@ FIELDS: dict[str, tuple[tuple[str, str], ...]] = {
     "end": (("attempt", "attempt"),),
     "hand": (("what", "text"), ("outcome", "text"), ("who", "text"), ("when", "time")),
     "refused": (("what", "text"), ("source", "text")),
+    "met": (("place", "text"), ("stand", "stand")),
+    "behind": (("stand", "stand"), ("source", "text")),
+    "accepted": (("stands", "stands"), ("who", "text"), ("when", "time")),
 }
 
 NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
-_ID = re.compile(rf"({NAME}):([1-9][0-9]{{0,17}}):([1-9][0-9]{{0,17}})")
-_MID = re.compile(rf"({NAME}:[1-9][0-9]{{0,17}}:[1-9][0-9]{{0,17}})/([1-9][0-9]{{0,17}})")
-_ATTEMPT = re.compile(rf"({NAME}):([1-9][0-9]{{0,17}}):a([1-9][0-9]{{0,17}})")
+_N = "[1-9][0-9]{0,17}"
+_MARK = "[0-9a-z]{1,16}"
+_ID = re.compile(rf"{NAME}:{_N}(-{_MARK})?:{_N}")
+_MID = re.compile(rf"{NAME}:{_N}(-{_MARK})?:{_N}/{_N}")
+_ATTEMPT = re.compile(rf"{NAME}:{_N}(-{_MARK})?:a{_N}")
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # none that are read for another
 
 
 @dataclass(slots=True, repr=False)
@@ -105,6 +117,8 @@ class Record:
         except (ValueError, msgpack.UnpackException) as error:
             raise StateError(f"not a record {kind!r}: {error}") from None
         names = FIELDS.get(kind)
+        if kind == "boot" and isinstance(found, list) and len(found) == 1:
+            found.append(None)  # of before marks
         if names is None or not isinstance(found, list) or len(found) != len(names):
             raise StateError(f"not a record {kind!r}: this version knows no such record with these fields")
         fields = {}
@@ -116,7 +130,7 @@ class Record:
 
     def __repr__(self) -> str:
         """As in the table above, without the tokens of paths."""
-        shown = {name: plain(v) if what == "path" else v for (name, what), v in self._pairs()}
+        shown = {name: plain(v) if what == "path" else v for (name, what), v in self._pairs() if what != "mark?" or v}
         return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def _pairs(self) -> list[tuple[tuple[str, str], Any]]:
@@ -176,6 +190,7 @@ def _status(status: Any) -> bool:
     )
 
 
+_stand = _matches(re.compile(rf"{_N}(-{_MARK})?/{_N}"))
 _id, _mid, _attempt, _text = _matches(_ID), _matches(_MID), _matches(_ATTEMPT), lambda value: isinstance(value, str)
 FITS: dict[str, Callable[[Any], bool]] = {
     "any": lambda value: True,
@@ -191,6 +206,10 @@ FITS: dict[str, Callable[[Any], bool]] = {
     "mids": _all(_mid),
     "attempt": _attempt,
     "attempt?": _or_none(_attempt),
+    "start": _matches(re.compile(rf"{_N}(-{_MARK})?")),
+    "stand": _stand,
+    "stands": _all(_stand),
+    "mark?": _or_none(_matches(re.compile(_MARK))),
     "path": _all(_step, 1),
     "statuses": _all(_status),
 }
@@ -217,14 +236,58 @@ def place_of(name: str) -> str:
     return name.partition(":")[0]
 
 
-def order(name: str) -> tuple[str, int, int]:
+def new_mark() -> str:
+    """What tells a start from any other of the same number: one of a billion.
+
+    >>> fits("mark?", new_mark()), len(new_mark())
+    (True, 6)
+    """
+    return "".join(secrets.choice(_LETTERS) for _ in range(6))
+
+
+def start_of(name: str) -> str:
+    """The start of its place in which a transaction, a message or an attempt was named.
+
+    >>> start_of("hotel:2-k7q2mx:7/1"), start_of("hotel:2:a7")
+    ('2-k7q2mx', '2')
+    """
+    return name.split(":")[1]
+
+
+def start_text(n: int, mark: str | None) -> str:
+    """A start as it is in names.
+
+    >>> start_text(2, "k7q2mx"), start_text(2, None)
+    ('2-k7q2mx', '2')
+    """
+    return f"{n}-{mark}" if mark else str(n)
+
+
+def stand_of(stand: str) -> tuple[str, int]:
+    """The start of a stand, and how many records there were.
+
+    >>> stand_of("3-k7q2mx/120"), in_words("3-k7q2mx/120")
+    (('3-k7q2mx', 120), 'record 120 of start 3-k7q2mx')
+    """
+    start, _, n = stand.partition("/")
+    return start, int(n)
+
+
+def in_words(stand: str) -> str:
+    """A stand, in words."""
+    start, n = stand_of(stand)
+    return f"record {n:,} of start {start}"
+
+
+def order(name: str) -> tuple[str, int, str, int]:
     """The order of transactions, and of attempts: by place, then as they began.
 
-    >>> sorted(["q:1:1", "p:1:10", "p:1:9"], key=order)
-    ['p:1:9', 'p:1:10', 'q:1:1']
+    >>> sorted(["q:1-b:1", "p:1-b:10", "p:1-b:9", "p:2-a:1", "p:1:1"], key=order)
+    ['p:1:1', 'p:1-b:9', 'p:1-b:10', 'p:2-a:1', 'q:1-b:1']
     """
-    place, boot, number = name.split(":")
-    return place, int(boot), int(number.lstrip("a"))
+    place, start, number = name.split(":")
+    boot, _, mark = start.partition("-")
+    return place, int(boot), mark, int(number.lstrip("a"))
 
 
 def sender_of(mid: str) -> tuple[str, int]:

@@ -69,8 +69,8 @@ def _steps(command: Callable[..., None]) -> Callable[..., None]:
 @click.group(cls=_Nested)
 def net() -> None:
     """Transactions that commit as a set or are undone: designs as a text (check, run, show), logs of real ones
-    (committable, cascade, cycles), and real ones over processes (new, up, down, status, doubt, metrics, commit, abort;
-    `pellucid audit DIR` audits them).
+    (committable, cascade, cycles), and real ones over processes (new, up, down, status, doubt, metrics, commit, abort,
+    accept; `pellucid audit DIR` audits them).
 
     \b
     Examples:

@@ -128,6 +128,7 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
     """
     from pellucid.atomic.places import host
     from pellucid.atomic.places.serving import starting
+    from pellucid.atomic.places.serving.doubt import doubts
 
     network, names = _network(folder, [name] if name else [])
     if name and not background:
@@ -141,6 +142,10 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
             click.echo(f"{one:12} {network.place(one).address:21} elsewhere: its keys are not here")
     for one, pid in starting.start(network, here).items():
         click.echo(f"{one:12} {network.place(one).address:21} process {pid}")
+    if copies := doubts(network, here).copies:
+        for copy in copies:
+            click.echo(f"pellucid: {copy.place} runs and does nothing: {copy.words()}", err=True)
+        raise click.exceptions.Exit(2)
 
 
 @net.command("down")
@@ -204,13 +209,14 @@ def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
       pellucid net doubt state/
     """
     from pellucid.atomic.places.serving.doubt import doubts
-    from pellucid.cli.models.group_doubt import is_group, show_group_doubt
+    from pellucid.cli.models.group_doubt import is_group, refuse_nothing, show_group_doubt
 
     if is_group(folder):
         if names:
             raise UsageError(f"{folder}: is of a group of sinks, which has no places: leave {' '.join(names)} out")
         group = show_group_doubt(folder, as_json)
         raise click.exceptions.Exit({True: 1, False: 0, None: 3}[group.in_doubt])
+    refuse_nothing(folder)
     network, chosen = _network(folder, names)
     found = doubts(network, chosen)
     if as_json:
@@ -278,6 +284,47 @@ def _by_hand(outcome: str) -> Callable[..., None]:
         click.echo(f"{what} at {where}: {answer}, by hand; it is written down")
 
     return verb
+
+
+@net.command("accept")
+@_folder
+@click.argument("name", metavar="PLACE")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
+    """Go on with a log that came back from an older copy, without what it lacks: a last resort, which is written down.
+
+    The place must run, unless its log is gone: then this begins a new one, and the place can be started. What others
+    have committed with it stays committed there; what the copy lacks never comes back.
+
+    \b
+    Example:
+      pellucid net accept trips hotel
+    """
+    from pellucid.atomic.places.serving.doubt import accept_loss, doubts
+
+    network, _ = _network(folder, [name])
+    words = "; ".join(one.lines()[0] for one in doubts(network, [name]).copies)
+    if not words:
+        raise UsageError(f"{name}: no place has heard of a record that its log lacks: there is nothing to accept")
+    words += ". What it lacks is lost for good, and others may have committed with it: `pellucid audit` will name it"
+    click.echo(f"pellucid: warning: {words}", err=True)
+    if not yes:
+        try:
+            click.confirm(f"go on at {name} without it?", abort=True, err=True)
+        except click.Abort:
+            raise UsageError("nothing was done; --yes does it without asking") from None
+    stands = accept_loss(network, name, f"{getpass.getuser()}@{socket.gethostname()}")
+    if as_json:
+        _print("accept", {"network": folder, "place": name, "lost": stands, "warning": words})
+        return
+    click.echo(f"{name}: goes on without {', '.join(map(_in_words, stands))}; it is written down")
+
+
+def _in_words(stand: str) -> str:
+    from pellucid.atomic.places.records import in_words
+
+    return in_words(stand)
 
 
 for _outcome, _help in {

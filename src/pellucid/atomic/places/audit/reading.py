@@ -14,6 +14,7 @@ from typing import Any
 
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.errors import StateError
 
 Record = tuple[int, str, Mapping[str, Any]]
@@ -24,6 +25,9 @@ def read_network(
 ) -> tuple[dict[str, str | None], dict[str, list[Record]], dict[str, int]]:
     """The tree of a network, the records of every log, and how far each log was before any was read."""
     network = Network.load(folder)
+    for name in network.places:
+        if (lost := lost_log(network, name)) is not None:
+            raise StateError(str(lost))
     there = [name for name in network.places if _there(network, name)]
     if not there:
         raise StateError(f"{folder}: no place of this network has a log: none was ever started")

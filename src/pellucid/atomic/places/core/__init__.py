@@ -1,6 +1,6 @@
 """A place without sockets, disk or clock: events come in, effects go out (`events` says which)."""
 
-from pellucid.atomic.places.core.events import Asked, Effects, Event, Heard, Message, Refused, Tick
+from pellucid.atomic.places.core.events import Asked, Effects, Event, Heard, Message, Noted, Refused, Tick
 from pellucid.atomic.places.core.paths import NoWay, Tree, walk
 from pellucid.atomic.places.core.place import Core
 from pellucid.atomic.places.core.speaking import Timing
@@ -13,6 +13,7 @@ __all__ = [
     "Heard",
     "Message",
     "NoWay",
+    "Noted",
     "Refused",
     "Tick",
     "Timing",

@@ -17,10 +17,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from pellucid.atomic.places.core.copies import Copies
 from pellucid.atomic.places.core.graph import Graph
 from pellucid.atomic.places.core.paths import Tree
-from pellucid.atomic.places.core.speaking import MOST, Speaker, Timing
-from pellucid.atomic.places.records import Record, order, place_of
+from pellucid.atomic.places.core.speaking import MOST, Timing
+from pellucid.atomic.places.records import Record, order, place_of, start_of
 
 Statuses = Iterable[tuple[str, str, list[str]]]
 SELDOM = 15.0  # seconds: what nobody answers is said at least so often
@@ -37,7 +38,7 @@ class Attempt:
         self.members, self.needs, self.missing, self.since = members, needs, missing, since
 
 
-class Commits(Speaker):
+class Commits(Copies):
     """Pending transactions and their fate."""
 
     def __init__(self, name: str, tree: Tree, records: Iterable[Record], timing: Timing) -> None:
@@ -238,9 +239,13 @@ class Commits(Speaker):
         names = 0
         for t in message["ids"]:
             if not self.state.could_be(t):
-                self._refuse(f"asked about {t}, which is none of this place's (is its log an old copy?)", peer)
+                self._refuse_once(f"asked about {t}, {self._beyond(t)}", peer)
                 continue
-            told.append(self._status(t))
+            status = self._status(t)
+            if status[1] == "aborted" and not self._may_presume(t):
+                self._owed.append((peer, t))
+                continue
+            told.append(status)
             names += 1 + len(told[-1][2])
             if names >= MOST:  # messages are bounded
                 self._send(peer, "told", statuses=told)
@@ -249,6 +254,18 @@ class Commits(Speaker):
                 self.watchers.setdefault(t, set()).add(peer)
         if told:
             self._send(peer, "told", statuses=told)
+
+    def _pay(self) -> None:
+        """What was asked before others had shown what they know is answered."""
+        owed, self._owed = self._owed, []
+        for peer, t in owed:
+            self._heard_ask(peer, {"ids": [t]})
+
+    def _beyond(self, name: str) -> str:
+        """Why nothing can be said about a name that this log does not have: to presume an abort could be wrong."""
+        known = place_of(name) != self.name or start_of(name) in self.state.starts
+        of = "" if known else f"of start {start_of(name)}, "
+        return f"{of}which is not in this log (is it an older copy?): what became of it is not known"
 
     def _heard_told(self, peer: str, message: Any) -> None:
         self._learn(peer, message["statuses"])
@@ -311,7 +328,7 @@ class Commits(Speaker):
 
     def _try(self, members: list[str]) -> None:
         self.tried += 1
-        attempt = f"{self.name}:{self.state.boot}:a{self.tried}"
+        attempt = f"{self.name}:{self.state.start}:a{self.tried}"
         inside = set(members)
         needs = {u for t in members for u in self.graph.nodes[t].told} - inside
         others = {place_of(t) for t in members} - {self.name}
@@ -386,12 +403,14 @@ class Commits(Speaker):
 
     def _answer(self, peer: str, attempt: str) -> None:
         """What became of an attempt that is over."""
-        place, boot, number = order(attempt)
+        ours = place_of(attempt) == self.name and self.state.has_all_of(
+            start_of(attempt), order(attempt)[3] <= self.tried
+        )
         if attempt in self.state.decided:
             self._send(peer, "decided", attempt=attempt, outcome="commit")
-        elif place != self.name or boot > self.state.boot or (boot == self.state.boot and number > self.tried):
-            self._refuse(f"asked about {attempt}, which is none of this place's (is its log an old copy?)", peer)
-        else:
+        elif not ours:
+            self._refuse_once(f"asked about {attempt}, {self._beyond(attempt)}", peer)
+        elif self._may_presume(attempt):
             self._send(peer, "decided", attempt=attempt, outcome="given up")
 
     def _heard_done(self, peer: str, message: Any) -> None:

@@ -1,9 +1,10 @@
 """What comes to a place and what it does about it: values only, no socket, no disk, no clock.
 
-**Events.**  `Asked` by a client, `Heard` from another place, `Tick` of the clock, `Refused` by the host.
+**Events.**  `Asked` by a client, `Heard` from another place, `Tick` of the clock, `Refused` and `Noted` by the host.
 
 **Operations of clients** (``args`` and the reply; every reply may instead be ``{"error": CODE, "message": TEXT}``, with
-the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``aborted`` (and ``why``), ``state``):
+the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``aborted`` (and ``why``), ``state``, ``copy``
+(the log is an older copy)):
 
 =============  =======================================  ================================================================
 ``begin``      ``parent`` (or None)                     ``{"t": ID}``
@@ -22,6 +23,7 @@ the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``abort
                                                         "since"}], "pending": [{"t", "waits", "since"}]}``
 ``hand``       ``what, outcome, who, when``             ``{"status": …}``; ``what``: an attempt or a transaction,
                                                         ``outcome``: ``commit`` or ``abort``
+``accept``     ``who, when``                            ``{"stands": […]}``: what the log, an older copy, lacks is lost
 ``metrics``    (none)                                   numbers by name
 ``look``       ``channel``                              ``{"messages": [[mid, sender, status, value], …]}``, as they lie
 =============  =======================================  ================================================================
@@ -43,7 +45,14 @@ the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``abort
 ``decided``        ``attempt, outcome``              ``commit`` or ``given up``
 ``done``           ``attempt``                       the commit lasts here
 ``outcome``        ``attempt``                       what became of this attempt of yours?
+``started``        ``start``                         to all: a place has started; what have you heard of it?
+``met``            (none)                            the answer: it shows what was heard of the start before
+``known``          ``stand``                         that is in the log
+``lacks``          ``stand``                         that is not in the log: it is an older copy
 =================  ================================  ===================================================================
+
+Each may show *stands* (`pellucid.atomic.places.core.copies`): ``at`` of who says it, ``after`` of its starts before
+this one, ``saw`` of who hears it.
 
 **Effects.**  The host carries them out *in order*: ``writes`` are written, and if ``sync`` everything written so far
 lasts, before any of its ``sends`` and ``replies`` go out; nothing of later effects goes out before that, either.
@@ -62,7 +71,20 @@ from pellucid.atomic.places.records import Record, fits
 Message = dict[str, Any]
 
 VIEWS = ("status", "doubt", "metrics", "look")  # also of a place that is not started: nothing is written
-OPERATIONS = ("begin", "send", "receive", "commit", "abort", "status", "gone", "doubt", "hand", "metrics", "look")
+OPERATIONS = (
+    "begin",
+    "send",
+    "receive",
+    "commit",
+    "abort",
+    "status",
+    "gone",
+    "doubt",
+    "hand",
+    "accept",
+    "metrics",
+    "look",
+)
 
 MESSAGES: dict[str, dict[str, str]] = {
     "deposit": {"mid": "mid", "sender": "id", "value": "any", "path": "path"},
@@ -76,7 +98,13 @@ MESSAGES: dict[str, dict[str, str]] = {
     "decided": {"attempt": "attempt", "outcome": "text"},
     "done": {"attempt": "attempt"},
     "outcome": {"attempt": "attempt"},
+    "started": {"start": "start"},
+    "met": {},
+    "known": {"stand": "stand"},
+    "lacks": {"stand": "stand"},
 }
+
+SHOWN = {"at": "stand", "after": "stands", "saw": "stand"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +140,14 @@ class Refused:
     source: str
 
 
-Event = Asked | Heard | Refused | Tick
+@dataclass(frozen=True)
+class Noted:
+    """The host has found how far the log was, noted beside it."""
+
+    stand: str
+
+
+Event = Asked | Heard | Noted | Refused | Tick
 
 
 @dataclass
@@ -140,8 +175,12 @@ def wrong(message: Any) -> str:
     fields = MESSAGES.get(kind) if isinstance(kind, str) else None
     if fields is None:
         return f"no message is of the kind {str(kind)[:40]!r}"
-    if len(message) != len(fields) + 1:
-        return f"a {kind!r} has the fields {', '.join(fields)}"
+    shown = [name for name in SHOWN if name in message]
+    if len(message) != len(fields) + 1 + len(shown):
+        return f"a {kind!r} has the fields {', '.join(fields) or ', '.join(SHOWN)}"
+    for name in shown:
+        if not fits(SHOWN[name], message[name]):
+            return f"the {name} of a {kind!r} is {str(message[name])[:60]}"
     for name, what in fields.items():
         if name not in message:
             return f"a {kind!r} has a field {name}"

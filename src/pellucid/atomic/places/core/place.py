@@ -20,6 +20,7 @@ from pellucid.atomic.places.core.events import (
     Effects,
     Event,
     Heard,
+    Noted,
     Refused,
     Tick,
     wrong,
@@ -28,7 +29,7 @@ from pellucid.atomic.places.core.operators import Operators
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Tree, ends_in, walk
 from pellucid.atomic.places.core.speaking import DEFAULT, MOST, Timing
 from pellucid.atomic.places.core.state import summed
-from pellucid.atomic.places.records import Record, fits, place_of, plain, sender_of
+from pellucid.atomic.places.records import Record, fits, place_of, plain, sender_of, start_of
 from pellucid.errors import UsageError
 
 
@@ -44,15 +45,15 @@ class Core(Operators):
 
     >>> from pellucid.atomic.places.core.paths import Tree
     >>> core = Core("p", Tree({"p": None}, {"p": ["c"]}, {("in", "c"): b"token"}), [])
-    >>> core.start().writes
-    [boot(n=1)]
+    >>> core.start(mark="x").writes
+    [boot(n=1, mark='x')]
     >>> core.handle(Asked(1, "me", "begin", {"parent": None})).replies
-    [(1, {'t': 'p:1:1'})]
-    >>> core.handle(Asked(2, "me", "send", {"t": "p:1:1", "path": [["in", "c", b"token"]], "value": 7})).replies
-    [(2, {'mid': 'p:1:1/1'})]
-    >>> done = core.handle(Asked(3, "me", "commit", {"t": "p:1:1", "timeout": None}))
+    [(1, {'t': 'p:1-x:1'})]
+    >>> core.handle(Asked(2, "me", "send", {"t": "p:1-x:1", "path": [["in", "c", b"token"]], "value": 7})).replies
+    [(2, {'mid': 'p:1-x:1/1'})]
+    >>> done = core.handle(Asked(3, "me", "commit", {"t": "p:1-x:1", "timeout": None}))
     >>> done.writes, done.sync, done.replies
-    ([pending(t='p:1:1'), commit(members=['p:1:1'], attempt=None)], True, [(3, {'status': 'committed'})])
+    ([pending(t='p:1-x:1'), commit(members=['p:1-x:1'], attempt=None)], True, [(3, {'status': 'committed'})])
     """
 
     def __init__(self, name: str, tree: Tree, records: Iterable[Record], *, timing: Timing = DEFAULT) -> None:
@@ -74,17 +75,20 @@ class Core(Operators):
 
     # ------------------------------------------------------------ in and out
 
-    def start(self, now: float = 0.0) -> Effects:
-        """To be called once, and carried out, before anything is handled: the start's number, crashed transactions."""
+    def start(self, now: float = 0.0, *, mark: str | None) -> Effects:
+        """To be called once, and carried out, before anything is handled: the start's number, crashed transactions.
+        ``mark`` is one that was never used (`pellucid.atomic.places.records.new_mark`): it is part of every name."""
         if self._started:
             raise UsageError(f"the place {self.name!r} has been started already")
         self._started, self.now = True, now
-        self._write("boot", sync=True, n=self.state.boot + 1)
+        self._write("boot", sync=True, n=self.state.boot + 1, mark=mark)
         for t in [t for t, own in self.state.live.items() if not own.pending]:
             if t in self.state.live:  # not by cascade
                 self._abort(t, "crash")
         self._unheard.update(dict.fromkeys(self.state.outbox, -math.inf))  # at the first tick
-        self._resume()
+        self._say_started()
+        if not self.state.behind:
+            self._resume()
         return self._finish()
 
     def handle(self, event: Event) -> Effects:
@@ -93,6 +97,8 @@ class Core(Operators):
             return self._look_only(event)
         if isinstance(event, Tick):
             self._tick(event.now)
+        elif isinstance(event, Noted):
+            self._noted(event.stand)
         elif isinstance(event, Refused):
             self._refuse(event.what, event.source)
         elif isinstance(event, Heard):
@@ -102,7 +108,9 @@ class Core(Operators):
             elif problem:
                 self._refuse(problem, event.peer)
             else:
-                self._hear[event.message["kind"]](event.peer, event.message)
+                message = self._shown(event.peer, event.message)
+                if not self.state.behind or message["kind"] in ("ask", "outcome"):
+                    self._hear[message["kind"]](event.peer, message)
         else:
             self._ask_op(event)
         return self._finish()
@@ -120,20 +128,24 @@ class Core(Operators):
 
     def _finish(self) -> Effects:
         """Decide what can be decided; who waits for messages gets them; what lasts now is acknowledged."""
-        self._settle()
-        while self._serve:
-            self._serve_waiting(self._serve.pop())
+        if not self.state.behind:
             self._settle()
+            while self._serve:
+                self._serve_waiting(self._serve.pop())
+                self._settle()
         if self._out.sync and self._acks:
             for peer, mids in self._acks.items():
                 for start in range(0, len(mids), MOST):
                     self._send(peer, "deposited", mids=mids[start : start + MOST])
             self._acks = {}
+        self._stands()
         made, self._out = self._out, Effects()
         return made
 
     def _tick(self, now: float) -> None:
         self._pass_time(now)
+        if self.state.behind:
+            return
         self._try_again()
         if self._acks:
             self._out.sync = True
@@ -240,6 +252,8 @@ class Core(Operators):
 
     def _ask_op(self, asked: Asked) -> None:
         do = self._operations.get(asked.op)
+        if self._held(asked):
+            return
         if do is None:
             self._error(asked.request, "usage", f"no operation is called {asked.op!r}: {', '.join(OPERATIONS)}")
             return
@@ -252,7 +266,7 @@ class Core(Operators):
         """Whether this client may do this with the transaction now; else it is told why not."""
         request = asked.request
         if not fits("id", t) or not self.state.could_be(t):
-            self._error(request, "usage", f"{str(t)[:80]!r} is not a transaction of {self.name!r}")
+            self._not_here(request, t)
         elif t not in self.state.live:
             why = self.state.outcomes.get(t, "crash")
             if why is None:
@@ -270,13 +284,19 @@ class Core(Operators):
             return True
         return False
 
+    def _not_here(self, request: Any, t: Any) -> None:
+        text = f"{str(t)[:80]!r} is not a transaction of {self.name!r}"
+        if fits("id", t) and place_of(t) == self.name and not self.state.has_all_of(start_of(t), now=True):
+            text += " that its log knows (is it an older copy?): what became of it is not known"
+        self._error(request, "usage", text)
+
     def _op_begin(self, asked: Asked, args: Mapping[str, Any]) -> None:
         parent = args.get("parent")
         if parent is not None:
             committed = fits("id", parent) and self.state.could_be(parent) and self.state.status(parent) == "committed"
             if not committed and not self._own(asked, parent, active=False):
                 return
-        t = f"{self.name}:{self.state.boot}:{self.state.count + 1}"
+        t = f"{self.name}:{self.state.start}:{self.state.count + 1}"
         self._write("begin", t=t, parent=parent)
         self.clients.setdefault(asked.client, set()).add(t)
         self.owners[t] = asked.client
@@ -427,7 +447,7 @@ class Core(Operators):
     def _op_status(self, asked: Asked, args: Mapping[str, Any]) -> None:
         t = args["t"]
         if not fits("id", t) or not self.state.could_be(t):
-            self._error(asked.request, "usage", f"{str(t)[:80]!r} is not a transaction of {self.name!r}")
+            self._not_here(asked.request, t)
         else:
             self._reply(asked.request, **self._told_client(t))
 

@@ -25,6 +25,7 @@ class Timing:
 
     resend: float = 0.5  # what was not acknowledged
     ask: float = 0.5  # what others have not told yet
+    greet: float = 3.0  # after a start, for places to show what they have heard of earlier ones
     attempt: float = 10.0  # a vote that does not come: the attempt is given up, and nothing else
 
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pellucid.atomic.places.records import Record, order, place_of
+from pellucid.atomic.places.records import Record, order, place_of, stand_of, start_of, start_text
 from pellucid.errors import StateError
 
 
@@ -20,6 +20,10 @@ def summed(value: Any) -> int:
     (True, False)
     """
     return zlib.crc32(value if type(value) is bytes else repr(value).encode("utf-8", "backslashreplace"))
+
+
+def _boot(start: str) -> int:
+    return int(start.partition("-")[0])
 
 
 class Lying(NamedTuple):
@@ -81,9 +85,17 @@ class State:
     def __init__(self, place: str) -> None:
         self.place = place
         self.boot = 0
+        self.start = ""  # its number and its mark, as in names
+        self.starts: dict[str, int] = {}  # each with the number of its record
+        self.ends: dict[str, int] = {}  # of starts before this one: the number of the last record
+        self.records = 0
+        self.met: dict[str, tuple[str, int]] = {}  # of other places: a start, and how many records last
+        self.behind: dict[str, tuple[str, int]] = {}  # starts of which the log lacks records: who knows, and how many
+        self.accepted: dict[str, int] = {}  # the same, after somebody accepted the loss
         self.count = 0  # transactions of this start
         self.live: dict[str, Own] = {}
         self.outcomes: dict[str, str | None] = {}  # None: committed; else why it aborted
+        self.guessed: set[str] = set()  # aborted after a later start
         self.channels: dict[str, OrderedDict[str, Lying]] = {}
         self.known: dict[str, int] = {}  # every message that ever came, and a checksum of its value
         self.outbox: dict[str, tuple[Any, Any]] = {}  # path and value of messages that may not have come
@@ -99,12 +111,13 @@ class State:
             kind: getattr(self, f"_{kind}")
             for kind in (
                 "boot", "begin", "send", "sent", "deposit", "take", "pending", "prepared", "given_up", "decide",
-                "commit", "abort", "end", "hand", "refused",
+                "commit", "abort", "end", "hand", "refused", "met", "behind", "accepted",
             )
         }  # fmt: skip
 
     def apply(self, record: Record) -> None:
         """The state after this record; a `StateError` if it cannot follow on those before it."""
+        self.records += 1
         try:
             self._apply[record.kind](record)
         except KeyError as error:
@@ -121,22 +134,52 @@ class State:
         return "committed" if self.outcomes.get(t, "") is None else "aborted"
 
     def could_be(self, name: str) -> bool:
-        """Whether this place can have given out this name of a transaction (else its log is an old copy)."""
-        place, boot, number = order(name)
-        return place == self.place and (boot < self.boot or (boot == self.boot and number <= self.count))
+        """Whether this place, as far as its log goes, can have given out this name of a transaction (else the log is an
+        older copy)."""
+        if place_of(name) != self.place or name in self.live:
+            return place_of(name) == self.place
+        if name in self.outcomes and name not in self.guessed:
+            return True
+        return self.has_all_of(start_of(name), order(name)[3] <= self.count)
+
+    def has_all_of(self, start: str, now: bool) -> bool:
+        """Whether all that lasted of a start is in the log, as far as is known; of this start only if ``now``."""
+        lacking = {**self.behind, **self.accepted}
+        if start in lacking:
+            return False
+        gone = max((_boot(s) for s in lacking if s not in self.starts), default=0)
+        if start != self.start and _boot(start) < gone:
+            return False  # the copy ends in one of these
+        return start in self.starts and (start != self.start or now)
+
+    def has(self, stand: str) -> bool:
+        """Whether the record that somebody has heard of is in the log, or its loss was accepted."""
+        start, n = stand_of(stand)
+        return n <= (self.records if start == self.start else self.ends.get(start, 0)) or n <= self.accepted.get(
+            start, 0
+        )
+
+    def earlier(self, count: int) -> list[str]:
+        """How many records there were of the last starts before this one; what was accepted as lost counts."""
+        ends = {**self.ends, **{s: max(n, self.ends.get(s, 0)) for s, n in self.accepted.items() if s != self.start}}
+        return [f"{start}/{n}" for start, n in list(ends.items())[-count:]]
 
     # ------------------------------------------------------------ records, one by one
 
     def _boot(self, record: Record) -> None:
         if record["n"] != self.boot + 1:
             raise StateError(f"{self.place!r}: {record!r} follows on start {self.boot}: records are missing")
+        if self.boot:
+            self.ends[self.start] = self.records - 1
         self.boot, self.count = record["n"], 0
+        self.start = start_text(self.boot, record["mark"])
+        self.starts[self.start] = self.records
 
     def _begin(self, record: Record) -> None:
         t = record["t"]
-        place, boot, number = order(t)
-        if place != self.place or boot != self.boot or number <= self.count or t in self.live:
-            raise StateError(f"{self.place!r}: {record!r} in start {self.boot}, after transaction {self.count}")
+        place, _, _, number = order(t)
+        if place != self.place or start_of(t) != self.start or number <= self.count or t in self.live:
+            raise StateError(f"{self.place!r}: {record!r} in start {self.start}, after transaction {self.count}")
         self.count = number
         own = self.live[t] = Own(record.when)
         if record["parent"] is not None:
@@ -206,6 +249,8 @@ class State:
         t, why = record["t"], record["why"]
         own = self.live.pop(t)
         self.outcomes[t] = why
+        if start_of(t) != self.start:
+            self.guessed.add(t)
         reason = why.partition(" from ")[0].partition(":")[0]
         self.why[reason] = self.why.get(reason, 0) + 1
         for mid in reversed(record["back"]):
@@ -240,3 +285,15 @@ class State:
 
     def _refused(self, record: Record) -> None:
         self.refused += 1
+
+    def _met(self, record: Record) -> None:
+        self.met[record["place"]] = stand_of(record["stand"])
+
+    def _behind(self, record: Record) -> None:
+        start, n = stand_of(record["stand"])
+        self.behind[start] = record["source"], n
+
+    def _accepted(self, record: Record) -> None:
+        for start, n in map(stand_of, record["stands"]):
+            self.behind.pop(start, None)
+            self.accepted[start] = max(n, self.accepted.get(start, 0))

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.atomic.places.client import Place
-from pellucid.atomic.places.core import Asked, Core
+from pellucid.atomic.places.core import Asked, Core, Noted
+from pellucid.atomic.places.core.copies import WHAT_TO_DO, an_older_copy
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
-from pellucid.atomic.places.records import place_of
+from pellucid.atomic.places.records import new_mark, place_of, stand_of, start_of
 from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.looking import Looked, looked_at
+from pellucid.atomic.places.serving.lost import lost_log
+from pellucid.atomic.places.serving.newest import noted
 from pellucid.errors import StateError, UsageError
 
 
@@ -48,26 +51,49 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """A log that lacks what another place has heard of; ``by`` is that place."""
+
+    place: str
+    stand: str
+    by: str
+    lost: str = ""  # all of it, in words
+
+    def lines(self) -> list[str]:
+        """For people."""
+        if self.lost:
+            return [self.lost]
+        return [an_older_copy(self.place, self.stand, self.by), f"  resolve    {WHAT_TO_DO.format(self.place)}"]
+
+    def words(self) -> str:
+        """In one line."""
+        return self.lost or f"{an_older_copy(self.place, self.stand, self.by)}: {WHAT_TO_DO.format(self.place)}"
+
+
+@dataclass(frozen=True)
 class Doubts:
     """All of a network."""
 
     found: tuple[Doubt, ...]
     unseen: tuple[Looked, ...]
     now: float
+    copies: tuple[Copy, ...] = ()
 
     @property
     def code(self) -> int:
         """The exit code: 0 nothing waits, 1 something does, 3 a place could not be seen."""
-        return 1 if self.found else 3 if self.unseen else 0
+        return 1 if self.found or self.copies else 3 if self.unseen else 0
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
         unseen = [{"place": one.name, "why": one.why} for one in self.unseen]
-        return {"doubts": [one.document(self.now) for one in self.found], "unseen": unseen}
+        copies = [{"place": one.place, "stand": one.stand, "by": one.by} for one in self.copies]
+        return {"doubts": [one.document(self.now) for one in self.found], "unseen": unseen, "copies": copies}
 
     def lines(self) -> list[str]:
         """For people."""
-        out = [line for one in self.found for line in one.lines(self.now)]
+        out = [line for one in self.copies for line in one.lines()]
+        out += [line for one in self.found for line in one.lines(self.now)]
         out += [f"{one.name}: cannot be seen: {one.why}" for one in self.unseen]
         return out or ["nothing is in doubt, and nothing waits"]
 
@@ -85,7 +111,25 @@ def doubts(network: Network, names: Sequence[str]) -> Doubts:
         found += [_deciding(network, places, name, one) for one in told["deciding"]]
         found += [_pending(network, places, name, one) for one in told["pending"]]
     unseen = tuple(places[name] for name in names if places[name].state == "unseen")
-    return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time())
+    copies = tuple(copy for name in names for copy in _copies(places, name))
+    return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time(), copies)
+
+
+def _copies(places: dict[str, Looked], name: str) -> list[Copy]:
+    """Whether the log of a place is an older copy: it was told so, or what others have written down says so."""
+    seen = places[name].seen
+    if seen is None:
+        return []
+    lost = places[name].why if places[name].state == "lost" else ""
+    told = [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]
+    accepted = dict(map(stand_of, seen["accepted"]))
+    for other, one in places.items():
+        stand = one.seen["met"].get(name) if one.seen is not None and not told else None
+        if stand is not None:
+            start, n = stand_of(stand)
+            if n > max(seen["ends"].get(start, 0), accepted.get(start, 0)):
+                told.append(Copy(name, stand, other))
+    return told
 
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
@@ -148,7 +192,13 @@ def _known(places: dict[str, Looked], name: str) -> str:
     state = _state(places, name)
     if state == "unseen" and places[name].pid:
         return "does not answer"
-    known = {"running": "runs", "stopped": "does not run", "new": "does not run", "gone": "is not in this network"}
+    known = {
+        "running": "runs",
+        "stopped": "does not run",
+        "new": "does not run",
+        "lost": "has lost its log",
+        "gone": "is not in this network",
+    }
     return known.get(state, "cannot be seen")
 
 
@@ -163,6 +213,8 @@ def _known_of(places: dict[str, Looked], t: str) -> str:
     one = places.get(home)
     if one is None or one.seen is None:
         return f"of {home}, which {_known(places, home) if one else 'is not in this network'}"
+    if start_of(t) not in one.seen["ends"]:
+        return f"of a start of {home} that its log does not have: it is an older copy, and cannot say what became of it"
     for kind in ("pending", "doubt"):
         for item in one.seen["doubt"][kind]:
             if t in (item.get("t"), *item.get("members", ())):
@@ -227,7 +279,9 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
         try:
             core = Core(place, network.tree_of(place, secrets), log.records())
             now = time.time()
-            log.append(core.start(now).writes, sync=True)
+            log.append(core.start(now, mark=new_mark()).writes, sync=True)
+            if stand := noted(network.folder_of(place)):
+                log.append(core.handle(Noted(stand)).writes, sync=True)  # an older copy decides nothing
             done = core.handle(Asked(1, 0, "hand", {"what": what, "outcome": outcome, "who": who, "when": now}))
             log.append(done.writes, sync=True)
         finally:
@@ -236,6 +290,28 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
     if "error" in answer:
         raise StateError(str(answer.get("message", answer["error"])))
     return str(answer["status"])
+
+
+def accept_loss(network: Network, place: str, who: str) -> list[str]:
+    """Have a place whose log is an older copy go on without what it lacks; that is written down.  What is lost."""
+    if looked_at(network, place).state != "lost":
+        with Place(network, place) as connection:
+            return list(map(str, connection.ask("accept", who=who)["stands"]))
+    secrets = network.secrets(place)
+    with only_one(network, place):
+        lost = lost_log(network, place)
+        if lost is None:
+            raise StateError(f"{place}: its log is back: nothing was done")
+        log = open_log(network.log_of(place), place)
+        try:
+            core = Core(place, network.tree_of(place, secrets), log.records())
+            now = time.time()
+            effects = [core.start(now, mark=new_mark()), core.handle(Noted(lost.stand))]
+            effects.append(core.handle(Asked(1, 0, "accept", {"who": who, "when": now})))
+            log.append([record for one in effects for record in one.writes], sync=True)  # all of it or nothing
+        finally:
+            log.close()
+    return list(map(str, dict(effects[-1].replies)[1]["stands"]))
 
 
 def _time(seconds: float) -> str:

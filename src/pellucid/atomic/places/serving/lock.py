@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from pellucid.atomic.places.network import Network
-from pellucid.base.files import own_folder
+from pellucid.base.files import no_links, own_folder
 from pellucid.errors import StateError
 
 _TRIES = 6  # somebody may only have looked whether it runs
@@ -20,7 +20,10 @@ def only_one(network: Network, name: str) -> Iterator[None]:
     """Be the one process of a place; a second one is refused, and is told which one is first."""
     folder = network.folder_of(name)
     own_folder(folder, "DIR", "lock")
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        handle = no_links(folder / "lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise StateError(f"{folder / 'lock'}: cannot be used: {error.strerror or error}") from None
     try:
         for n in range(_TRIES):
             try:
@@ -41,7 +44,7 @@ def only_one(network: Network, name: str) -> Iterator[None]:
 def running(network: Network, name: str) -> int | None:
     """The process of a place on this machine, if there is one (0, if it has not said its number yet)."""
     try:
-        handle = os.open(network.folder_of(name) / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = no_links(network.folder_of(name) / "lock", os.O_RDONLY)
     except OSError:
         return None
     try:

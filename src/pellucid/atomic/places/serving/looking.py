@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +12,23 @@ from typing import Any
 
 from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
+from pellucid.atomic.places.core.copies import an_older_copy
 from pellucid.atomic.places.log import read_log
-from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.network import BadSecretsError, Network
+from pellucid.atomic.places.records import in_words, stand_of
 from pellucid.atomic.places.serving.lock import running
+from pellucid.atomic.places.serving.lost import lost_log
+from pellucid.atomic.places.serving.newest import noted
 from pellucid.atomic.places.serving.view import commits_a_second, view
 from pellucid.errors import PellucidError
+
+LITTLE = 1_000_000  # bytes: with less, a place may have ended because it could not write
 
 
 @dataclass(frozen=True)
 class Looked:
-    """A place as it was found: ``state`` is running, stopped, new (it has no log yet) or unseen (and ``why``)."""
+    """A place as it was found: ``state`` is running, stopped, new (it has no log yet), lost (it had one)
+    or unseen (and ``why``)."""
 
     name: str
     state: str
@@ -27,19 +36,26 @@ class Looked:
     pid: int | None = None
     seen: dict[str, Any] | None = None
     why: str = ""
+    room: int | None = None  # bytes that are free where its log is
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
         return {"place": self.name, "state": self.state, "address": self.address, "process": self.pid,
-                "why": self.why or None, **(self.seen or {})}  # fmt: skip
+                "why": self.why or None, "free_bytes": self.room, **(self.seen or {})}  # fmt: skip
 
     def lines(self) -> list[str]:
         """For people."""
         process = f" (process {self.pid})" if self.pid else ""
         out = [f"{self.name:12} {self.state}{process}, {self.address}{f': {self.why}' if self.why else ''}"]
-        if self.seen is None:
+        if self.seen is None or self.state == "lost":
             return out
         s = self.seen
+        for one in s["behind"]:
+            out.append(f"  older copy    {an_older_copy(self.name, one['stand'], one['by'])}: it does nothing")
+        for stand in s["accepted"]:
+            out.append(f"  lost          {in_words(stand)}: the log is an older copy, which was accepted")
+        if self.state == "stopped" and self.room is not None and self.room < LITTLE:
+            out.append(f"  disk          {self.room:,} bytes are free: perhaps it ended for want of room")
         undecided = ", ".join(f"{n:,} {word}" for word, n in s["undecided"].items() if n) or "none"
         aborted = sum(s["aborted"].values())
         out.append(f"  transactions {s['committed']:,} committed, {aborted:,} aborted; not decided: {undecided}")
@@ -59,6 +75,8 @@ def looked_at(network: Network, name: str) -> Looked:
     place = network.place(name)
     try:
         secrets = network.secrets(name)
+    except BadSecretsError:
+        raise
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
     pid = running(network, name)
@@ -66,20 +84,36 @@ def looked_at(network: Network, name: str) -> Looked:
         with Place(network, name) as connection:
             return Looked(name, "running", place.address, pid, connection.ask("view"))
     except NotReached as error:
-        if pid is not None:
+        if (pid := running(network, name)) is not None:  # it may have been about to end
             return Looked(name, "unseen", place.address, pid, why=str(error))
     target = network.log_of(name)
-    if isinstance(target, Path) and not target.exists():
-        return Looked(name, "new", place.address, why="it has never run here")
     try:
-        records = read_log(target, name)
+        lost, stand = lost_log(network, name), noted(network.folder_of(name))  # before the log, which only grows
+        if lost is None and isinstance(target, Path) and not target.exists():
+            return Looked(name, "new", place.address, why="it has never run here")
+        records = [] if lost else read_log(target, name)
         core = Core(name, network.tree_of(name, secrets), records)
+        stand = lost.stand if lost else stand
+        if stand is not None and not core.state.has(stand):
+            start, n = stand_of(stand)
+            core.state.behind[start] = name, n  # as it will write down when it is started
         doubt = dict(core.handle(Asked(1, 0, "doubt", {})).replies)[1]
         seen = view(core.state, doubt, place.channels)
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
+    if lost:
+        return Looked(name, "lost", place.address, seen=seen, why=str(lost))
     seen["commits_per_second"] = commits_a_second(records, time.time())
-    return Looked(name, "stopped", place.address, seen=seen)
+    return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def _room(target: Path | str) -> int | None:
+    """What is free on the disk of a log: a place that found it full may have had no room to say so."""
+    if not isinstance(target, Path):
+        return None
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(target.parent).free
+    return None
 
 
 def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -89,7 +123,7 @@ def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]
     for name in names:
         one = looked_at(network, name)
         numbers: dict[str, Any] = {"state": one.state}
-        if one.seen is not None:
+        if one.seen is not None and one.state != "lost":
             s = one.seen
             waits = [*s["doubt"]["doubt"], *s["doubt"]["deciding"], *s["doubt"]["pending"]]
             numbers |= {

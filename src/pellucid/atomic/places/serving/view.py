@@ -28,6 +28,10 @@ def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[s
         "aborted": dict(state.why),
         "outbox": len(state.outbox),
         "refused": state.refused,
+        "behind": [{"stand": f"{start}/{n}", "by": source} for start, (source, n) in state.behind.items()],
+        "accepted": [f"{start}/{n}" for start, n in state.accepted.items()],
+        "met": {place: f"{start}/{n}" for place, (start, n) in state.met.items()},
+        "ends": {**state.ends, state.start: state.records},
         "doubt": doubt,
     }
 

@@ -1,0 +1,174 @@
+"""Real places whose log is gone, or is no file: nothing begins anew in silence."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.atomic.places import Network, connect, end, new_network, start
+from pellucid.atomic.places.serving.lock import running
+from pellucid.cli.main import cli
+
+NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept DIR hotel`"
+
+
+def ran(*args: object) -> Result:
+    return CliRunner().invoke(cli, [*map(str, args)])
+
+
+def net(*args: object) -> Result:
+    return ran("net", *args)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    """Of one place with five rooms, which was killed: all its records are in the write-ahead log."""
+    made = new_network(tmp_path / "inn", {"hotel": ["rooms"]})
+    start(made)
+    with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+        for room in range(5):
+            t.send("rooms", room)
+        t.commit()
+    os.kill(running(made, "hotel") or 0, signal.SIGKILL)
+    end(made)
+    yield made
+    end(made)
+
+
+def folder(network: Network) -> Path:
+    return network.folder / "places" / "hotel"
+
+
+def deleted(where: Path) -> None:
+    for file in where.glob("log.sqlite*"):
+        file.unlink()
+
+
+def emptied(where: Path) -> None:
+    deleted(where)
+    (where / "log.sqlite").touch(0o600)
+
+
+def without_its_wal(where: Path) -> None:
+    for more in ("-wal", "-shm"):
+        (where / f"log.sqlite{more}").unlink()
+
+
+def flipped_at(frame: float) -> object:
+    def flip(where: Path) -> None:
+        (where / "log.sqlite-shm").unlink()
+        wal = bytearray((where / "log.sqlite-wal").read_bytes())
+        wal[100 + int((len(wal) - 4200) * frame)] ^= 1
+        (where / "log.sqlite-wal").write_bytes(wal)
+
+    return flip
+
+
+@pytest.mark.parametrize(
+    ("lose", "how"),
+    [
+        (deleted, "is not there"), (emptied, "is empty"), (without_its_wal, "has no records"),
+        (flipped_at(0), "has no records"),
+    ],
+    ids=["deleted", "emptied", "without its WAL", "the first frame of its WAL"],
+)  # fmt: skip
+def test_a_log_that_is_gone_is_not_replaced(network: Network, lose: object, how: str) -> None:
+    lose(folder(network))  # type: ignore[operator]
+    for args in (["up", network.folder], ["up", network.folder, "hotel"]):
+        up = net(*args)
+        assert up.exit_code == 2 and f"the log of 'hotel' {how}, {NOTED}" in up.output and up.output.count("\n") == 1
+    status = net("status", network.folder).output
+    assert "hotel        lost, 127.0.0.1:" in status and how in status
+    doubt = net("doubt", network.folder)
+    assert doubt.exit_code == 1 and NOTED in doubt.output
+    assert "lost" in net("metrics", network.folder).output
+    audited = ran("audit", network.folder)
+    assert audited.exit_code == 2 and NOTED in audited.output
+    assert net("accept", network.folder, "hotel", "--yes").exit_code == 0
+    assert net("up", network.folder).exit_code == 0 and net("doubt", network.folder).exit_code == 0
+    with connect(network.folder, "hotel") as hotel, hotel.transaction() as t:
+        t.send("rooms", "new")
+        assert t.commit() == "committed" and hotel.messages("rooms") == ["new"]
+    audited = ran("audit", network.folder)
+    assert audited.exit_code == 1 and "this log came back from an older copy" in audited.output
+    end(network)
+    assert net("up", network.folder).exit_code == 0
+
+
+def test_a_log_with_less_than_is_noted_is_said_by_up(network: Network) -> None:
+    """The last frames of its write-ahead log are damaged, which SQLite takes for never written."""
+    flipped_at(1)(folder(network))  # type: ignore[operator]
+    before = net("doubt", network.folder)
+    assert before.exit_code == 1 and "is an older copy: it lacks record " in before.output
+    up = net("up", network.folder)
+    assert up.exit_code == 2 and "hotel runs and does nothing: the log of 'hotel' is an older copy" in up.output
+    assert "`pellucid net accept DIR hotel` goes on without what is lost" in up.output
+    assert net("doubt", network.folder).exit_code == 1 and ran("audit", network.folder).exit_code == 1
+
+
+def test_without_the_note_what_the_place_said_shows_that_it_ran(network: Network) -> None:
+    deleted(folder(network))
+    (folder(network) / "newest").unlink()
+    up = net("up", network.folder)
+    assert up.exit_code == 2 and "is not there, and said.log beside it says that the place has run" in up.output
+    assert not (folder(network) / "log.sqlite").exists()
+    assert net("accept", network.folder, "hotel", "--yes").exit_code == 0
+    assert net("up", network.folder).exit_code == 0
+
+
+def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:
+    """Of a folder that is gone as a whole."""
+    made = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    start(made)
+    with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+        t.send("agent.answers", 1)
+        t.commit(timeout=30)
+    with connect(made.folder, "agent", patience=20) as agent, agent.transaction() as t:
+        t.receive("answers", timeout=20)
+        t.commit(timeout=30)
+    end(made)
+    for file in folder(made).iterdir():
+        file.unlink()
+    try:
+        up = net("up", made.folder)
+        assert up.exit_code == 2 and "hotel runs and does nothing" in up.output and "'agent' has heard of" in up.output
+    finally:
+        end(made)
+
+
+def test_a_place_that_never_ran_and_one_that_is_whole_start(network: Network, tmp_path: Path) -> None:
+    assert net("up", network.folder).exit_code == 0
+    with connect(network.folder, "hotel") as hotel:
+        assert hotel.messages("rooms") == [0, 1, 2, 3, 4]
+    assert net("doubt", network.folder).exit_code == 0 and ran("audit", network.folder).exit_code == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a named pipe", "a folder"])
+@pytest.mark.parametrize(
+    "name",
+    ["network.toml", "secrets/hotel.toml", "places/hotel/log.sqlite", "places/hotel/newest", "places/hotel/lock",
+     "places/hotel/said.log"],
+)  # fmt: skip
+def test_what_is_no_file_is_refused_and_not_waited_for(network: Network, name: str, make: object) -> None:
+    file = network.folder / name
+    kept = file.read_bytes()
+    file.unlink()
+    make(file)  # type: ignore[operator]
+    signal.alarm(60)
+    try:
+        up = net("up", network.folder)
+        assert up.exit_code == 2 and f"{name}: " in up.output, up.output
+        assert re.search("(?i)is (no regular file, but )?a (named pipe|folder|directory)|no such device", up.output)
+        for verb in ("status", "doubt", "metrics", "down"):
+            assert net(verb, network.folder).exit_code in (0, 1, 2, 3)
+    finally:
+        signal.alarm(0)
+        file.rmdir() if file.is_dir() else file.unlink()
+        file.touch(0o600)
+        file.write_bytes(kept)
