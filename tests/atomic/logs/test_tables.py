@@ -80,8 +80,8 @@ def test_other_names_and_other_columns() -> None:
 
 
 @pytest.mark.parametrize("ids", [
-    [1, 2, 3, 4], [-5, 2**62, 0, -(2**63)], [10**12, 10**12 + 1, 7, 5], [b"a", b"b", b"\x00", b""],
-    [("x", 1), ("x", 2), ("y", 1), ("y", 2)], ["é", "", "z", "007"], [1, "1", 2.5, ("t",)],
+    [1, 2, 3, 4], [-5, 2**62, 0, -(2**63)], [10**12, 10**12 + 1, 7, 5], [b"a", b"b", b"\x00", b"\xff"],
+    [("x", 1), ("x", 2), ("y", 1), ("y", 2)], ["é", " ", "z", "007"], [1, "1", 2.5, ("t",)],
 ])  # fmt: skip
 def test_ids_of_every_kind(ids: list[Any]) -> None:
     statuses = dict(zip(ids, STATUSES.values(), strict=True))
@@ -131,6 +131,12 @@ def two(ids: Any, words: Any) -> dict[str, Any]:
     ({"ID": [1], "status": ["pending"]}, [], "transactions: there is no column 'id': there are ID, status"),
     (two([1], ["pending"]), {"need": [1], "who": [1]}, "dependencies: there is no column 'needs': there are need, who"),
     (two([1, None], ["pending", "active"]), [], "transactions: row 2: 'id' is empty"),
+    (two(["a", ""], ["pending", "active"]), [], "transactions: row 2: 'id' is empty: expected an id"),
+    (two([b"a", b""], ["pending", "active"]), [], "transactions: row 2: 'id' is empty: expected an id"),
+    (two([1, ("a",), ""], ["pending"] * 3), [], "transactions: row 3: 'id' is empty: expected an id"),
+    (two(["a"], ["pending"]), [("a", "a"), ("a", "")], "dependencies: row 2: 'who' is empty: expected an id"),
+    (two(pa.array(["a", None, ""]).dictionary_encode(), ["pending"] * 3), [], "transactions: row 2: 'id' is empty"),
+    (two(pa.array(["", None], pa.string_view()), ["pending"] * 2), [], "transactions: row 1: 'id' is empty"),
     (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 2: 'needs' is empty"),
     (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has string, and 'id' has int64: expected ids of one"),
     (two([1.5], ["pending"]), [], "transactions: 'id' has double: expected whole numbers, text or bytes"),
@@ -140,6 +146,66 @@ def two(ids: Any, words: Any) -> dict[str, Any]:
 def test_what_is_refused(transactions: Any, dependencies: Any, words: str) -> None:
     with pytest.raises(DataError, match=words.replace("?", r"\?")):
         committable(transactions, dependencies)
+
+
+D = "needs,who\na,b\n"
+ODD: list[tuple[str, str, str]] = [
+    # the transactions, their format, what is refused; nothing: they are read
+    *((f"id,status\n{word},pending\nb,pending\n", "csv", "") for word in ("NA", "null", '"nan"', "n/a", "NULL", "007")),
+    ('{"id":"2020-01-01","status":"pending"}\n{"id":"2020-01-01T00:00:00","status":"active"}\n', "jsonl", ""),
+    ('{"id":"a","status":"pending"}\n\n{"id":"b","status":"pending","more":[1]}\n', "jsonl", ""),
+    ("", "jsonl", ""),
+    ("\n", "ndjson", ""),
+    ("id,status\n", "csv", ""),
+    ("\ufeffid\tstatus\r\na\tpending\r\n", "tsv", ""),
+    ("", "csv", "is empty (0 bytes): expected a header line with the columns' names"),
+    ("id,status\na,pending\n,pending\n", "csv", "row 2: 'id' is empty: expected an id"),
+    ('id,status\na,pending\n"",pending\n', "csv", "row 2: 'id' is empty: expected an id"),
+    ("id,status\na,pending\nb,waiting\n", "csv", "row 2: 'status' is 'waiting': expected active, pending, committed"),
+    ("id,status\na,pending\nb,pending,x\n", "csv", "row 2 (line 3): 3 fields, expected 2 (id, status)"),
+    ("id,status\na,pending\nb\n", "csv", "row 2 (line 3): 1 field, expected 2 (id, status)"),
+    ("id,status\na,pending\n\udce9,pending\n", "csv", "row 2 (line 3): column 'id': the text b'\\xe9' is not UTF-8"),
+    ('{"id":"a","status":"pending"}\n{"id":\n', "jsonl", "row 2 (line 2): no JSON value"),
+    ('{"id":"a","status":"pending"}\n{"id":1,"status":"pending"}\n', "jsonl", "row 2 (line 2): column 'id': expected"),
+    ('{"id":"a","status":"pending"}\n{"status":"pending"}\n', "jsonl", "row 2: 'id' is empty: expected an id"),
+    ('{"id":"a","status":"pending"}\n{"id":"","status":"pending"}\n', "jsonl", "row 2: 'id' is empty: expected an id"),
+    ('{"id":1.5,"status":"pending"}\n', "jsonl", "row 1 (line 1): column 'id': expected str, found 1.5"),
+    ('["a","pending"]\n', "jsonl", "is one JSON array"),
+    ('"a"\n', "jsonl", "row 1 is no object: expected {'id': …, 'status': …}"),
+    ("name,status\na,pending\n", "csv", "there is no column 'id': there are name, status"),
+]  # fmt: skip
+
+
+def odd(folder: Path, text: str, form: str) -> tuple[str, str]:
+    """Files with odd transactions, and plain dependencies."""
+    (folder / f"t.{form}").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "d.csv").write_text(D)
+    return str(folder / f"t.{form}"), str(folder / "d.csv")
+
+
+@pytest.mark.parametrize(("text", "form", "words"), ODD)
+def test_odd_files(tmp_path: Path, text: str, form: str, words: str) -> None:
+    tables = odd(tmp_path, text, form)
+    if words:
+        with pytest.raises(DataError) as caught:
+            read_log(*tables)
+        assert f"t.{form}: {words}" in str(caught.value)
+    else:
+        log = read_log(*tables)
+        lines = [line for line in text.splitlines() if line]
+        assert log.rows == len(lines) - (form in ("csv", "tsv"))
+        if log.rows and form == "csv":
+            assert log.listed([0]) == [lines[1].partition(",")[0].strip('"')]
+
+
+def test_whole_numbers_in_json_lines(tmp_path: Path) -> None:
+    for name, text in (("t", '{"id":1,"status":"pending"}\n'), ("d", '{"needs":2,"who":1}\n'), ("none", "")):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    assert read_log(tmp_path / "t.jsonl", tmp_path / "d.jsonl").listed(range(2)) == [1, 2]
+    assert read_log(tmp_path / "t.jsonl", tmp_path / "none.jsonl").listed([0]) == [1]
+    (tmp_path / "t.jsonl").write_text('{"id":1,"status":"pending"}\n{"id":9223372036854775808,"status":"pending"}\n')
+    with pytest.raises(DataError, match=r"t\.jsonl: row 2 \(line 2\): column 'id'"):
+        read_log(tmp_path / "t.jsonl", tmp_path / "d.jsonl")
 
 
 def test_what_cannot_be_asked(tmp_path: Path) -> None:

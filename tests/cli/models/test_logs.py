@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.cli.main import cli
+from tests.atomic.logs.test_tables import ODD, odd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +90,11 @@ def test_the_words_for_one_and_for_none(net: Net, tmp_path: Path) -> None:
     done = net("cascade", "one.csv", "dep.csv", "--abort", "a")
     words = "1 is undone: 1 asked for, the farthest 1 step away; 1 committed, and would have to be undone"
     assert words in done.stdout and done.exit_code == 1
+    (tmp_path / "one.csv").write_text("id,status\na,pending\nb,active\nc,committed\nd,committed\n")
+    (tmp_path / "dep.csv").write_text("needs,who\nb,c\nc,d\n")
+    done = net("cascade", "one.csv", "dep.csv", "--abort", "a")  # what is broken is elsewhere
+    assert "1 is undone: 1 asked for, the farthest 0 steps away\n" in done.stdout and done.exit_code == 1
+    assert "2 committed transactions depend on one that is not: the log breaks A3" in done.stderr
     text = " ".join(net("--help").stdout.split())
     assert "(committable, cascade, cycles)" in text and "`pellucid audit DIR` audits" in text
 
@@ -126,12 +132,51 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
     (["cycles", "t.csv", "d.parquet"], "d.parquet: 'needs' has int64, and 'id' has string: expected ids of one kind"),
     (["cycles", "t.txt", "d.csv"], "t.txt: no such file or folder"),
     (["cycles", "none.parquet", "d.csv", "--on", "spark"], "none.parquet: no such file or folder"),
-    (["cycles", *TABLES, "--on", "spark", "--out", "t.csv"], "--out t.csv: is there already"),
+    (["cycles", *TABLES, "--on", "spark", "--out", "t.parquet"], "--out t.parquet: is there already"),
     (["cycles", *TABLES, "--on", "spark", "--conf", "x"], "--conf x: expected NAME=VALUE"),
 ])  # fmt: skip
 def test_what_is_refused(net: Net, args: list[str], words: str) -> None:
     done = net(*args)
     assert done.exit_code == 2 and words in done.stderr and "Traceback" not in done.output, done.output
+
+
+@pytest.mark.parametrize("spark_too", [[], ["--on", "spark"]])
+def test_an_answer_is_not_written_over_its_log(net: Net, tmp_path: Path, spark_too: list[str]) -> None:
+    (tmp_path / "link.csv").symlink_to("d.csv")
+    (tmp_path / "hard.csv").hardlink_to("t.csv")
+    (tmp_path / "tables").mkdir()
+    pq.write_table(pq.read_table("t.parquet"), "tables/0.parquet")
+    for out, words in (
+        ("d.csv", "is the file of DEPENDENCIES (d.csv): choose another name"),
+        ("link.csv", "is the file of DEPENDENCIES (d.csv): choose another name"),
+        ("hard.csv", "is the file of TRANSACTIONS (t.csv): choose another name"),
+    ):
+        done = net("committable", *TABLES, "--out", out, *spark_too)
+        assert done.exit_code == 2 and f"--out {out}: {words}" in done.stderr, done.output
+    assert Path("t.csv").read_text() == TRANSACTIONS and Path("d.csv").read_text() == DEPENDENCIES
+    done = net("committable", "tables", "d.parquet", "--out", "tables/now.parquet", *spark_too)
+    assert done.exit_code == 2 and "is in the folder of TRANSACTIONS (tables): choose another place" in done.stderr
+    assert [path.name for path in Path("tables").iterdir()] == ["0.parquet"]
+
+
+def test_odd_files_on_spark_as_here(spark: SparkSession, net: Net, tmp_path: Path) -> None:
+    read = [case for case in ODD if not case[2]]
+    for text, form, words in [case for case in ODD if case[2]] + read[::4]:
+        odd(tmp_path, text, form)
+        done = net("committable", f"t.{form}", "d.csv", "--on", "spark", "--json")
+        here = net("committable", f"t.{form}", "d.csv", "--json")
+        assert (done.exit_code, done.stderr) == (here.exit_code, here.stderr), (text, done.output)
+        assert words in done.stderr
+        if not words:
+            found, expected = json.loads(done.stdout), json.loads(here.stdout)
+            assert (found["counts"], found["rows"]) == (expected["counts"], expected["rows"]), text
+    (tmp_path / "none.jsonl").write_text("")  # ids of any kind
+    for tables in (("t.parquet", "none.jsonl"), ("none.jsonl", "d.parquet"), ("none.jsonl", "none.jsonl")):
+        done, here = (net("cycles", *tables, "--json", *more) for more in (["--on", "spark"], []))
+        assert done.exit_code == 0 and json.loads(done.stdout)["counts"] == json.loads(here.stdout)["counts"], tables
+    pq.write_table(pa.table({"id": ["a", ""], "status": ["pending"] * 2}), "empty.parquet")
+    done = net("committable", "empty.parquet", "d.csv", "--on", "spark")
+    assert done.exit_code == 2 and "transactions: 'id' is empty in a row: expected an id" in done.stderr
 
 
 def test_on_spark(spark: SparkSession, net: Net) -> None:
@@ -144,10 +189,17 @@ def test_on_spark(spark: SparkSession, net: Net) -> None:
     assert done.exit_code == 0 and "3 are undone" in done.stdout and "cascade: " in done.stdout, done.output
     assert sorted(pq.read_table("undone.parquet")["id"].to_pylist()) == ["a", "b", "c"]
     assert not list(Path().glob(".*.part"))
+    wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
+    assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr
+    assert spark.range(1).count() == 1  # a session of another is not stopped
+
+
+def test_more_on_spark(spark: SparkSession, net: Net) -> None:
     numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json", "--on", "spark")
     assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
     done = net("cycles", "t.parquet", "d.parquet", "--on", "spark")
     assert done.exit_code == 0 and "1 cycle with 2 transactions" in done.stdout
-    wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
-    assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr
-    assert spark.range(1).count() == 1  # a session of another is not stopped
+    Path("broken.csv").write_text("id,status\na,pending\nb,active\nc,committed\n")
+    Path("outside.csv").write_text("needs,who\nb,c\n")
+    done = net("cascade", "broken.csv", "outside.csv", "--abort", "a", "--on", "spark")
+    assert done.exit_code == 1 and "1 is undone: 1 asked for" in done.stdout and "breaks A3" in done.stderr, done.output

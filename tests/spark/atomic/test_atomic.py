@@ -55,12 +55,12 @@ def by_id(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(made, key=lambda row: row["id"])
 
 
-@pytest.mark.parametrize(("shape", "text", "fit"), [
-    ("ladder", True, 60), ("rings", False, 10**6),
+@pytest.mark.parametrize(("shape", "text", "size", "fit"), [
+    ("rings", False, 120, 10**6), ("ladder", True, 14, 8), ("ladder", True, 40, 20), ("ladder", True, 120, 60),
 ])  # fmt: skip
-def test_as_here(tables: Tables, shape: str, text: bool, fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "BLOCK", 50)
-    drawn = log(3, 120, shape, bad=0.03)
+def test_as_here(tables: Tables, shape: str, text: bool, size: int, fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "BLOCK", min(50, size))
+    drawn = log(3, size, shape, bad=0.03)
     statuses, pairs = as_text(drawn) if text else drawn
     frames = tables(statuses, pairs)
     with atomic.committable(*frames, fit=fit) as found:
@@ -112,6 +112,7 @@ def test_a_log_that_breaks_a3_as_here(tables: Tables, monkeypatch: pytest.Monkey
         assert found.counts == logs.cycles(statuses, pairs).counts()
 
 
+@pytest.mark.long
 def test_a_long_chain_takes_few_rounds(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits is little, blocks are small, and still there are no more rounds than the logarithm of the depth."""
     monkeypatch.setattr(work, "BLOCK", 500)
@@ -162,7 +163,7 @@ def test_nothing_is_left(tables: Tables, tmp_path: Path, monkeypatch: pytest.Mon
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     frames = tables(*log(1, 50))
-    found = atomic.committable(*frames, work=str(place), fit=10)
+    found = atomic.committable(*frames, work=str(place))
     assert list(place.iterdir())
     found.close()
     assert list(place.iterdir()) == []
@@ -208,7 +209,8 @@ def test_two_ids_of_one_hash_are_never_one(tables: Tables, monkeypatch: pytest.M
 @pytest.mark.parametrize(("transactions", "dependencies", "words"), [
     ("1 id, 'done' status", "1 needs, 2 who", "transactions: 'status' of 1 is 'done': expected active, pending"),
     ("explode(array(1, 2)) id, 'pending' status", "1 needs, int(null) who", "dependencies: 'who' is empty in a row"),
-    ("'x' id, explode(array('active', 'pending')) status", "'x' needs, '' who", "'id' 'x' is active and pending"),
+    ("'x' id, explode(array('active', 'pending')) status", "'x' needs, 'y' who", "'id' 'x' is active and pending"),
+    ("'x' id, 'active' status", "'x' needs, '' who", "dependencies: 'who' is empty in a row: expected an id"),
     ("1 id, 'active' status", "1 need, 2 who", "dependencies: there is no column 'needs': there are need, who"),
     ("1 id, 'active' status", "'1' needs, '2' who", "dependencies: 'needs' has string, and 'id' has int: expec"),
     ("1.5 id, 'active' status", "1 needs, 2 who", "'id' has decimal.*: expected whole numbers, text or bytes"),

@@ -166,7 +166,12 @@ class Cascade:
         self._hit = hit[np.argsort(self._steps[hit], kind="stable")]
         self.size = len(hit)
         self.roots = len(set(roots.tolist()))
-        self.broken = int(np.count_nonzero(log.status[hit] == COMMITTED))
+        self.taken_back = int(np.count_nonzero(log.status[hit] == COMMITTED))
+
+    @cached_property
+    def broken(self) -> int:
+        """How many committed transactions depend on one that is not, in the whole log."""
+        return int(np.count_nonzero(_broken(self.log)))
 
     def ids(self) -> list[Any]:
         """All that are undone, the nearest first."""
@@ -197,7 +202,8 @@ class Cascade:
     def counts(self) -> dict[str, int]:
         """What a report says."""
         farthest = int(self._steps[self._hit[-1]]) if self.size else 0
-        told = {"undone": self.size, "asked": self.roots, "farthest": farthest, "broken": self.broken}
+        told = {"undone": self.size, "asked": self.roots, "farthest": farthest}
+        told |= {"committed undone": self.taken_back, "broken": self.broken}
         return {**told, **_counts(self.log)}
 
 

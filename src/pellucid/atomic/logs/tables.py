@@ -8,7 +8,8 @@ can commit.  They are counted, and refused if that is asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,11 +22,15 @@ from pellucid.errors import DataError, UsageError, nearest, option
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    Batches = Generator[pa.RecordBatch, None, None]
+
 STATUSES = ("active", "pending", "committed", "aborted")
 ACTIVE, PENDING, COMMITTED, ABORTED, UNKNOWN = range(5)
 WORDS = (*STATUSES, "unknown")
 MOST = 2**31 - 2  # numbers of 32 bits
+TEXTS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json"}
 _SHOWN = 3
+_AT_ONCE = 1 << 20  # rows of a file of text
 _WIDE = 4  # a table by value is used for numbers that are spread over up to so many times as many values
 
 
@@ -166,13 +171,7 @@ def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
     else:
         listed: Any = getattr(given, "column_names", None) or getattr(given, "columns", ())
         there = [str(name) for name in listed]
-    for name in names:
-        if name not in there:
-            raise DataError(
-                f"{said}: there is no column {name!r}: there are {', '.join(there) or 'none'}{nearest(name, there)}"
-            )
-        if there.count(name) > 1:
-            raise DataError(f"{said}: there are {there.count(name)} columns {name!r}: expected one")
+    _refuse_columns(said, names, there)
     made = []
     for name in names:
         column = given[name]
@@ -188,6 +187,16 @@ def _columns(given: Any, names: tuple[str, str], what: str) -> tuple[Any, Any]:
     if len(made[0]) != len(made[1]):
         raise DataError(f"{said}: {len(made[0]):,} values of {names[0]!r} and {len(made[1]):,} of {names[1]!r}")
     return made[0], made[1]
+
+
+def _refuse_columns(said: str, names: Sequence[str], there: Sequence[str]) -> None:
+    for name in names:
+        if name not in there:
+            raise DataError(
+                f"{said}: there is no column {name!r}: there are {', '.join(there) or 'none'}{nearest(name, there)}"
+            )
+        if there.count(name) > 1:
+            raise DataError(f"{said}: there are {there.count(name)} columns {name!r}: expected one")
 
 
 def _of_mapping(given: Mapping[Any, Any], names: tuple[str, str], what: str) -> dict[str, Any]:
@@ -222,30 +231,22 @@ def _arrow(column: Any) -> Any:
 
 
 def read_file(path: str, names: Sequence[str]) -> pa.Table:
-    """The two columns of a file, or of a folder of Parquet files.  In CSV, ids are text: 007 is not 7."""
+    """The two columns of a file, or of a folder of Parquet files."""
     import pyarrow as pa
-    import pyarrow.csv as pacsv
     import pyarrow.dataset as ds
     import pyarrow.feather as feather
-    import pyarrow.json as pajson
 
     if not os.path.exists(path):
         raise DataError(f"{path}: no such file or folder")
     ending = os.path.splitext(path)[1].lower()
-    forms = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".arrow": "arrow",
-             ".feather": "arrow", ".ipc": "arrow", ".parquet": "parquet", ".pq": "parquet"}  # fmt: skip
+    forms = {**TEXTS, ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".parquet": "parquet", ".pq": "parquet"}
     form = "parquet" if os.path.isdir(path) else forms.get(ending)
     if form is None:
         raise UsageError(f"{path}: which format is it? Expected .parquet, .csv, .tsv, .jsonl or .arrow, or a folder")
     try:
-        if form == "csv":
-            texts = pacsv.ConvertOptions(column_types={name: pa.string() for name in names}, strings_can_be_null=True)
-            return pacsv.read_csv(
-                path, parse_options=pacsv.ParseOptions(delimiter="\t" if ending == ".tsv" else ","),
-                convert_options=texts,
-            )  # fmt: skip
-        if form == "json":
-            return pajson.read_json(path)
+        if ending in TEXTS and form != "parquet":
+            schema, batches = text_batches(path, names)
+            return pa.Table.from_batches(list(batches), schema)
         if form == "arrow":
             return feather.read_table(path)
         found = ds.dataset(path, format="parquet")
@@ -256,23 +257,89 @@ def read_file(path: str, names: Sequence[str]) -> pa.Table:
         raise DataError(f"{path}: cannot be read: {error.strerror or str(error).splitlines()[0]}") from None
 
 
-def _refuse_missing(column: Any, name: str, said: str) -> None:
-    if isinstance(column, list):
-        at = next((n for n, one in enumerate(column) if one is None), -1)
-    elif column.null_count:
-        import pyarrow.compute as pc
+def text_batches(path: str, names: Sequence[str]) -> tuple[pa.Schema, Batches]:
+    """Columns of a CSV or JSON Lines file, by the rules of all inputs, some rows at a time.
 
-        at = pc.index(pc.is_null(column), True).as_py()
+    A cell of CSV is text: 007 is not 7, and NA, null or nan are ids like others.  In JSON Lines an id is text, whatever
+    it looks like, or a whole number, as its first row has it; a file without lines is a table without rows."""
+    import pyarrow as pa
+
+    from pellucid.data.files import open_reader
+    from pellucid.expr.types import INT, STR, OptionalType
+
+    json = TEXTS[os.path.splitext(path)[1].lower()] == "json"
+    if json and not os.path.getsize(path):
+        nothing = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
+        return nothing, (batch for batch in pa.Table.from_batches([], nothing).to_batches())
+    reader = open_reader(path)
+    try:
+        if json and getattr(reader, "bare", False):
+            raise DataError(f"{path}: row 1 is no object: expected {{{', '.join(f'{name!r}: …' for name in names)}}}")
+        if not json or reader.names:
+            _refuse_columns(path, names, reader.names)
+        kinds = {name: json and pa.types.is_integer(reader.field_type(name)) for name in names}
+    except BaseException:
+        reader.close()
+        raise
+    wanted: dict[str, Any] = {name: OptionalType(INT if whole else STR) for name, whole in kinds.items()}
+    schema = pa.schema([(name, pa.int64() if whole else pa.string()) for name, whole in kinds.items()])
+
+    def rows() -> Batches:
+        try:
+            for chunk in reader.chunks(wanted, rows=_AT_ONCE) if reader.names else ():
+                batch = chunk.batch
+                yield pa.RecordBatch.from_arrays([batch.column(name).cast(schema.field(name).type) for name in kinds],
+                                                 schema=schema)  # fmt: skip
+        finally:
+            reader.close()
+
+    return schema, rows()
+
+
+def checked_batches(
+    path: str, names: Sequence[str], ids: Sequence[str], status: str | None = None
+) -> tuple[pa.Schema, Batches]:
+    """The same, refused here where a row is wrong: for whoever hands them on, to where no row has a number."""
+    schema, batches = text_batches(path, names)
+
+    def rows() -> Batches:
+        first = 0
+        with closing(batches):
+            for batch in batches:
+                if status is not None:
+                    _statuses(batch.column(status), path, status, first)
+                for name in ids:
+                    _refuse_missing(batch.column(name), name, path, first)
+                first += batch.num_rows
+                yield batch
+
+    return schema, rows()
+
+
+def _refuse_missing(column: Any, name: str, said: str, first: int = 0) -> None:
+    """An id is something: neither missing nor a text, or bytes, without a letter."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, list):
+        at = next((n for n, one in enumerate(column) if one is None or (type(one) in (str, bytes) and not one)), -1)
     else:
-        return
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        at = pc.index(pc.is_null(column), True).as_py() if column.null_count else -1
+        if str(column.type) in ("string_view", "binary_view"):
+            column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
+        if str(column.type) in ("string", "large_string", "binary", "large_binary"):
+            empty = pc.index(pc.equal(pc.binary_length(column), 0), True).as_py()
+            at = min((n for n in (at, empty) if n >= 0), default=-1)
     if at >= 0:
-        raise DataError(f"{said}: row {at + 1:,}: {name!r} is empty: expected an id")
+        raise DataError(f"{said}: row {first + at + 1:,}: {name!r} is empty: expected an id")
 
 
 # ---------------------------------------------------------------- statuses
 
 
-def _statuses(words: Any, said: str, name: str) -> Any:
+def _statuses(words: Any, said: str, name: str, first: int = 0) -> Any:
     """As numbers; a word that is none of the four is refused, with its row."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -291,7 +358,7 @@ def _statuses(words: Any, said: str, name: str) -> Any:
             return np.array([STATUSES.index(one) for one in texts], np.int8)
         at, word = next((n, one) for n, one in enumerate(texts) if one not in STATUSES)
     raise DataError(
-        f"{said}: row {at + 1:,}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
+        f"{said}: row {first + at + 1:,}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
         f"{nearest(word, STATUSES) if isinstance(word, str) else ''}"
     )
 
@@ -357,7 +424,7 @@ def _of_one_kind(columns: list[Any], names: Names, said: tuple[str, str]) -> lis
             kind: Any = pa.int64()
         elif pa.types.is_string(t) or pa.types.is_large_string(t) or str(t) == "string_view":
             kind = pa.large_string()
-        elif pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t):
+        elif "binary" in str(t):  # large, a view, of a fixed size
             kind = pa.large_binary()
         elif not len(array):
             kind = None

@@ -77,6 +77,9 @@ class _Asked:
             raise UsageError(f"--{given[0]} goes with --on spark")
         if made.out is not None and _form(made.out) is None:
             raise UsageError(f"--out {made.out}: expected a name that ends in .parquet, .csv or .jsonl")
+        if made.out is not None:
+            for what, path in (("TRANSACTIONS", made.transactions), ("DEPENDENCIES", made.dependencies)):
+                _refuse_own(made.out, what, path)
         return made
 
     def read(self) -> Log:
@@ -84,6 +87,20 @@ class _Asked:
         from pellucid.atomic.logs import read_log
 
         return read_log(self.transactions, self.dependencies, names=self.names, unknown=self.unknown)
+
+
+def _refuse_own(out: str, what: str, path: str) -> None:
+    """Whether the answer would be written over a table, by whatever name, or into its folder."""
+    with contextlib.suppress(OSError, ValueError):  # one of them is not there, or not on this machine
+        if os.path.exists(out) and os.path.samefile(out, path):
+            raise UsageError(f"--out {out}: is the file of {what} ({path}): choose another name, or it would be lost")
+        if os.path.isdir(path):
+            folder, inside = os.path.realpath(path), os.path.dirname(os.path.realpath(out))
+            if os.path.commonpath([folder, inside]) == folder:
+                raise UsageError(
+                    f"--out {out}: is in the folder of {what} ({path}): choose another place, or it would be a part of "
+                    "the table"
+                )
 
 
 @click.command("committable")
@@ -136,7 +153,8 @@ def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) ->
       pellucid net cascade transactions.parquet dependencies.parquet --abort t17 --out undone.parquet
       pellucid net cascade transactions.csv dependencies.csv --abort t17 --path t99
 
-    Exit codes: 0 done, 1 a committed one would have to be undone, 2 bad usage or bad input.
+    Exit codes: 0 done, 1 a committed one depends on one that is not (the log breaks A3; if the abort reaches it, it
+    would have to be undone), 2 bad usage or bad input.
     """
     asked = _Asked.of("cascade", options)
     if asked.on == "spark":
@@ -266,8 +284,8 @@ def _line(asked: _Asked, c: dict[str, int]) -> str:
             f"{c['committable']:,} of {c['pending']:,} pending can commit{sets}; {c['blocked']:,} cannot yet, or never"
         )
     if asked.verb == "cascade":
-        undone = c["undone"] - c["broken"]
-        done = f"; {c['broken']:,} committed, and would have to be undone" if c["broken"] else ""
+        undone, back = c["undone"] - c["committed undone"], c["committed undone"]
+        done = f"; {back:,} committed, and would have to be undone" if back else ""
         return (
             f"{undone:,} {'is' if undone == 1 else 'are'} undone: {c['asked']:,} asked for, the farthest "
             f"{count_text(c['farthest'], 'step')} away{done}"
@@ -339,6 +357,8 @@ def _write(path: str, table: pa.Table) -> None:
 
 
 def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any]) -> None:
+    import shutil
+
     from pellucid.cli.spark.places import refuse_unwritable
     from pellucid.cli.spark.run import conf
     from pellucid.sinks.address import on_this_machine
@@ -357,11 +377,12 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
             raise UsageError(f"--out {asked.out}: is there already: choose another name, or remove it")
         refuse_unwritable("--out", asked.out, into=False)
     begin = time.monotonic()
+    handed: list[str] = []  # folders
     try:
         there = _is_there()
         spark = session(master=asked.spark["master"], conf=settings, name=f"pellucid net {asked.verb}")
         try:
-            tables = [_spark_table(spark, path) for path in (asked.transactions, asked.dependencies)]
+            tables = _spark_tables(spark, asked, handed)
             fit = FIT if asked.spark["fit"] is None else asked.spark["fit"]
             common = {"names": asked.names, "unknown": asked.unknown, "work": asked.spark["work"], "fit": fit}
             with ask(atomic, tables, common) as found:
@@ -369,6 +390,8 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
                 many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]
                 _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {})
         finally:
+            for folder in handed:
+                shutil.rmtree(folder, ignore_errors=True)
             if not there:
                 stop_if_ours(spark)
     except Exception as error:
@@ -390,7 +413,9 @@ def _is_there() -> bool:
 def _spark_form(path: str) -> str:
     if path.startswith("table:"):
         return "table"
-    form = {**_FORMS, ".tsv": "csv", ".pq": "parquet"}.get(os.path.splitext(path.rstrip("/"))[1].lower())
+    form = {**_FORMS, ".json": "json", ".tsv": "csv", ".pq": "parquet"}.get(
+        os.path.splitext(path.rstrip("/"))[1].lower()
+    )
     if form is None and (os.path.isdir(path) or "://" in path):
         form = "parquet"
     if form is None:
@@ -398,6 +423,62 @@ def _spark_form(path: str) -> str:
             f"{path}: which format is it? Expected .parquet, .csv, .tsv or .jsonl, a folder, or table:NAME"
         )
     return form
+
+
+def _spark_tables(spark: Any, asked: _Asked, handed: list[str]) -> list[Any]:
+    """Both tables.  A file of text on this machine is read here, by the rules and with the words that it has without
+    Spark, and handed over as Parquet in a folder, which goes with the answer."""
+    from pyspark.sql import functions as sql
+
+    from pellucid.sinks.address import on_this_machine
+
+    n, work = asked.names, asked.spark["work"]
+    made, empty = [], []
+    for path, ids, status in ((asked.transactions, (n.id,), n.status), (asked.dependencies, (n.needs, n.who), None)):
+        if os.path.isfile(path) and _spark_form(path) in ("csv", "json") and (work is None or on_this_machine(work)):
+            folder, rows = _handed(path, ids, status, work, handed)
+            made.append(spark.read.parquet(folder))
+            empty.append(not rows)
+        else:
+            made.append(_spark_table(spark, path))
+            empty.append(False)
+    if empty[0] != empty[1]:  # what has no rows has ids of any kind
+        mine, other = (0, 1) if empty[0] else (1, 0)
+        ids, (theirs, *_) = ((n.id,), (n.needs,)) if empty[0] else ((n.needs, n.who), (n.id,))
+        if theirs in made[other].columns:
+            kind = made[other].schema[theirs].dataType
+            made[mine] = made[mine].withColumns({name: sql.col(f"`{name}`").cast(kind) for name in ids})
+    return made
+
+
+def _handed(
+    path: str, ids: tuple[str, ...], status: str | None, work: str | None, handed: list[str]
+) -> tuple[str, int]:
+    """A file of text as a folder of Parquet, and how many rows it has."""
+    import tempfile
+
+    import pyarrow.parquet as pq
+
+    from pellucid.atomic.logs.tables import checked_batches
+
+    names = list(dict.fromkeys([*ids, *([status] if status is not None else [])]))
+    schema, batches = checked_batches(path, names, ids, status)
+    try:
+        if work is not None:
+            os.makedirs(work, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix="pellucid-log-", dir=work)
+        handed.append(folder)
+        rows = 0
+        with contextlib.closing(batches), pq.ParquetWriter(os.path.join(folder, "rows.parquet"), schema) as out:
+            for batch in batches:
+                rows += batch.num_rows
+                out.write_batch(batch)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be handed over to Spark ({error.strerror or error}): give --work FOLDER with room, which "
+            "Spark sees, too"
+        ) from None
+    return folder, rows
 
 
 def _spark_table(spark: Any, path: str) -> Any:
@@ -409,7 +490,7 @@ def _spark_table(spark: Any, path: str) -> Any:
         return spark.read.table(path[6:])
     if form == "csv":
         return spark.read.csv(place, header=True, sep="\t" if path.endswith(".tsv") else ",", mode="FAILFAST")
-    return spark.read.format(form).load(place)
+    return spark.read.format(form).options(**({"mode": "FAILFAST"} if form == "json" else {})).load(place)
 
 
 def _spark_rows(asked: _Asked, found: Any) -> list[dict[str, Any]]:

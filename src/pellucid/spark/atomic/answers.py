@@ -331,10 +331,15 @@ def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tupl
     none, zero = sql.lit(None).cast("long"), sql.lit(0).cast("long")
     every = hit.select("v", "via", "steps").union(roots.frame.select("v", none.alias("via"), zero.alias("steps")))
     states = log.vertices.frame.select("v", "status")
-    broken = sql.sum((sql.col("status") == COMMITTED).cast("long"))
     joined = every.join(states, "v").select("v", "status", "via", "steps")
-    found = job.save(joined, farthest=sql.max("steps"), broken=broken)
-    counts = {"undone": found.rows, "asked": roots.rows, **{k: found.told[k] for k in ("farthest", "broken")}}
+    found = job.save(joined, farthest=sql.max("steps"), done=_many(sql.col("status") == COMMITTED))
+    of_source = states.select(sql.col("v").alias("src"), "status")
+    whole = edges.frame.select(sql.col("via").alias("src"), "dst").join(of_source, "src")
+    after = _broken(job, log, whole)
+    counts = {
+        "undone": found.rows, "asked": roots.rows, "farthest": found.told["farthest"],
+        "committed undone": found.told["done"], "broken": 0 if after is None else after.rows,
+    }  # fmt: skip
     shown = found.frame.select(sql.col("v").alias("id"), _word().alias("status"), "via", "steps")
     return log.named(shown, "id", "via"), counts, edges
 

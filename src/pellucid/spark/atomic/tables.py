@@ -87,7 +87,7 @@ def key(name: str, seed: int | None) -> Column:
     if seed is None:
         return column.cast("long")
     hashed = sql.xxhash64(sql.lit(seed), column).bitwiseAND(sql.lit(_MASK))
-    return sql.when(column.isNotNull(), hashed)
+    return sql.when(~_empty(column), hashed)
 
 
 def read_log(work: Work, transactions: DataFrame, dependencies: DataFrame, names: Names, unknown: str) -> SparkLog:
@@ -207,7 +207,7 @@ def _refuse(
             (dependencies, "dependencies", names.needs),
             (dependencies, "dependencies", names.who),
         ):
-            if frame.where(_column(frame, name).isNull()).limit(1).count():
+            if frame.where(_empty(_column(frame, name))).limit(1).count():
                 raise DataError(f"{what}: {name!r} is empty in a row: expected an id")
     if told["wrong"]:
         word = _column(transactions, names.status)
@@ -234,6 +234,11 @@ def _refuse(
             f"dependencies: {many:,} id{'s are' if many > 1 else ' is'} in no row of the transactions: add them, or "
             f"say {option('unknown', 'block')}: whoever needs one cannot commit then"
         )
+
+
+def _empty(column: Column) -> Column:
+    """Whether it is no id: missing, or a text, or bytes, without a letter."""
+    return column.isNull() | (column.cast("string") == "")
 
 
 def _quoted(name: str) -> str:
