@@ -29,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,12 +257,12 @@ def main() -> None:
             jobs["PostgreSQL, a commit"] = lambda: postgres(server, seconds, 1)
             jobs[f"PostgreSQL, {clients} clients"] = lambda: postgres(server, seconds, clients)
             for n in (1, 2, 4):
-                jobs[f"PostgreSQL, two phases over {n}"] = lambda n=n: two_phases(server, seconds, n)  # type: ignore[misc]
+                jobs[f"PostgreSQL, two phases over {n}"] = partial(two_phases, server, seconds, n)
         jobs["1 place, a program"] = lambda: one_place(folder, seconds, 1)
         jobs[f"1 place, {clients} programs"] = lambda: one_place(folder, seconds, clients)
         for n in (2, 4):
-            jobs[f"a set over {n} places"] = lambda n=n: ring(folder, seconds, n, 1)  # type: ignore[misc]
-            jobs[f"sets over {n} places, {clients} at a time"] = lambda n=n: ring(folder, seconds, n, clients)  # type: ignore[misc]
+            jobs[f"a set over {n} places"] = partial(ring, folder, seconds, n, 1)
+            jobs[f"sets over {n} places, {clients} at a time"] = partial(ring, folder, seconds, n, clients)
         for _ in range(given.repeats):
             for name, job in jobs.items():
                 found.setdefault(name, []).append(job())

@@ -117,7 +117,7 @@ def test_verbose_tells_the_time_of_each_step(pellucid: Command, flights: Path) -
         ["600", "600"], ["600", "480"], ["480", "480"], ["480", "480"], ["480", "480"], ["960", "480"], ["480", "480"],
     ]  # fmt: skip
     assert 97 <= sum(int(row[3].removesuffix(" %")) for row in cells[1:]) <= 103
-    assert all(re.fullmatch(r"[\d.]+ [kMG]? ?events/s", row[4]) for row in cells[1:])
+    assert all(re.fullmatch(r"[\d.]+ [kMG]? ?events/s|-", row[4]) for row in cells[1:])
     assert how == "  measured behind each step of the loop in one push of 32, without what the clock itself takes"
     assert last.startswith("600 in, 480 out, ")
     assert "steps:" not in pellucid(*args).stderr

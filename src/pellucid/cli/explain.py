@@ -113,7 +113,8 @@ def step_lines(run: OnCores, seconds: float) -> list[str]:
     table = [("step", "events in", "events out", "time", "speed")]
     for step in times.steps():
         name = f"{step.step} ({step.kind})" if step.step else "columns written"
-        table.append((name, f"{step.came:,}", f"{step.put:,}", f"{100 * step.share:.0f} %", rate_text(step.rate)))
+        speed = "-" if step.rate is None else rate_text(step.rate)
+        table.append((name, f"{step.came:,}", f"{step.put:,}", f"{100 * step.share:.0f} %", speed))
     widths = [max(len(row[i]) for row in table) for i in range(5)]
     for row in table:
         name, *rest = (

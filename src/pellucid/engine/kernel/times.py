@@ -25,9 +25,13 @@ class StepTime:
     seconds: float
 
     @property
-    def rate(self) -> float:
-        """Events that it takes in a second."""
-        return self.came / self.seconds if self.seconds > 0 else 0.0
+    def rate(self) -> float | None:
+        """Events that it takes in a second; None if it took less than the clock can tell.
+
+        >>> StepTime("total", "cumulate", 600, 600, 0.5, 0.25).rate, StepTime("x", "source", 600, 600, 0.0, 0.0).rate
+        (2400.0, None)
+        """
+        return self.came / self.seconds if self.seconds > 0 else None
 
     def document(self) -> dict[str, Any]:
         """For a program."""
@@ -37,7 +41,7 @@ class StepTime:
             "events_in": self.came,
             "events_out": self.put,
             "share": round(self.share, 4),
-            "events_per_second": round(self.rate, 1),
+            "events_per_second": None if self.rate is None else round(self.rate, 1),
         }
 
 
