@@ -1,5 +1,5 @@
-"""A field of the name of a column of the key or the order on Spark: once where both are the same, refused where they
-differ, on every way and in the words of the local run, which is the oracle."""
+"""A field of the name of a column of the key on Spark: once where both are the same, refused where they differ (of a
+column of the order the event's own field comes out), on every way, in the local run's words: the oracle."""
 
 from __future__ import annotations
 

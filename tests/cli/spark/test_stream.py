@@ -64,7 +64,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, run: Command,
     assert run("total", *args).stderr.startswith("on Spark (keys), 0 micro-batches, 0 in, 0 out, ")
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == sorted([*TOTALS, ("a", 3, 121)])
     refused = run("changed", *args)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 2, refused.output
     assert (
         "step 'total' (cumulate) is gone; bring it back as it was, or give up what it remembers with --drop total"
         in refused.stderr
@@ -166,7 +166,7 @@ def test_a_stream_keeps_the_types_that_it_began_with(spark: SparkSession, run: C
     assert run(*args).exit_code == 0
     (folder / "in" / "2.csv").write_text("user,seq,x\nsix,1,10\n")
     refused = run(*args)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 2, refused.output
     assert (
         refused.stderr
         == "pellucid: in/2.csv: row 1 (line 2): column 'user': expected int, found 'six'; correct the value or remove "
@@ -226,7 +226,7 @@ def test_several_targets_of_a_stream_commit_together(spark: SparkSession, run: C
     with closing(sqlite3.connect(folder / "bank.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # another program holds the table
         refused = run("total", *TOGETHER, *out, "--patience", "0.3")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 2, refused.output
     assert "another writer has held the database for 0.3 s: is a second run or query, or another" in refused.stderr
     assert refused.stderr.count("\n") == 1, refused.stderr
     assert rows(sinks.read(folder / "archive")) == TOTALS
@@ -237,7 +237,7 @@ def test_several_targets_of_a_stream_commit_together(spark: SparkSession, run: C
     late = [*out, "--out", "sqlite:late.db#late"]
     (folder / "in" / "3.csv").write_text("user,seq,x\nb,2,1\n")
     refused = run("total", *TOGETHER, *late)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 2, refused.output
     assert "member 'out-3' " in refused.stderr
     assert "is new in a group whose last batch is 1: " in refused.stderr
     assert "Say --added out-3 if that is meant" in refused.stderr

@@ -157,8 +157,16 @@ class Killed:
         self.expected = runs.plain("p.py:total", "--in", "x.jsonl", out="plain.csv")
         done = runs(*ARGS, faults="sink:before-commit=tree@12/1;worker:event=kill@5")
         assert done.returncode == -signal.SIGKILL, done.stderr
+        self._end_a_merge()
         shutil.copytree(self.state, self.folder / "kept")
         self.total = load_pipeline(f"{self.folder}/p.py:total")
+
+    def _end_a_merge(self) -> None:
+        """Parts that a merged one has as well: the kill may have come before they were taken away, or after."""
+        parts = parts_in(self.state / "committed/out")
+        for name, path in parts:
+            if any(other.first <= name.first and name.until <= other.until for other, at in parts if at != path):
+                path.unlink()
 
     def again(self) -> None:
         shutil.rmtree(self.state, ignore_errors=True)

@@ -15,7 +15,7 @@ from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import LateError, PellucidError, UsageError
 from pellucid.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 
 def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
@@ -119,7 +119,8 @@ def parts(rng: random.Random, batch: Batch) -> list[Batch]:
 @pytest.mark.seeded
 @pytest.mark.parametrize("first", seeds(2))
 def test_rows_may_come_in_parts_before_the_clock_moves(first: int) -> None:
-    assert sum(agree_in_parts(seed, 25) for seed in range(first * 1000, first * 1000 + 30)) > 300
+    events = sum(agree_in_parts(seed, 25) for seed in range(first * 1000, first * 1000 + 30))
+    assert HUNT or events > 300
 
 
 @pytest.mark.seeded
@@ -158,7 +159,7 @@ def test_both_engines_agree(first: int) -> None:
     for seed in range(first * 1000, first * 1000 + 40):
         events, error = agree(seed, 25)
         put, failed = put + events, failed + error
-    assert put > 1000 and failed < 30  # most runs say something
+    assert HUNT or (put > 1000 and failed < 30)  # most runs say something
 
 
 def test_sessions_that_end_together_come_by_key() -> None:

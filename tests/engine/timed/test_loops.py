@@ -15,7 +15,7 @@ from pellucid.expr.types import INT, STR
 from tests.engine.timed.drawn import batches
 from tests.engine.timed.drawn_loops import drawn_loop
 from tests.engine.timed.test_columns_agree import parts, plain
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 
 def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
@@ -69,7 +69,7 @@ def agree(seed: int, count: int, mode: str = "auto") -> tuple[int, bool]:
 @pytest.mark.parametrize("first", seeds(2))
 def test_the_same_as_the_literal_engine(first: int) -> None:
     found = [agree(seed, 25) for seed in range(first * 1000, first * 1000 + 20)]
-    assert sum(events for events, _ in found) > 100  # of 20 random pipelines; how many there are depends on the seed
+    assert HUNT or sum(events for events, _ in found) > 100  # of 20 random pipelines
 
 
 @pytest.mark.seeded

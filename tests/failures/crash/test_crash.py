@@ -81,9 +81,11 @@ def test_kills_at_points_and_moments_do_not_show(folder: Path) -> None:
     assert report.holds and report.hits == 5 and report.missed == 0, str(report)
     (outcome,) = report.outcomes
     assert outcome.round.starts == 3 and outcome.audit is not None and outcome.audit.explained is not None
-    # All tasks go back when each has loaded what it needs: the two that were hit on the way there (recover:loaded,
-    # coordinator:recover) never happened.
-    assert len(outcome.audit.explained.recovered) == 3
+    # All tasks go back when each has loaded what it needs: the one that was hit on the way there (recover:loaded) never
+    # happened.  That before coordinator:recover is ended by a worker that dies at its first event (Strike.fault): it
+    # counts if the other tasks had put it on record by then that they were back.
+    recovered = outcome.audit.explained.recovered
+    assert len(recovered) in (3, 4) and list(recovered) == sorted(recovered)
     assert "5 kills hit, 0 came too late" in str(report) and "No crash shows" in str(report)
 
 

@@ -26,7 +26,7 @@ from pellucid.spark.state.store import Store
 from pellucid.spark.timed.clock import tell
 from pellucid.spark.timed.plan import by_arrival
 from tests.engine.timed.drawn import drawn, event, times, with_timers
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 
 HOUR = 3_600_000_000
@@ -212,12 +212,13 @@ def judged(some: range, folder: Path, monkeypatch: pytest.MonkeyPatch, count: in
 
 def test_micro_batches_crashes_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, ways, late = judged(seeds(12), tmp_path, monkeypatch, 40)
-    assert rows > 100 and ways == {"keys", "inner", "one"} and late
+    assert HUNT or (rows > 100 and ways == {"keys", "inner", "one"} and late)
 
 
 @pytest.mark.seeded
 def test_a_task_that_is_told_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(follow(seed, tmp_path / str(seed), monkeypatch, 40, with_timers)[0] for seed in seeds(6)) > 60
+    rows = sum(follow(seed, tmp_path / str(seed), monkeypatch, 40, with_timers)[0] for seed in seeds(6))
+    assert HUNT or rows > 60
 
 
 @pytest.mark.long

