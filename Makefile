@@ -44,9 +44,14 @@ $(ARCHIVE): $(STAMP)
 quick: $(STAMP) ## what to run before a commit: under 90 seconds on two cores, without a Java
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not (spark or crash or long or kafka or slow)"
 
+# Beside the linters: what pytest makes of each test module is kept, and not made by three processes at the same time.
+.PHONY: collected
+collected: $(STAMP)
+	@$(BIN)/python -m pytest -q --collect-only > $(VENV)/collected || { tail -n 50 $(VENV)/collected >&2; exit 1; }
+
 # Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
 test: $(STAMP) ## everything that must hold before a change goes in
-	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE)
+	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE) collected
 	@$(BIN)/python -m compileall -q -j 2 src tests
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -rs
 

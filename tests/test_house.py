@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,15 @@ MOST = 16  # modules in a folder
 
 def imported(file: Path) -> Iterator[tuple[int, str]]:
     """The rooms that a module imports from, and the lines; what only the type checker reads does not count."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    try:
+        yield from imports_of(file.read_text(encoding="utf-8"))
+    except AssertionError as error:
+        raise AssertionError(f"{file}:{error}") from None
+
+
+@functools.cache
+def imports_of(text: str) -> list[tuple[int, str]]:
+    tree, found = ast.parse(text), []
     types_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -35,7 +44,7 @@ def imported(file: Path) -> Iterator[tuple[int, str]]:
             continue
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.level:
-            raise AssertionError(f"{file}:{node.lineno}: write the whole name of what is imported")
+            raise AssertionError(f"{node.lineno}: write the whole name of what is imported")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pellucid":
             whole = node.module == "pellucid"
             names = [f"pellucid.{alias.name}" for alias in node.names] if whole else [node.module]
@@ -44,7 +53,8 @@ def imported(file: Path) -> Iterator[tuple[int, str]]:
         for name in names:
             room = name.split(".")[1]
             if room in ORDER or not room.startswith("_"):
-                yield node.lineno, room
+                found.append((node.lineno, room))
+    return found
 
 
 def upward(source: Path) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests import hunt, seeds
-from tests.conftest import ONE_IN
+from tests.thinned import ONE_IN
 
 HERE = Path(__file__).parent
 EXAMPLE = """
@@ -43,9 +43,15 @@ def test_last(capfd):
 """
 
 
+WORDS = ("Random", "random", "secrets", "settings")  # one of them is in whatever is looked for
+
+
 def calls(file: Path) -> Iterator[tuple[int, str, ast.Call]]:
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Call):
+    text = file.read_text()
+    if not any(word in text for word in WORDS):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             yield node.lineno, ast.unparse(node.func), node
 
 

@@ -85,6 +85,7 @@ def test_orders_of_every_kind_through_three_levels(spark: Any, name: str) -> Non
     same_on_spark(spark, MANY, name)
 
 
+@pytest.mark.long
 def test_many_rows_through_compiled_kernels(spark: Any) -> None:
     from pyspark.sql.functions import spark_partition_id
 
