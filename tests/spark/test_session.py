@@ -211,6 +211,38 @@ def test_a_new_session_is_set_up_and_quiet(java_home: Any, bare: bool) -> None:
     assert done.stderr == ""  # not a line, although a task failed
 
 
+GONE = """
+    import io, logging
+    from types import SimpleNamespace
+    from py4j.clientserver import ClientServerConnection
+    from py4j.java_gateway import GatewayClient
+    from py4j.protocol import Py4JNetworkError, EMPTY_RESPONSE
+    from pellucid.spark.session import _hush
+
+    class Gone:
+        def send_command(self, command):
+            raise Py4JNetworkError("Answer from Java side is empty", when=EMPTY_RESPONSE)
+        def close(self, reset):
+            pass
+
+    _hush()
+    client = GatewayClient()
+    client._get_connection = Gone
+    client._should_retry = lambda retry, *rest: retry
+    print(client.send_command("c"))
+    ours = SimpleNamespace(pool={"p0": None}, python_parameters=SimpleNamespace(propagate_java_exceptions=False))
+    print(ClientServerConnection._call_proxy(ours, "p0", io.BytesIO(b""))[:3])
+    logging.warning("of the user")
+"""
+
+
+def test_py4j_prints_no_traceback_when_java_has_gone() -> None:
+    """It did: `kill -9` of a query's Java while a micro-batch was read."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(GONE)], capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "WARNING:root:of the user\n")
+    assert done.stdout == "x\n!xs\n", "py4j goes another way when Java has gone"
+
+
 @pytest.mark.long
 def test_verbose_leaves_sparks_log(java_home: Any) -> None:
     done = fresh("verbose", SPARK_SUBMIT_OPTS=quick_jvm.options(), SPARK_LAUNCHER_OPTS=quick_jvm.SIMPLE)

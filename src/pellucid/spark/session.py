@@ -258,6 +258,25 @@ def _address(text: str, master: str, scheme: str) -> tuple[str, int]:
     return found[1].strip("[]"), int(port)
 
 
+def _hush() -> None:
+    """No log of PySpark's and py4j's own: whatever they raise is explained by us.
+
+    PySpark prints a page of JSON beside every error it raises.  py4j, when Java has gone, logs through the root logger,
+    which makes Python set up a log on the standard error; from then on each of its errors comes with a traceback.
+
+    >>> _hush()
+    >>> logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
+    False
+    """
+    for name in ("DataFrameQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_py4j)  # once: a filter that is there is not added again
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
 def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted: bool) -> Any:
     """Start a JVM and a context in it, then the session."""
     from py4j.protocol import Py4JError
@@ -268,8 +287,8 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
     launches = not submitted and SparkContext._gateway is None
     if launches:
         os.environ["JAVA_HOME"] = str(java.find().home)
-    if quiet:  # else PySpark prints a page of JSON beside every error it raises
-        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    if quiet:
+        _hush()
     relay = _Relay()
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder:
         if quiet and launches:
