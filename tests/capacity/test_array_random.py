@@ -99,5 +99,5 @@ def test_a_broken_engine_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch
     _broken(name, monkeypatch)
     answers = [decide(read_text(random_system(seed)), timeout=0.3).status for seed in SEEDS]
     for before, after in zip(right, answers, strict=True):
-        assert after in (before, "unknown")
+        assert after in (before, "unknown") or before == "unknown"  # a loaded machine may not get so far
     assert answers != right

@@ -309,6 +309,7 @@ def test_stopped_by_a_signal(folder: Path, number: int, code: int, word: str) ->
     process = subprocess.Popen([*COMMAND, *TOTAL, "--record"], env=env, stderr=subprocess.PIPE, text=True)
     tasks = folder / "state" / "tasks.json"
     while not tasks.exists() or not list((folder / "state").glob("committed/out/*-0000000002-*")):
+        assert process.poll() is None
         time.sleep(0.02)
     pids = json.loads(tasks.read_text())["tasks"].values()
     second = run(*TOTAL, "--record")
@@ -328,6 +329,7 @@ def test_right_after_a_kill_the_tasks_are_gone(folder: Path) -> None:
     process = subprocess.Popen([*COMMAND, *TOTAL], env=env, stderr=subprocess.DEVNULL)
     tasks = folder / "state" / "tasks.json"
     while not tasks.exists():
+        assert process.poll() is None
         time.sleep(0.02)
     pids = list(json.loads(tasks.read_text())["tasks"].values())
     os.kill(process.pid, signal.SIGKILL)

@@ -105,7 +105,12 @@ def test_killed_and_going_on(tmp_path: Path, name: str, kind: str, rows: int | N
     command = epochs(tmp_path, name, kind, rows or 336_776)
     hit = 0
     for wanted in (1, 3):
-        victim = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
+        held = (
+            {"PELLUCID_FAULTS": "coordinator:finish=hang@1/*"} if wanted == 1 else {}
+        )  # it cannot end before the kill
+        victim = subprocess.Popen(
+            command, cwd=tmp_path, env=os.environ | held, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         while len(list(tmp_path.glob(f"state-{name}/committed/out/*"))) < wanted and victim.poll() is None:
             time.sleep(0.005)
         if victim.poll() is None:

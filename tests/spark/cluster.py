@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pellucid.atomic.places.described import free_ports
 from pellucid.spark import java
 from tests.spark import quick_jvm
 
@@ -108,7 +109,7 @@ def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator
             "appender.c.target = SYSTEM_ERR\nappender.c.layout.type = PatternLayout\n"
             "appender.c.layout.pattern = %d %p %c{1}: %m%n%ex\n"
         )
-        port = _free_port()
+        (port,) = free_ports(1)
         cluster = Cluster(f"spark://{LOOPBACK}:{port}", folder, {}, environment)
         # A driver on the loopback address, and one core for each executor: they spread over all workers.
         cluster.conf = {
@@ -235,12 +236,6 @@ def _ancestors(pid: int) -> set[int]:
     while (pid := _parent(pid)) > 1 and pid not in found:
         found.add(pid)
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -181,7 +181,7 @@ def test_a_circle_of_bolts(pellucid: Command, folder: Path) -> None:
     bolts = '[bolts.B]\ntime = 1\nhears = ["S", "C"]\n[bolts.C]\ntime = 1\nhears = ["B"]\nratio = {}\n'
     circle = 'routing = "all"\n[spouts.S]\ngap = 4\n' + bolts
     (folder / "dies.toml").write_text(circle.format('"1/2"'))
-    result = pellucid("capacity", "dies.toml", "--timeout", "2")
+    result = pellucid("capacity", "dies.toml", "--timeout", "60")
     assert result.exit_code == 0 and "unbounded" not in result.stdout, result.output
     (folder / "grows.toml").write_text(circle.format("1"))
     result = pellucid("capacity", "grows.toml", "--timeout", "2")

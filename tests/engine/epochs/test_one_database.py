@@ -73,7 +73,7 @@ def test_killed_and_behind_it_somebody_waits(runs: Runs, postgres: Postgres, mom
     with waiting(dsn, "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"):
         done = runs(*TOTAL, *outs(dsn))
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 300
     members = {f"out-{n}": sinks.postgres(dsn, name) for n, name in enumerate("ab", 1)}
     for table in sinks.read_together(members, log=runs.folder / "state" / "together").values():
         assert sorted(table["out"].to_pylist()) == sorted(expected())
@@ -110,7 +110,7 @@ def test_doubt_ends_while_somebody_holds_the_books(runs: Runs, postgres: Postgre
         db.execute("LOCK TABLE pellucid_epochs")
         begun = time.monotonic()
         found = doubt_of_group(runs.folder / "state")
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 60
     assert found.in_doubt is None
     assert all("(LOCK TABLE pellucid_epochs)" in member.why for member in found.members), found.lines()
 

@@ -123,7 +123,7 @@ def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgr
         cwd=runs.folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert not leaks(runs.folder, done.stdout, done.stderr)

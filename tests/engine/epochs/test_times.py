@@ -322,7 +322,7 @@ def test_the_borders_of_what_is_committed_stay_where_they_were(tmp_path: Path, m
     said: dict[str, Any] = {"state": state, "say": lambda text: None}
     monkeypatch.setenv("PELLUCID_FAULTS", "source:border=hang@7")
     with pytest.raises(StateError, match=r"source.x hangs"):
-        run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, patience=3.0, retries=0, **said)
+        run_epochs(p, tmp_path / "x.parquet", outputs, pushes=30, patience=8.0, retries=0, **said)
     monkeypatch.delenv("PELLUCID_FAULTS")
     committed = max(name.until for name, _ in parts_in(state / "committed" / "out"))
     assert committed >= 150

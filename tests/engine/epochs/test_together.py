@@ -145,9 +145,9 @@ def test_one_that_stays_down_ends_the_run_with_the_epoch_in_doubt(tmp_path: Path
     own, table = Moody(tmp_path / "own", fails=10**6), sinks.sqlite(tmp_path / "t.db", "t")
     with pytest.raises(
         StateError,
-        match=r"epoch .* is decided, and in doubt: .*own does not have it after 0.3 s: the server is gone. The other members have it, .* Nothing is lost",  # noqa: E501
+        match=r"epoch .* is decided, and in doubt: .*own does not have it after 3 s: the server is gone. The other members have it, .* Nothing is lost",  # noqa: E501
     ) as caught:
-        go(tmp_path, sinks.together(own=own, table=table), patience=0.3)
+        go(tmp_path, sinks.together(own=own, table=table), patience=3)
     assert_told("a member cannot be reached **after** the decision", str(caught.value))
     record = DecisionLog(tmp_path / "state" / "together").read()
     assert record is not None
@@ -395,11 +395,11 @@ def test_a_recorded_run_that_was_killed_after_a_decision_passes_the_audit(runs: 
 
 def test_a_table_that_another_program_holds(runs: Runs) -> None:
     """It is waited for as long as `--patience` lets it, and said in words that fit a run."""
-    out = ["--out", "sqlite:t.db#t", "--out", "out.jsonl", "--patience", "2"]
+    out = ["--out", "sqlite:t.db#t", "--out", "out.jsonl"]
     assert runs(*TOTAL, *out, faults="together:decided=kill@2").returncode == -signal.SIGKILL
     with closing(sqlite3.connect(runs.folder / "t.db", isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
-        done = runs(*TOTAL, *out)
+        done = runs(*TOTAL, *out, "--patience", "2")
     assert done.returncode == 2
     assert (
         "t.db: another writer has held the database for 1 s: is a second run or query, or another prog" in done.stderr

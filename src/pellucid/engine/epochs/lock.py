@@ -142,6 +142,8 @@ def _alive(pid: int) -> bool:
     # A zombie holds nothing any more: its parent has just not asked for it yet.
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):  # it went meanwhile; or there is no /proc here
+        return not os.path.exists("/proc/self/stat")
     except (OSError, IndexError):
         return True
 

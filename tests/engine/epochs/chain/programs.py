@@ -55,7 +55,7 @@ class Program:
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what was said."""
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while (code := self.poll()) is None:
             assert time.monotonic() < until, self.text()
             time.sleep(0.01)

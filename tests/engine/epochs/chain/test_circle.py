@@ -52,16 +52,16 @@ def all_of(programs: Programs, roles: tuple[str, ...] = OF_TWO, **said: Any) -> 
 
 
 def wait_until(holds: Any, program: Program) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not holds():
-        assert program.poll() is None, program.text()
+        assert program.poll() is None or holds(), program.text()
         assert time.monotonic() < until, program.text()
         time.sleep(0.01)
 
 
 def to_the_end(programs: Programs, made: dict[str, Program], **said: Any) -> dict[str, str]:
     """Start again whoever was killed, until all have ended; what each said."""
-    until = time.monotonic() + 100
+    until = time.monotonic() + 600
     while any(program.poll() != 0 for program in made.values()):
         assert time.monotonic() < until, [program.text() for program in made.values()]
         for role, program in list(made.items()):
@@ -195,10 +195,10 @@ def _killed(programs: Programs, victim: str, faults: str) -> None:
     for role in OF_TWO:
         made[role] = programs.start(role, faults=faults if role == victim else "")
         if role == "asks":
-            until = time.monotonic() + 60
+            until = time.monotonic() + 600
             while not (folder / "asks" / "outputs.json").exists() and time.monotonic() < until:
                 time.sleep(0.01)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while made[victim].poll() is None and time.monotonic() < until:
         assert wrong(folder, 1) == ""
     to_the_end(programs, made, salt=7)
@@ -223,7 +223,7 @@ def test_what_was_given_up_in_a_circle_is_undone(programs: Programs) -> None:
     programs.kill()
     folder = programs.folder
     again = {"grants": programs.start("grants", after=3)}
-    first = programs.start("asks", after=3, faults="sink:staged[sink.out]=tree@3", pause=0.001)
+    first = programs.start("asks", after=3, faults="sink:staged[sink.out]=tree@3/*", pause=0.001)
     assert first.end()[0] != 0
     have = len(committed(folder, "asks"))
     programs_read(folder, have + 1, again["grants"])
