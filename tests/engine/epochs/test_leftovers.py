@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pellucid import pipeline
-from pellucid.engine.epochs import run_epochs
+from pellucid.engine.epochs import lock, run_epochs
 from pellucid.engine.epochs.store import Store
 from pellucid.engine.epochs.tasks import task
 from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox, channel
@@ -183,7 +183,7 @@ def test_no_orphan_keeps_the_lock(tmp_path: Path) -> None:
     store = Store(tmp_path)
     try:
         store.open()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             while time.monotonic() < deadline:
                 stat = Path(f"/proc/{orphan}/stat").read_text()
@@ -196,11 +196,24 @@ def test_no_orphan_keeps_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of /proc")
+@pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
+def test_one_that_ends_while_it_is_looked_at_holds_no_lock(
+    monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    def gone(path: Path) -> str:
+        raise error
+
+    assert lock._alive(os.getpid())
+    monkeypatch.setattr(Path, "read_text", gone)
+    assert not lock._alive(os.getpid())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of /proc")
 def test_the_message_names_who_has_the_lock(tmp_path: Path) -> None:
     """Not who is named in the file: that may be an old number."""
     code = (
         f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
-        "print('open', flush=True); time.sleep(60)"
+        "print('open', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
