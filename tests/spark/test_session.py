@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import socketserver
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -241,6 +243,20 @@ def test_py4j_prints_no_traceback_when_java_has_gone() -> None:
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(GONE)], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "WARNING:root:of the user\n")
     assert done.stdout == "x\n!xs\n", "py4j goes another way when Java has gone"
+
+
+def test_the_server_of_accumulators_prints_only_what_is_not_known(capfd: pytest.CaptureFixture[str]) -> None:
+    """That its Java has gone is said by the query."""
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
+        module._hush_the_server_of(SimpleNamespace(_accumulatorServer=server))
+        for error in (EOFError(), ConnectionResetError(), ValueError("a token that is none")):
+            try:
+                raise error
+            except Exception:
+                server.handle_error(None, ("127.0.0.1", 1))
+    said = capfd.readouterr().err
+    assert said.count("Traceback") == 1
+    assert "a token that is none" in said
 
 
 @pytest.mark.long

@@ -273,6 +273,20 @@ def _hush() -> None:
     logging.getLogger().addFilter(_not_py4j)  # once: a filter that is there is not added again
 
 
+def _hush_the_server_of(context: Any) -> None:
+    """That Java has gone is no matter of PySpark's server of accumulators, which prints a traceback: the query says it."""
+    server = getattr(context, "_accumulatorServer", None)  # PySpark's own name; without it there is only the noise
+    if server is None:
+        return
+    told = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            told(request, address)
+
+    server.handle_error = handle_error
+
+
 def _not_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
@@ -311,6 +325,8 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
                     gateway = launch_gateway(conf=open_conf)
                 SparkContext(conf=spark_conf, gateway=gateway)
             made = spark_session.builder.config(conf=spark_conf).getOrCreate()
+            if quiet:
+                _hush_the_server_of(SparkContext._active_spark_context)
         except (PySparkException, Py4JError) as error:
             if not isinstance(error, PySparkException) or error.getCondition() != "JAVA_GATEWAY_EXITED":
                 relay.open()
