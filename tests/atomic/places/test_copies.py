@@ -335,3 +335,72 @@ def test_without_a_copy_a_crash_aborts_what_was_active() -> None:
     world.start("p")
     world.run()
     assert world.ask("p", "status", t=t)["status"] == "aborted"
+
+
+def accepted_after_starts(world: World, starts: int = 3) -> None:
+    """The log of p is lost after so many starts, one of which q has heard of; the loss is accepted."""
+    for _ in range(starts):
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+    sent(world, "one")
+    u = world.begin("q")
+    world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    put_back(world, "p", [])
+    world.run()
+    assert world.up("p").state.boot == 1 and "4-" in next(iter(world.up("p").state.behind))
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    world.run()
+
+
+@pytest.mark.parametrize("lost", ["all", "none"])
+def test_a_crash_after_the_loss_was_accepted_is_presumed_as_ever(lost: str) -> None:
+    """Starts that came after the loss was noticed are whole: nobody waits for what one of them left open, although its
+    number is less than that of the start that is lost."""
+    world = World(PAIR, watch=False)
+    accepted_after_starts(world)
+    t, u = world.begin("p"), world.begin("q")
+    world.send(t, "q", "d", "two")
+    assert "mid" in world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.kill("p", lost)
+    world.start("p")
+    world.run()
+    assert world.status(u) == "aborted" and world.status(t) == "aborted"
+
+
+def test_an_attempt_after_the_loss_was_accepted_is_given_up_as_ever() -> None:
+    world = World(TRIO, watch=False)
+    accepted_after_starts(world)
+    ts = knot(world)
+    world.until("vote", count=2)
+    world.drop("vote")
+    attempt = next(iter(world.up("q").state.prepared))
+    world.kill("p", "none")
+    world.start("p")
+    world.run()
+    assert {"attempt": attempt} in kinds(world, "q", "given_up")
+    assert [world.status(t) for t in ts] == ["committed"] * 3
+
+
+def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
+    """Not even after later starts: the copy ended in one of these."""
+    world = World(PAIR, watch=False)
+    first = world.begin("p")
+    sent(world, "one")
+    copy = copied(world, "p")
+    for _ in range(3):
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+    sent(world, "two")
+    put_back(world, "p", copy)
+    world.run()
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    for _ in range(2):
+        assert world.ask("p", "status", t=first).get("status") != "aborted"
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
