@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner, Result
 from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.log import read_log
-from pellucid.atomic.places.serving import looking
+from pellucid.atomic.places.serving import doubt, looking
 from pellucid.cli.main import cli
 from pellucid.errors import StateError
 
@@ -224,3 +225,24 @@ def test_a_place_alone_notices_that_its_log_was_put_back(network: Network, tmp_p
     start(network, ["hotel"])
     with connect(network.folder, "hotel") as hotel, hotel.transaction() as t:
         assert t.receive("rooms") == 1
+
+
+def test_who_works_on_while_others_are_looked_at_is_not_accused(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places are looked at one after the other: the hotel first, which goes on, and says so to the agent."""
+    sent(network, 1)
+    answers(network, 1)
+    real = looking.looked_at
+    hotel, agent = real(network, "hotel"), real(network, "agent")
+    assert hotel.seen and agent.seen
+    (now,) = [start for start in hotel.seen["ends"] if start in agent.seen["met"]["hotel"]]
+    before = replace(hotel, seen={**hotel.seen, "ends": {now: 1}})
+    views = [before, hotel]
+    monkeypatch.setattr(doubt, "looked_at", lambda _, name: views.pop(0) if name == "hotel" else agent)
+    assert doubt.doubts(network, ["hotel"]).copies == () and views == []
+    views = [before, before]
+    (found,) = doubt.doubts(network, ["hotel"]).copies
+    assert found == doubt.Copy("hotel", agent.seen["met"]["hotel"], "agent")
+    views = [before, replace(hotel, state="unseen", seen=None)]
+    assert doubt.doubts(network, ["hotel"]).copies == ()
