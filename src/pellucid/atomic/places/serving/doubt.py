@@ -287,6 +287,8 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
             return str(connection.ask("hand", what=what, outcome=outcome, who=who)["status"])
     secrets = network.secrets(place)
     with only_one(network, place):
+        if (lost := lost_log(network, place)) is not None:
+            raise StateError(str(lost))  # a log that began anew here would hide the loss
         log = open_log(network.log_of(place), place)
         try:
             core = Core(place, network.tree_of(place, secrets), log.records())
