@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -15,7 +16,9 @@ from click.testing import CliRunner, Result
 
 from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places.audit import audit
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.host import Host
+from pellucid.atomic.places.log import open_log, read_log
+from pellucid.atomic.places.records import make
 from pellucid.atomic.places.serving import doubt, looking
 from pellucid.cli.main import cli
 from pellucid.errors import StateError
@@ -246,3 +249,22 @@ def test_who_works_on_while_others_are_looked_at_is_not_accused(
     assert found == doubt.Copy("hotel", agent.seen["met"]["hotel"], "agent")
     views = [before, replace(hotel, state="unseen", seen=None)]
     assert doubt.doubts(network, ["hotel"]).copies == ()
+
+
+def test_a_place_that_is_started_again_says_again_why_it_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told in an earlier start, and who looks at this one has to know."""
+    made = new_network(tmp_path / "inn", {"hotel": ["rooms"]})
+    log = open_log(made.log_of("hotel"), "hotel")
+    log.append([make("boot", n=1, mark="x"), make("behind", stand="7-abc/1200", source="agent")])
+    log.close()
+
+    async def one_start() -> None:
+        host = Host(made, "hotel")
+        await host.serve(host.stop.set)
+
+    asyncio.run(one_start())
+    said = capsys.readouterr().out
+    assert said.count(f"{COPY}1,200 of start 7-abc, which 'agent' has heard of: stop the place and bring its") == 1
+    assert said.index(COPY) < said.index("listens at ")
