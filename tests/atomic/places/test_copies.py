@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.atomic.places.audit import audit_logs
-from pellucid.atomic.places.core import Noted
+from pellucid.atomic.places.core import Heard, Noted, copies
 from tests.atomic.places.simulator import World
 
 PAIR = {"p": ["c"], "q": ["d"]}
@@ -404,3 +404,72 @@ def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
         world.kill("p", "none")
         world.start("p")
         world.run()
+
+
+@pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])
+def test_of_a_start_that_is_not_believed_nothing_is_taken(kind: str) -> None:
+    """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked, and
+    what it said is taken when it says it again with the answer."""
+    world = World(PAIR, watch=False)
+    first = sent(world, "one")
+    t, u, mine = world.begin("p"), world.begin("q"), world.begin("q")
+    world.send(t, "q", "d", "two")
+    for _ in range(2):
+        assert "mid" in world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.ask("q", "send", t=mine, path=world.path("q", "p", "c"), value=3)
+    world.kill("p", "all")
+    world.flying.clear()
+    q = world.up("q")
+    start, n = q.met["p"]
+    said: dict[str, Any] = {
+        "told": {"statuses": [[t, "aborted", []]]},
+        "pushed": {"statuses": [[t, "aborted", []]]},
+        "deposit": {"mid": "p:9-z:1/1", "sender": "p:9-z:1", "value": 3, "path": world.path("p", "q", "d")[1:]},
+        "prepare": {"attempt": "p:9-z:a1", "members": [t, u], "needs": [first]},
+        "deposited": {"mids": [f"{mine}/1"]},
+    }[kind]
+
+    def taken() -> list[str]:
+        return [record.kind for record in effects.writes if record.kind not in ("met", "refused")]
+
+    effects = q.handle(Heard("p", {"kind": kind, **said, "at": "9-z/7"}))
+    assert not taken() and (q.met["p"], world.status(u)) == ((start, n), "pending")
+    assert effects.sends == [("p", {"kind": "met", "saw": f"{start}/{n}"})]
+    less = {"at": "9-z/7", "after": [f"{start}/{n - 1}"]}
+    effects = q.handle(Heard("p", {"kind": kind, **said, **less}))
+    assert not taken() and q.met["p"] == (start, n)
+    effects = q.handle(Heard("p", {"kind": "known", "stand": f"{start}/{n}", "at": "9-z/7"}))
+    assert q.met["p"] == ("9-z", 7)
+    effects = q.handle(Heard("p", {"kind": kind, **said, "at": "9-z/7"}))
+    done = {"told": "abort", "pushed": "abort", "deposit": "deposit", "prepare": "prepared", "deposited": "sent"}
+    assert taken() == [done[kind]]
+
+
+def test_an_older_copy_tells_what_is_committed_also_beside_what_is_not() -> None:
+    world = World(PAIR, watch=False)
+    first = sent(world, "one")
+    t = world.begin("p")
+    world.send(t, "q", "d", "undone")
+    world.ask("p", "abort", t=t)
+    second = sent(world, "two")
+    copy = copied(world, "p")
+    sent(world, "three")
+    put_back(world, "p", copy)
+    world.run()
+    assert world.up("p").state.behind
+    effects = world.up("p").handle(Heard("q", {"kind": "ask", "ids": [first, t, second]}))
+    (told,) = [message for _, message in effects.sends if message["kind"] == "told"]
+    assert told["statuses"] == [[first, "committed", []], [second, "committed", []]]
+    effects = world.up("p").handle(Heard("q", {"kind": "ask", "ids": [t]}))
+    assert not effects.sends
+
+
+def test_who_asks_about_ever_new_names_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "SAID_MOST", 20)
+    world = World(PAIR, watch=False)
+    p = world.up("p")
+    for n in range(1, 100):
+        for _ in range(2):
+            p.handle(Heard("q", {"kind": "ask", "ids": [f"p:7-x:{n}"]}))
+        assert len(p._said_once) <= 20 and p.refusals == n
