@@ -408,8 +408,8 @@ def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
 
 @pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])
 def test_of_a_start_that_is_not_believed_nothing_is_taken(kind: str) -> None:
-    """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked, and
-    what it said is taken when it says it again with the answer."""
+    """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked,
+    and what it said is taken when it says it again with the answer."""
     world = World(PAIR, watch=False)
     first = sent(world, "one")
     t, u, mine = world.begin("p"), world.begin("q"), world.begin("q")

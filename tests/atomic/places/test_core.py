@@ -334,8 +334,9 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(paths, "hmac", SimpleNamespace(compare_digest=compared))
     tree = Tree({"p": None}, {"p": ["c"]}, {("in", "c"): b"right"})
-    assert [tree.opens(["in", "c", token]) for token in (b"wrong", b"righ", b"", b"right")] == [False, False, False, True]
-    assert asked == [(b"right", token) for token in (b"wrong", b"righ", b"", b"right")]
+    shown = [b"wrong", b"righ", b"", b"right"]
+    assert [tree.opens(["in", "c", token]) for token in shown] == [False, False, False, True]
+    assert asked == [(b"right", token) for token in shown]
     assert not tree.opens(["in", "d", b"right"]) and len(asked) == 4
 
 

@@ -225,7 +225,7 @@ def plain(path: Any) -> str:
 
 
 def shortly(value: Any) -> str:
-    """A wrong value, for a log or for people: of bytes, and of what may hold some, only the kind, for they may be tokens.
+    """A wrong value, for a log or for people; of bytes, and of what may hold some, only the kind: they may be tokens.
 
     >>> shortly("p:1:x"), shortly(7), shortly([["in", "hotel", b"secret"]])
     ('p:1:x', '7', 'a list')
