@@ -210,7 +210,8 @@ class Fuzz:
         """Of a place that has its key: stands that this log lacks.  It is written down that they were shown; from then
         on nothing is done, and nothing else is written, until that is accepted."""
         rng, state = self.rng, self.core.state
-        stand = f"{rng.randrange(2, 9)}-{rng.choice('abc')}/{rng.randrange(1, 999)}"
+        start = f"{rng.randrange(2, 9)}-{rng.choice('abc')}"
+        stand = f"{start}/{max(1, state.accepted.get(start, 0) + rng.randrange(-2, 4))}"
         kind, known = rng.choice(list(MESSAGES)), state.has(stand)  # its loss was accepted before
         fields = {name: self.right(what) for name, what in MESSAGES[kind].items()}
         effects = self.core.handle(Heard("p", {"kind": kind, **fields, "saw": stand}))

@@ -21,14 +21,15 @@ def is_group(folder: str) -> bool:
 
 
 _INSTEAD = {
-    "metrics": "`pellucid net doubt {}` says what is in doubt, and since when; numbers are there for networks of places",
+    "metrics": "`pellucid net doubt {}` says what is in doubt, and since when; numbers are for networks of places",
     "accept": "`pellucid net doubt {}` says who has less than was decided, and what to do about it",
     "status": "`pellucid net doubt {}` says what is decided, and who has it",
 }
 _BY_HAND = (
-    "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: run "
-    "the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); `pellucid net doubt {}` "
-    "says what is in doubt. Without its log, see 'The driver is gone, and does not come back' in docs/how-to-together.md"
+    "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: "
+    "run the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); "
+    "`pellucid net doubt {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is gone, and "
+    "does not come back'"
 )
 
 

@@ -141,7 +141,8 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
 def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
     """Whether a log, as it was looked at, has not the record that somebody has heard of; what was accepted counts."""
     start, n = stand_of(stand)
-    return n > max(seen["ends"].get(start, 0), dict(map(stand_of, seen["accepted"])).get(start, 0))
+    ends: dict[str, int] = seen["ends"]
+    return n > max(ends.get(start, 0), dict(map(stand_of, seen["accepted"])).get(start, 0))
 
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
