@@ -26,11 +26,12 @@ from typing import Any
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import connect
 from pellucid.atomic.places.core import Asked, Core, Heard, Tick, Tree
-from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS
+from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS, SHOWN
 from pellucid.atomic.places.described import PlaceInfo, free_ports
 from pellucid.atomic.places.frames import MOST, BadFrame, Frames, pack, unpack
 from pellucid.atomic.places.link import CLIENT, PLACE, Link
 from pellucid.atomic.places.network import Network, new_network
+from pellucid.atomic.places.records import fits
 
 KEY = bytes(range(32))
 TOKEN = b"t" * 32
@@ -93,9 +94,8 @@ class Fuzz:
 
     def one(self) -> None:
         """A frame, or a message, drawn by chance."""
-        kind = self.rng.choices([self.raw, self.greeting, self.forged, self.message, self.request], [30, 2, 38, 22, 8])[
-            0
-        ]
+        kinds = [self.raw, self.greeting, self.forged, self.message, self.request, self.stood]
+        kind = self.rng.choices(kinds, [30, 2, 38, 21, 8, 1])[0]
         name = kind.__name__
         try:
             refused = kind()
@@ -185,14 +185,63 @@ class Fuzz:
             "flag": rng.random() < 0.5, "any": b"v",
             "path": rng.choice([path, path[1:], path * 20, [["out", "q", TOKEN]]]),
             "statuses": [[rng.choice(ids), rng.choice(["committed", "aborted", "pending"]), []]],
+            "start": rng.choice(["1", "1-k7q2mx", "7-zz", "999999999999999999"]), "stand": self.stand(),
+            "stands": [self.stand() for _ in range(rng.randrange(4))],
         }  # fmt: skip
         return made.get(what, rng.choice(ids))
+
+    def stand(self) -> str:
+        """How far a log is: of starts that there were, that there will be, and that cannot be; and what is none."""
+        rng = self.rng
+        if rng.random() < 0.3:
+            return rng.choice(["0/1", "1/0", "1", "/", "1-/3", "1-K/3", "1/-3", "1/9" * 9, "1/" + "9" * 40, "1 /3", ""])
+        return f"{rng.choice(['1', '1-k7q2mx', '2', '7-zz'])}/{rng.choice([1, 2, 5, 999, 10**17])}"
+
+    def shown(self) -> dict[str, Any]:
+        """Stands beside a message.  None that is a stand of this place: who has its key is believed that it has heard
+        of it, and the place would stop for good reason (`stood`)."""
+        rng = self.rng
+        found = {name: self.value(kind) for name, kind in SHOWN.items() if rng.random() < 0.5}
+        if fits("stand", found.get("saw")) and not self.core.state.has(found["saw"]):
+            found["saw"] = rng.choice(["1/1", "0/1", "1-K/3"])
+        return found
+
+    def stood(self) -> bool:
+        """Of a place that has its key: stands that this log lacks.  It is written down that they were shown; from then
+        on nothing is done, and nothing else is written, until that is accepted."""
+        rng, state = self.rng, self.core.state
+        start = f"{rng.randrange(2, 9)}-{rng.choice('abc')}"
+        stand = f"{start}/{max(1, state.accepted.get(start, 0) + rng.randrange(-2, 4))}"
+        kind, known = rng.choice(list(MESSAGES)), state.has(stand)  # its loss was accepted before
+        fields = {name: self.right(what) for name, what in MESSAGES[kind].items()}
+        effects = self.core.handle(Heard("p", {"kind": kind, **fields, "saw": stand}))
+        if [r.kind for r in effects.writes if r.kind != "refused"] != ([] if known else ["behind"]):
+            raise Wrong(f"{kind} with {stand}: written is {effects.writes!r}")
+        if known:
+            return False
+        for _ in range(rng.randrange(4)):
+            self.message()
+            begun = self.core.handle(Asked((3, 1), "honest", "begin", {"parent": None}))
+            if begun.writes or begun.replies[0][1].get("error") != "copy":
+                raise Wrong(f"a transaction begins in an older copy: {begun}")
+        accepted = self.core.handle(Asked((3, 2), "honest", "accept", {"who": "ada", "when": 0.0}))
+        if [r.kind for r in accepted.writes if r.kind != "met"] != ["accepted"] or state.behind:
+            raise Wrong(f"it was accepted, and the place is still held: {accepted}, {state.behind}")
+        return True
+
+    def right(self, what: str) -> Any:
+        """A value that has the right form."""
+        while not fits(what, found := self.value(what)):
+            pass
+        return found
 
     def message(self) -> bool:
         """Of a place that has its key, and asks for what makes no sense or is not its to ask."""
         rng = self.rng
         kind = rng.choice(list(MESSAGES))
         message: Any = {"kind": kind, **{name: self.value(what) for name, what in MESSAGES[kind].items()}}
+        if rng.random() < 0.25:
+            message |= self.shown()
         match rng.randrange(8):
             case 0:
                 message = rng.choice([[], 7, None, "deposit", {}, {"kind": None}, {"kind": ["deposit"]}])

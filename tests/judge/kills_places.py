@@ -6,11 +6,15 @@ has come to an end: every seat, every room and every coin is there once, in its 
 booking is at all three places or at none; whatever a program was told to be committed is, and what it was told to be
 aborted is not; and the audit of the logs finds a run of the calculus.  What the judge knows it knows from the lines
 that programs wrote and from the channels, which it reads as any program would.
+
+The machine of the calculus replays runs of some hundred records only.  With ``--small`` networks are so small that it
+does: a handful of goods, one program a place, and one kill; how many were replayed is counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import signal
@@ -31,6 +35,7 @@ from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
 
 HANG = 120.0
+SMALL = 3  # seats, and rooms, in a small network
 PLACES = ("agent", "airline", "hotel")
 
 
@@ -42,11 +47,14 @@ class Judge:
     """One network, from its first start to its reckoning.  ``planted`` is a program that starts places which are wrong
     on purpose."""
 
-    def __init__(self, base: Path, rng: random.Random, counts: Counter[str], planted: list[str] | None = None) -> None:
+    def __init__(
+        self, base: Path, rng: random.Random, counts: Counter[str], planted: list[str] | None = None, *,
+        small: bool = False,
+    ) -> None:  # fmt: skip
         self.base, self.folder, self.rng, self.counts = base, base / "net", rng, counts
-        self.planted = planted
+        self.planted, self.small = planted, small
         self.hang = HANG if planted is None else 6.0
-        self.patience = 15.0
+        self.patience = 15.0 if not small else 1.0  # sold out soon
         ports = free_ports(len(PLACES))
         new_network(
             self.folder,
@@ -64,7 +72,8 @@ class Judge:
         if not who.endswith("!"):
             return [*(self.planted or [sys.executable, "-m", "pellucid.atomic.places.host"]), str(self.folder), name]
         said, seed = str(self.base / f"{name}.said"), str(self.rng.randrange(10**9))
-        return [sys.executable, "-m", "tests.judge.places_clients", name, str(self.folder), said, seed]
+        agents = ["1"] if self.small else []
+        return [sys.executable, "-m", "tests.judge.places_clients", name, str(self.folder), said, seed, *agents]
 
     def start(self, who: str) -> None:
         with open(self.base / f"{who}.out", "ab") as out:
@@ -133,7 +142,7 @@ class Judge:
         try:
             for place in PLACES:
                 self.start(place)
-            self.goods = 20 + 12 * kills
+            self.goods = 20 + 12 * kills if not self.small else SMALL
             self.fill()
             for place in PLACES:
                 self.start(f"{place}!")
@@ -249,7 +258,7 @@ class Judge:
         raise Wrong(f"{place}.{channel} cannot be read")
 
     def reckon(self) -> None:
-        found = audit(self.folder)
+        found = audit(self.folder, replay=False)
         if not found:
             raise Wrong(f"the audit says:\n{found}")
         have = {(place, channel): self.drained(place, channel) for place in PLACES for channel in CHANNELS[place]}
@@ -269,6 +278,8 @@ class Judge:
                 raise Wrong(f"{place}: {len(sold)} sold and {len(have[place, 'till'])} paid")
         self.believe(found.transactions, set(booked))
         again = audit(self.folder)
+        self.counts["audits"] += 1
+        self.counts["replayed on the calculus"] += again.replay is not None
         if not again or any(again.standing.values()):
             raise Wrong(f"after everything was read: {again.standing}\n{again}")
         self.counts["bookings"] += len(booked)
@@ -305,12 +316,17 @@ def once(what: str, found: list[Any], expected: set[Any] | None) -> None:
         raise Wrong(f"{what}: twice {twice[:9]}, lost {lost[:9]}, out of nothing {made[:9]}")
 
 
-def judge(kills: int, seed: int, *, each: int = 25, planted: list[str] | None = None) -> Counter[str]:
-    """Kill so often, in networks of their own; what was done."""
+def judge(
+    kills: int, seed: int, *, each: int = 25, planted: list[str] | None = None, small: bool = False,
+    minutes: float = math.inf,
+) -> Counter[str]:  # fmt: skip
+    """Kill so often, in networks of their own, none of which begins after so many minutes; what was done."""
     rng, counts = random.Random(seed), Counter[str]()
-    while counts["kills"] < kills:
+    until = time.monotonic() + 60 * minutes
+    each = 1 if small else each
+    while counts["kills"] < kills and time.monotonic() < until:
         with tempfile.TemporaryDirectory(prefix="pellucid-places-", ignore_cleanup_errors=True) as name:
-            Judge(Path(name), rng, counts, planted).go(min(each, kills - counts["kills"]))
+            Judge(Path(name), rng, counts, planted, small=small).go(min(each, kills - counts["kills"]))
     return counts
 
 
@@ -319,12 +335,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=25, help="kills in one network")
+    parser.add_argument("--small", action="store_true", help="networks that the machine of the calculus can replay")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no network after so many")
     given = parser.parse_args()
     began = time.monotonic()
     try:
-        counts = judge(given.kills, given.seed, each=given.each)
+        counts = judge(given.kills, given.seed, each=given.each, small=given.small, minutes=given.minutes)
     except Wrong as error:
-        print(f"wrong: {error}")
+        print(f"seed {given.seed}, after {time.monotonic() - began:.0f} s: wrong: {error}")
         return 1
     for name, count in sorted(counts.items()):
         print(f"{count:6}  {name}")

@@ -1,9 +1,9 @@
-"""Programs that book trips over three places: ``python -m tests.judge.places_clients ROLE DIR SAID SEED``.
+"""Programs that book trips over three places: ``python -m tests.judge.places_clients ROLE DIR SAID SEED [N]``.
 
 An *agent* pays two coins and asks for a seat and a room; the *airline* and the *hotel* take the request, the coin and
 one of what they have, and answer.  All three transactions depend on each other: they commit together, or not at all.
 Everything is a message: coins, seats, rooms, tickets.  What a program was told it appends to SAID before it goes on; it
-ends when there is a file ``stop-ROLE`` beside.
+ends when there is a file ``stop-ROLE`` beside.  N programs of the role run at once.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Program:
 def main() -> None:
     role, folder, said, seed = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     stop = said.parent / f"stop-{role}"
-    programs = [Program(role, folder, said, f"{seed} {n}") for n in range(AGENTS)]
+    count = int(sys.argv[5]) if len(sys.argv) > 5 else AGENTS
+    programs = [Program(role, folder, said, f"{seed} {n}") for n in range(count)]
     threads = []
     for n, program in enumerate(programs):
         one = (lambda place, p=program, n=n: p.book(place, n)) if role == "agent" else program.serve

@@ -12,6 +12,7 @@ def test_hostile_frames_change_nothing() -> None:
     assert counts["over sockets"] == 40
     assert counts["forged: refused"] > 1000
     assert counts["message: refused"] > 300
+    assert counts["stood: refused"] > 20
 
 
 @pytest.mark.long

@@ -28,6 +28,13 @@ def test_a_planted_fault_is_found() -> None:
 
 
 @pytest.mark.long
+def test_small_networks_with_kills_are_replayed_on_the_calculus() -> None:
+    counts = judge(6, 3, small=True)
+    assert counts["kills"] >= 6
+    assert counts["replayed on the calculus"] >= counts["audits"] - 1, "networks are small enough, but by a rare chance"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_planted_fault_is_found(fault: str) -> None:
     with pytest.raises(Wrong, match=FOUND[fault]):

@@ -62,7 +62,12 @@ RUNTIME: dict[str, str] = {
     "coordinator:finished": "the coordinator, the sinks have finished, before the run is marked as done",
 }
 
-_RECORDS = "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused"
+#: What a place writes and says (tests hold these to its records and messages).
+_RECORDS = (
+    "boot begin send sent deposit take pending prepared given-up decide commit abort end hand refused met behind "
+    "accepted"
+)
+_MESSAGES = "deposit deposited undeliverable ask told pushed prepare vote decided done outcome started met known lacks"
 
 #: Every point: those of the sinks come in a run with epochs and in a query of Spark.
 POINTS: dict[str, str] = {
@@ -89,10 +94,7 @@ POINTS: dict[str, str] = {
         for kind in _RECORDS.split()
         for moment in ("before", "after")
     },
-    **{
-        f"place:said-{kind}": f"a place, a message '{kind}' is on its way to another"
-        for kind in ("deposit", "deposited", "ask", "told", "prepare", "vote", "decided", "done", "outcome", "pushed")
-    },
+    **{f"place:said-{kind}": f"a place, a message '{kind}' is on its way to another" for kind in _MESSAGES.split()},
     "chain:announced": "a run that waits for another one, it has said what it puts out",
     "chain:ahead": "a source that reads another run, it has found rows that are not committed there",
     "chain:sure": "a source that reads another run, what an epoch has read is committed there, before anybody knows",

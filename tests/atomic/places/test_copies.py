@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.atomic.places.audit import audit_logs
-from pellucid.atomic.places.core import Noted
+from pellucid.atomic.places.core import Heard, Noted, copies
 from tests.atomic.places.simulator import World
 
 PAIR = {"p": ["c"], "q": ["d"]}
@@ -335,3 +335,141 @@ def test_without_a_copy_a_crash_aborts_what_was_active() -> None:
     world.start("p")
     world.run()
     assert world.ask("p", "status", t=t)["status"] == "aborted"
+
+
+def accepted_after_starts(world: World, starts: int = 3) -> None:
+    """The log of p is lost after so many starts, one of which q has heard of; the loss is accepted."""
+    for _ in range(starts):
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+    sent(world, "one")
+    u = world.begin("q")
+    world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    put_back(world, "p", [])
+    world.run()
+    assert world.up("p").state.boot == 1 and "4-" in next(iter(world.up("p").state.behind))
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    world.run()
+
+
+@pytest.mark.parametrize("lost", ["all", "none"])
+def test_a_crash_after_the_loss_was_accepted_is_presumed_as_ever(lost: str) -> None:
+    """Starts that came after the loss was noticed are whole: nobody waits for what one of them left open, although its
+    number is less than that of the start that is lost."""
+    world = World(PAIR, watch=False)
+    accepted_after_starts(world)
+    t, u = world.begin("p"), world.begin("q")
+    world.send(t, "q", "d", "two")
+    assert "mid" in world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.kill("p", lost)
+    world.start("p")
+    world.run()
+    assert world.status(u) == "aborted" and world.status(t) == "aborted"
+
+
+def test_an_attempt_after_the_loss_was_accepted_is_given_up_as_ever() -> None:
+    world = World(TRIO, watch=False)
+    accepted_after_starts(world)
+    ts = knot(world)
+    world.until("vote", count=2)
+    world.drop("vote")
+    attempt = next(iter(world.up("q").state.prepared))
+    world.kill("p", "none")
+    world.start("p")
+    world.run()
+    assert {"attempt": attempt} in kinds(world, "q", "given_up")
+    assert [world.status(t) for t in ts] == ["committed"] * 3
+
+
+def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
+    """Not even after later starts: the copy ended in one of these."""
+    world = World(PAIR, watch=False)
+    first = world.begin("p")
+    sent(world, "one")
+    copy = copied(world, "p")
+    for _ in range(3):
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+    sent(world, "two")
+    put_back(world, "p", copy)
+    world.run()
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    for _ in range(2):
+        assert world.ask("p", "status", t=first).get("status") != "aborted"
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+
+
+@pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])
+def test_of_a_start_that_is_not_believed_nothing_is_taken(kind: str) -> None:
+    """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked,
+    and what it said is taken when it says it again with the answer."""
+    world = World(PAIR, watch=False)
+    first = sent(world, "one")
+    t, u, mine = world.begin("p"), world.begin("q"), world.begin("q")
+    world.send(t, "q", "d", "two")
+    for _ in range(2):
+        assert "mid" in world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.ask("q", "send", t=mine, path=world.path("q", "p", "c"), value=3)
+    world.kill("p", "all")
+    world.flying.clear()
+    q = world.up("q")
+    start, n = q.met["p"]
+    said: dict[str, Any] = {
+        "told": {"statuses": [[t, "aborted", []]]},
+        "pushed": {"statuses": [[t, "aborted", []]]},
+        "deposit": {"mid": "p:9-z:1/1", "sender": "p:9-z:1", "value": 3, "path": world.path("p", "q", "d")[1:]},
+        "prepare": {"attempt": "p:9-z:a1", "members": [t, u], "needs": [first]},
+        "deposited": {"mids": [f"{mine}/1"]},
+    }[kind]
+
+    def taken() -> list[str]:
+        return [record.kind for record in effects.writes if record.kind not in ("met", "refused")]
+
+    effects = q.handle(Heard("p", {"kind": kind, **said, "at": "9-z/7"}))
+    assert not taken() and (q.met["p"], world.status(u)) == ((start, n), "pending")
+    assert effects.sends == [("p", {"kind": "met", "saw": f"{start}/{n}"})]
+    less = {"at": "9-z/7", "after": [f"{start}/{n - 1}"]}
+    effects = q.handle(Heard("p", {"kind": kind, **said, **less}))
+    assert not taken() and q.met["p"] == (start, n)
+    effects = q.handle(Heard("p", {"kind": "known", "stand": f"{start}/{n}", "at": "9-z/7"}))
+    assert q.met["p"] == ("9-z", 7)
+    effects = q.handle(Heard("p", {"kind": kind, **said, "at": "9-z/7"}))
+    done = {"told": "abort", "pushed": "abort", "deposit": "deposit", "prepare": "prepared", "deposited": "sent"}
+    assert taken() == [done[kind]]
+
+
+def test_an_older_copy_tells_what_is_committed_also_beside_what_is_not() -> None:
+    world = World(PAIR, watch=False)
+    first = sent(world, "one")
+    t = world.begin("p")
+    world.send(t, "q", "d", "undone")
+    world.ask("p", "abort", t=t)
+    second = sent(world, "two")
+    copy = copied(world, "p")
+    sent(world, "three")
+    put_back(world, "p", copy)
+    world.run()
+    assert world.up("p").state.behind
+    effects = world.up("p").handle(Heard("q", {"kind": "ask", "ids": [first, t, second]}))
+    (told,) = [message for _, message in effects.sends if message["kind"] == "told"]
+    assert told["statuses"] == [[first, "committed", []], [second, "committed", []]]
+    effects = world.up("p").handle(Heard("q", {"kind": "ask", "ids": [t]}))
+    assert not effects.sends
+
+
+def test_who_asks_about_ever_new_names_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "SAID_MOST", 20)
+    world = World(PAIR, watch=False)
+    p = world.up("p")
+    for n in range(1, 100):
+        for _ in range(2):
+            p.handle(Heard("q", {"kind": "ask", "ids": [f"p:7-x:{n}"]}))
+        assert len(p._said_once) <= 20 and p.refusals == n

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
+from pellucid.atomic.places import Aborted, InDoubt, Network, NotReached, connect, end, new_network, start
 from pellucid.atomic.places.audit import audit
-from pellucid.atomic.places.log import read_log
-from pellucid.atomic.places.serving import looking
+from pellucid.atomic.places.core.events import MESSAGES
+from pellucid.atomic.places.host import Host
+from pellucid.atomic.places.log import open_log, read_log
+from pellucid.atomic.places.records import FIELDS, make
+from pellucid.atomic.places.serving import doubt, looking
+from pellucid.atomic.places.serving.lock import running
+from pellucid.base import faults
 from pellucid.cli.main import cli
-from pellucid.errors import StateError
+from pellucid.errors import PellucidError, StateError
+from tests.atomic.places.trips import Aside
 
 COPY = "the log of 'hotel' is an older copy: it lacks record "
 
@@ -224,3 +235,126 @@ def test_a_place_alone_notices_that_its_log_was_put_back(network: Network, tmp_p
     start(network, ["hotel"])
     with connect(network.folder, "hotel") as hotel, hotel.transaction() as t:
         assert t.receive("rooms") == 1
+
+
+def test_who_works_on_while_others_are_looked_at_is_not_accused(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places are looked at one after the other: the hotel first, which goes on, and says so to the agent."""
+    sent(network, 1)
+    answers(network, 1)
+    real = looking.looked_at
+    hotel, agent = real(network, "hotel"), real(network, "agent")
+    assert hotel.seen and agent.seen
+    (now,) = [start for start in hotel.seen["ends"] if start in agent.seen["met"]["hotel"]]
+    before = replace(hotel, seen={**hotel.seen, "ends": {now: 1}})
+    views = [before, hotel]
+    monkeypatch.setattr(doubt, "looked_at", lambda _, name: views.pop(0) if name == "hotel" else agent)
+    assert doubt.doubts(network, ["hotel"]).copies == () and views == []
+    views = [before, before]
+    (found,) = doubt.doubts(network, ["hotel"]).copies
+    assert found == doubt.Copy("hotel", agent.seen["met"]["hotel"], "agent")
+    views = [before, replace(hotel, state="unseen", seen=None)]
+    assert doubt.doubts(network, ["hotel"]).copies == ()
+
+
+def test_a_place_that_is_started_again_says_again_why_it_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told in an earlier start, and who looks at this one has to know."""
+    made = new_network(tmp_path / "inn", {"hotel": ["rooms"]})
+    log = open_log(made.log_of("hotel"), "hotel")
+    log.append([make("boot", n=1, mark="x"), make("behind", stand="7-abc/1200", source="agent")])
+    log.close()
+
+    async def one_start() -> None:
+        host = Host(made, "hotel")
+        await host.serve(host.stop.set)
+
+    asyncio.run(one_start())
+    said = capsys.readouterr().out
+    assert said.count(f"{COPY}1,200 of start 7-abc, which 'agent' has heard of: stop the place and bring its") == 1
+    assert said.index(COPY) < said.index("listens at ")
+
+
+def test_every_record_and_every_message_is_a_point_at_which_a_place_can_be_killed() -> None:
+    """Before and after each record is written, and when each message is on its way."""
+    points = {point for point in faults.POINTS if point.startswith("place:")}
+    records = {f"place:{when}-{kind.replace('_', '-')}" for kind in FIELDS for when in ("before", "after")}
+    assert points == records | {f"place:said-{kind}" for kind in MESSAGES}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before-behind[hotel]", "after-behind[hotel]", "before-accepted[hotel]", "after-accepted[hotel]",
+        "before-met[agent]", "after-met[agent]", "said-started[hotel]", "said-met[agent]", "said-known[hotel]",
+        "said-lacks[hotel]",
+    ],
+)  # fmt: skip
+def test_killed_while_a_copy_is_noticed_and_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """Whoever dies at whichever moment of it: it is noticed, nothing is done before it is accepted, and that lasts."""
+    network = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    try:
+        start(network)
+        sent(network, 1)
+        end(network, ["hotel"])
+        copy = shutil.copy(network.folder / "places" / "hotel" / "log.sqlite", tmp_path / "copy")
+        start(network, ["hotel"])
+        sent(network, 2)
+        assert answers(network, 2) == [1, 2]
+        end(network)
+        held = point not in ("said-known[hotel]", "before-met[agent]", "after-met[agent]")
+        if held:
+            put_back(network, Path(copy))
+        monkeypatch.setenv(faults.VARIABLE, f"place:{point}=kill")
+        with suppress(PellucidError):
+            start(network)
+        monkeypatch.delenv(faults.VARIABLE)
+        first = {place: running(network, place) for place in network.places}
+        again = threading.Event()
+        watching = Aside(_kept_up, network, again)
+        try:
+            if held:
+                assert whatever_dies(lambda: refusal(network)).startswith(COPY)
+                until = time.monotonic() + 60
+                while net("accept", network.folder, "hotel", "--yes").exit_code and time.monotonic() < until:
+                    if not net("doubt", network.folder, "hotel").output.count(COPY):
+                        break  # the answer was lost with the place, and what it answers lasts
+                    time.sleep(0.1)
+            assert whatever_dies(lambda: (sent(network, 3), taken(network)))
+        finally:
+            again.set()
+            watching.result()
+        now = {place: running(network, place) for place in network.places}
+        assert first != now or None in first.values(), "nobody was killed"
+    finally:
+        end(network)
+    kinds = [record.kind for record in read_log(network.log_of("hotel"), "hotel")]
+    assert (kinds.count("accepted") == 1, "behind" in kinds) == (held, held)
+
+
+def whatever_dies(do: Callable[[], Any]) -> Any:
+    """Again, as long as it is cut off by a place that dies."""
+    for _ in range(100):
+        with suppress(NotReached, InDoubt, Aborted):
+            return do()
+        time.sleep(0.1)
+    raise AssertionError("it never goes through")
+
+
+def taken(network: Network) -> str:
+    with connect(network.folder, "agent", patience=20) as agent, agent.transaction() as t:
+        t.receive("answers", timeout=20)
+        return t.commit(timeout=30)
+
+
+def _kept_up(network: Network, over: threading.Event) -> None:
+    while not over.wait(0.05):
+        for place in network.places:
+            if running(network, place) is None:
+                with suppress(PellucidError):
+                    start(network, [place], calm=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
 import pytest
 
-from pellucid.atomic.places.core import Asked, Core, Heard, Refused, Tick, Tree
+from pellucid.atomic.places.core import Asked, Core, Heard, Refused, Tick, Tree, paths
+from pellucid.atomic.places.core.events import MESSAGES, SHOWN
 from pellucid.atomic.places.core.speaking import KEPT
 from pellucid.atomic.places.records import Record, make
 from pellucid.errors import StateError, UsageError
@@ -302,6 +305,39 @@ def test_nonsense_of_another_place_is_refused_and_changes_nothing(message: Any) 
     assert effects.writes[0]["source"] == "q"
     assert all(m["kind"] == "undeliverable" for _, m in effects.sends)
     assert (core.state.status(t), core.state.channels, core.state.prepared) == ("active", {}, {})
+
+
+SECRET = b"S3cret-token"
+
+
+@pytest.mark.parametrize("kind", list(MESSAGES))
+def test_what_is_refused_shows_no_token(kind: str) -> None:
+    """A message of a wrong shape may have tokens anywhere; what is refused is printed, and read by many."""
+    core = World(PAIR).up("p")
+    path = [["out", "q", SECRET], ["in", "p", SECRET]]
+    for name in (*MESSAGES[kind], *SHOWN, "kind"):
+        for wrong in (path, SECRET, [SECRET], {"path": path}, [["in", "p", SECRET, 1]], [*path, 7]):
+            message = {"kind": kind, **dict.fromkeys(MESSAGES[kind], "x"), name: wrong}
+            effects = core.handle(Heard("q", message))
+            assert [record.kind for record in effects.writes] in (["refused"], [])
+            assert all("S3cret" not in record["what"] for record in effects.writes)
+    with pytest.raises(StateError, match="not a record 'send': its path is 'a list', expected: path"):
+        Record.unpack("send", msgpack.packb(["p:1:1", 1, [*path, 7], None]))
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def compared(known: bytes, shown: bytes) -> bool:
+        asked.append((known, shown))
+        return hmac.compare_digest(known, shown)
+
+    monkeypatch.setattr(paths, "hmac", SimpleNamespace(compare_digest=compared))
+    tree = Tree({"p": None}, {"p": ["c"]}, {("in", "c"): b"right"})
+    shown = [b"wrong", b"righ", b"", b"right"]
+    assert [tree.opens(["in", "c", token]) for token in shown] == [False, False, False, True]
+    assert asked == [(b"right", token) for token in shown]
+    assert not tree.opens(["in", "d", b"right"]) and len(asked) == 4
 
 
 def test_what_is_refused_is_written_down_so_often_and_no_oftener() -> None:

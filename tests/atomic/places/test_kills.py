@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.atomic.places import Aborted, InDoubt, Network, NotReached, connect, end, start, up
+from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.serving.doubt import doubts
 from pellucid.atomic.places.serving.lock import running
@@ -29,6 +30,13 @@ def settled(network: Network) -> None:
     while (found := doubts(network, list(network.places))).code:
         assert time.monotonic() < until, found.lines()
         time.sleep(0.05)
+
+
+def replayed(network: Network) -> None:
+    """What the logs of all places say together is a run of the calculus: its machine goes through it step by step."""
+    found = audit(network.folder)
+    assert found, str(found)
+    assert found.replay is not None, found.notes
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -64,6 +72,7 @@ def test_killed_at_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mom
         rest = 2 if became == "committed" else 3
         assert {stock: len(values) for stock, values in left(network).items()} == {"seats": rest, "rooms": rest}
         assert sum(places.starts.values()) == 4, "nobody was killed"
+    replayed(network)
 
 
 def test_in_doubt_until_the_coordinator_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +114,4 @@ def test_in_doubt_until_the_coordinator_is_back(tmp_path: Path, monkeypatch: pyt
     assert doubts(network, list(network.places)).code == 0
     kinds = [record.kind for record in read_log(network.log_of("agent"), "agent")]
     assert (kinds.count("decide") == 1 and kinds[-1] == "end") or "end" in kinds
+    replayed(network)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from pellucid.atomic.places.log import open_log, read_log
-from pellucid.atomic.places.records import FIELDS, Record, make
+from pellucid.atomic.places.network import new_network
+from pellucid.atomic.places.records import FIELDS, VERSION, Record, make
+from pellucid.atomic.places.serving.looking import looked_at
 from pellucid.errors import StateError, UsageError
 from tests.sinks.postgres import Postgres, server_or_skip
 
@@ -127,6 +132,39 @@ def test_a_checkpoint_between_two_writes_loses_nothing(tmp_path: Path) -> None:
     assert len(read_log(target)) == 20
 
 
+def test_a_checkpoint_that_races_with_the_records_of_a_commit_loses_none(tmp_path: Path) -> None:
+    """A writer says of each decision that it lasts; others empty its write-ahead log meanwhile; then it is killed."""
+    target = tmp_path / "p" / "log.sqlite"
+    hear, tell = os.pipe()
+    writer = os.fork()
+    if writer == 0:
+        with suppress(BaseException):
+            log = open_log(target, "p")
+            for n in range(1, 10**6):
+                decided = {"members": [f"p:1:{n}"], "attempt": f"p:1:a{n}"}
+                log.append([make("decide", **decided, participants=["q"]), make("commit", **decided)])
+                os.write(tell, f"{n}\n".encode())
+        os._exit(1)
+    os.close(tell)
+    with os.fdopen(hear, "rb", buffering=0) as pipe:
+        try:
+            told = int(pipe.readline())
+            emptied, until = 0, time.monotonic() + 0.4
+            with closing(sqlite3.connect(target, timeout=0.01)) as other:
+                while time.monotonic() < until or not emptied:
+                    with suppress(sqlite3.OperationalError):
+                        emptied += not other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+        told = max([told, *map(int, pipe.read().split(b"\n")[:-1])])
+    found = [r["attempt"] for r in read_log(target) if r.kind == "commit"]
+    assert found[:told] == [f"p:1:a{n}" for n in range(1, told + 1)] and len(found) in (told, told + 1) and emptied
+    log = open_log(target, "p")
+    assert len(list(log.records())) == 2 * len(found)
+    log.close()
+
+
 def test_the_log_is_full_sync_and_private(tmp_path: Path) -> None:
     target = tmp_path / "p" / "log.sqlite"
     log = open_log(target, "p")
@@ -180,6 +218,15 @@ def test_a_file_that_is_no_log(tmp_path: Path) -> None:
         read_log(tmp_path / "nowhere.sqlite")
 
 
+def test_a_log_below_what_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("a file")
+    with pytest.raises(StateError, match="there is no such log"):
+        read_log(tmp_path / "p" / "log.sqlite")
+    made = new_network(tmp_path / "inn", {"hotel": ["rooms"]})
+    (made.folder / "places" / "hotel").write_text("a file")
+    assert looked_at(made, "hotel").state == "new"
+
+
 def test_a_record_of_another_shape() -> None:
     for kind, data in [("dance", b"\x90"), ("boot", b"\x91\xc3"), ("begin", b"\x92\xa3p:1\xc0"), ("end", b"\xff\xff")]:
         with pytest.raises(StateError, match=f"not a record '{kind}'"):
@@ -225,3 +272,21 @@ def test_postgres_that_is_not_there_or_not_enough(postgres: Postgres) -> None:
         log.append(EXAMPLES[2:3])
     log.close()
     other.close()
+
+
+def test_a_log_of_another_version_in_postgresql(postgres: Postgres) -> None:
+    """One place's; those of others in the same database are read as ever."""
+    import psycopg
+
+    database = postgres.database()
+    for place in ("p", "q"):
+        log = open_log(database, place)
+        log.append(EXAMPLES[:1])
+        log.close()
+    with psycopg.connect(database, autocommit=True) as db:
+        assert db.execute("UPDATE pellucid_places SET version = 7 WHERE place = 'p'").rowcount == 1
+    said = f"a log of version 7; this Pellucid reads version {VERSION}: use the one that wrote it"
+    for use in (read_log, open_log):
+        with pytest.raises(StateError, match=said):
+            use(database, "p")
+    assert [r.kind for r in read_log(database, "q")] == ["boot"]

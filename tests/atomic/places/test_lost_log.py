@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.atomic.places import Network, connect, end, new_network, start
+from pellucid.atomic.places.serving.doubt import decide_by_hand
 from pellucid.atomic.places.serving.lock import running
 from pellucid.cli.main import cli
+from pellucid.errors import StateError
 
 NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept DIR hotel`"
 
@@ -120,6 +122,16 @@ def test_without_the_note_what_the_place_said_shows_that_it_ran(network: Network
     assert not (folder(network) / "log.sqlite").exists()
     assert net("accept", network.folder, "hotel", "--yes").exit_code == 0
     assert net("up", network.folder).exit_code == 0
+
+
+@pytest.mark.parametrize("note", ["newest", "said.log"])
+def test_nothing_is_decided_by_hand_in_a_log_that_is_gone(network: Network, note: str) -> None:
+    """It can vanish while somebody is asked whether they are sure."""
+    deleted(folder(network))
+    (folder(network) / ("newest" if note == "said.log" else "said.log")).unlink()
+    with pytest.raises(StateError, match=r"log\.sqlite: the log of 'hotel' is not there, .*bring it back"):
+        decide_by_hand(network, "hotel", "hotel:1:a1", "abort", "ada")
+    assert not (folder(network) / "log.sqlite").exists()
 
 
 def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:

@@ -326,6 +326,16 @@ def test_doubts_of_a_group_of_sinks(net: Callable[..., Result], tmp_path: Path) 
     assert json.loads(net("doubt", "state", "--json").stdout)["group"]["in_doubt"] is True
     named = net("doubt", "state", "archive")
     assert named.exit_code == 2 and "which has no places: leave archive out" in named.stderr
+    for args, instead in (
+        (["commit", "state", "agent:1:a7"], "nothing is decided by hand in a group: its log has the decision, and "),
+        (["abort", "state/together", "agent:1:a7", "--yes"], "run the same command again (`pellucid run`, the query)"),
+        (["metrics", "state", "--json"], "`pellucid net doubt state` says what is in doubt, and since when; numbers "),
+        (["status", "state"], "`pellucid net doubt state` says what is decided, and who has it"),
+        (["accept", "state", "archive"], "`pellucid net doubt state` says who has less than was decided"),
+    ):
+        other = net(*args)
+        assert other.exit_code == 2 and f"{args[1]}: is of a group of sinks, and no network of places: " in other.stderr
+        assert instead in other.stderr and other.stderr.count("\n") == 1
     (tmp_path / "empty").mkdir()
     neither = net("doubt", "empty")
     assert neither.exit_code == 2 and "empty: is no network" in neither.stderr

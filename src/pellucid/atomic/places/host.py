@@ -105,7 +105,8 @@ class Host:
         if self.newest.stand is not None:
             effects.append(self.core.handle(Noted(self.newest.stand)))
         await self._carry_out([*effects, self.core.handle(Tick(time.time()))])
-        self._tell(effects[-1])
+        for start, (source, n) in self.core.state.behind.items():  # also what an earlier start was told
+            self._say_copy(f"{start}/{n}", source)
         listening = Listening(self.network, self.name, self._key_of, self)
         try:
             await listening.start()
@@ -193,9 +194,12 @@ class Host:
             if record.kind == "refused" and self._told_now():
                 say(f"refused: {record['source']}: {record['what']}")
             elif record.kind == "behind":
-                say(f"{an_older_copy(self.name, record['stand'], record['source'])}: {WHAT_TO_DO.format(self.name)}")
+                self._say_copy(record["stand"], record["source"])
             elif record.kind == "accepted":
                 say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
+
+    def _say_copy(self, stand: str, source: str) -> None:
+        say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.name)}")
 
     def _append(self, records: list[Any], sync: bool) -> None:
         self.log.append(records, sync=sync)

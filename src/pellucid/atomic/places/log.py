@@ -105,7 +105,7 @@ def count_records(path: Path) -> int:
 def check_regular(path: Path) -> None:
     """Refuse what SQLite would wait for or write into though it is no file."""
     for more in ("", "-wal", "-shm", ".lock"):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             if (what := irregular(os.stat(f"{path}{more}").st_mode)) is not None:
                 raise StateError(f"{path}{more}: {what}: put the log of the place back, or remove what is there")
 

@@ -124,7 +124,7 @@ class Record:
         fields = {}
         for (name, what), value in zip(names, found, strict=True):
             if not FITS[what](value):
-                raise StateError(f"not a record {kind!r}: its {name} is {str(value)[:80]!r}, expected: {what}")
+                raise StateError(f"not a record {kind!r}: its {name} is {shortly(value)!r}, expected: {what}")
             fields[name] = value
         return Record(kind, fields, when, seq)
 
@@ -222,6 +222,15 @@ def plain(path: Any) -> str:
     'out agent.in airline.in requests'
     """
     return ".".join(f"{move} {name}" for move, name, _ in path)
+
+
+def shortly(value: Any) -> str:
+    """A wrong value, for a log or for people; of bytes, and of what may hold some, only the kind: they may be tokens.
+
+    >>> shortly("p:1:x"), shortly(7), shortly([["in", "hotel", b"secret"]])
+    ('p:1:x', '7', 'a list')
+    """
+    return str(value)[:60] if isinstance(value, (str, int, float)) or value is None else f"a {type(value).__name__}"
 
 
 # ------------------------------------------------------------ names

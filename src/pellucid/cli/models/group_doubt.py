@@ -20,6 +20,26 @@ def is_group(folder: str) -> bool:
     return log_of_group(folder) is not None
 
 
+_INSTEAD = {
+    "metrics": "`pellucid net doubt {}` says what is in doubt, and since when; numbers are for networks of places",
+    "accept": "`pellucid net doubt {}` says who has less than was decided, and what to do about it",
+    "status": "`pellucid net doubt {}` says what is decided, and who has it",
+}
+_BY_HAND = (
+    "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: "
+    "run the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); "
+    "`pellucid net doubt {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is gone, and "
+    "does not come back'"
+)
+
+
+def refuse_group(folder: str, verb: str) -> None:
+    """Refuse the folder of a group of sinks for a verb of networks, and say what to do instead."""
+    if is_group(folder):
+        instead = _INSTEAD.get(verb, _BY_HAND).format(folder)
+        raise UsageError(f"{folder}: is of a group of sinks, and no network of places: {instead}")
+
+
 def refuse_nothing(folder: str) -> None:
     """Refuse a folder in which there is neither a log of decisions nor a network, and say what was looked for."""
     from pathlib import Path

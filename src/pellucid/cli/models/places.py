@@ -23,10 +23,14 @@ _places = click.argument("names", metavar="[PLACE]…", nargs=-1)
 _json = click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
 
 
-def _network(folder: str, names: Sequence[str] = ()) -> tuple[Network, list[str]]:
-    """The network, and the places that are meant: all, if none is named."""
+def _network(folder: str, names: Sequence[str] = (), verb: str = "") -> tuple[Network, list[str]]:
+    """The network, and the places that are meant: all, if none is named.  Of a group of sinks, what to do instead of
+    the ``verb``."""
     from pellucid.atomic.places.network import Network
+    from pellucid.cli.models.group_doubt import refuse_group
 
+    if verb:
+        refuse_group(folder, verb)
     found = Network.load(folder)
     for name in names:
         found.place(name)
@@ -182,7 +186,7 @@ def status_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     """
     from pellucid.atomic.places.serving.looking import looked_at
 
-    network, chosen = _network(folder, names)
+    network, chosen = _network(folder, names, "status")
     found = [looked_at(network, name) for name in chosen]
     if as_json:
         _print("status", {"network": folder, "places": [one.document() for one in found]})
@@ -240,7 +244,7 @@ def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     """
     from pellucid.atomic.places.serving.looking import metrics
 
-    network, chosen = _network(folder, names)
+    network, chosen = _network(folder, names, "metrics")
     found = metrics(network, chosen)
     if as_json:
         _print("metrics", {"network": folder, "places": found})
@@ -269,7 +273,7 @@ def _by_hand(outcome: str) -> Callable[..., None]:
     def verb(folder: str, what: str, place: str | None, yes: bool, as_json: bool) -> None:
         from pellucid.atomic.places.serving.doubt import decide_by_hand, warning
 
-        network, _ = _network(folder, [place] if place else [])
+        network, _ = _network(folder, [place] if place else [], outcome)
         where, words = warning(network, what, outcome, place)
         click.echo(f"pellucid: warning: {words}", err=True)
         if not yes:
@@ -303,7 +307,7 @@ def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
     """
     from pellucid.atomic.places.serving.doubt import accept_loss, doubts
 
-    network, _ = _network(folder, [name])
+    network, _ = _network(folder, [name], "accept")
     words = "; ".join(one.lines()[0] for one in doubts(network, [name]).copies)
     if not words:
         raise UsageError(f"{name}: no place has heard of a record that its log lacks: there is nothing to accept")

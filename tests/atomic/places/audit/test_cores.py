@@ -121,13 +121,13 @@ def test_the_audit_finds_planted_cores(core: type[Core] | None) -> None:
             return
         except Exception:  # it found out itself that something is wrong, without a log that shows it
             continue
-    for seed in range(150):  # votes of an old attempt need a restless network
+    for seed in range(300):  # votes of an old attempt need a restless network
         with suppress(Exception):
             world = anything_at_all(seed, core or Core, lazy=core is None)
             world.heal()
             if not audited(world, replay=False):
                 return
-    pytest.fail("no booking of 60 and no storm of 150 leaves logs that the audit refutes")
+    pytest.fail("no booking of 60 and no storm of 300 leaves logs that the audit refutes")
 
 
 def test_and_says_nothing_of_the_right_one() -> None:

@@ -9,8 +9,9 @@ From then on it does nothing that others or programs could rely on: it says what
 presumes nothing.  Somebody brings back the newer log, or accepts the loss, which is written down.
 
 A new start is believed only if its log has the last stand that was heard of the one before: who could speak against a
-copy never takes the copy's word.  So that this is known with its first word, a place says how long its earlier starts
-were (``after``) to whoever has not shown that it has heard of this one; else it is asked.
+copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of it is
+said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
+starts were (``after``) to whoever has not shown that it has heard of this one; else it is asked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pellucid.atomic.places.records import Record, fits, in_words, stand_of, sta
 RELIED_ON = frozenset(  # what others do something about: it shows how far the log of who says it is
     ["deposit", "deposited", "undeliverable", "told", "pushed", "prepare", "vote", "decided", "done", "known"]
 )
+SAID_MOST = 10_000  # refusals that are remembered so as not to be said again
 EARLIER = 500  # starts before this one, of which others are told; about more they ask
 HELD = ("begin", "send", "receive", "commit", "hand")  # operations that wait for the newer log
 WHAT_TO_DO = (
@@ -62,6 +64,8 @@ class Copies(Speaker):
     def _refuse_once(self, what: str, source: str) -> None:
         """What would be refused again and again, because it is asked again and again."""
         if (what, source) not in self._said_once:
+            if len(self._said_once) >= SAID_MOST:  # who asks about ever new names must not fill the memory
+                self._said_once.clear()
             self._said_once.add((what, source))
             self._refuse(what, source)
 
@@ -77,7 +81,7 @@ class Copies(Speaker):
                         self._write("met", place=place, stand=f"{start}/{n}")
             self.lasting = self.state.records
         if self.state.behind:
-            out.sends = [(peer, message) for peer, message in out.sends if self._is_sure(message)]
+            out.sends = [(peer, sure) for peer, message in out.sends if (sure := self._sure(message)) is not None]
         for peer, message in out.sends:
             if message["kind"] in RELIED_ON and not self.state.behind:
                 message["at"] = f"{self.state.start}/{self.lasting}"
@@ -86,12 +90,14 @@ class Copies(Speaker):
             if peer in self.met:
                 message["saw"] = "{}/{}".format(*self.met[peer])
 
-    def _is_sure(self, message: Mapping[str, Any]) -> bool:
-        """Whether it is so in any later log, too."""
+    def _sure(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """What of a message is so in any later log, too."""
         kind = message["kind"]
         if kind == "told":
-            return all(state == "committed" for _, state, _ in message["statuses"])
-        return kind in ("known", "lacks") or (kind == "decided" and message["outcome"] == "commit")
+            committed = [status for status in message["statuses"] if status[1] == "committed"]
+            return {**message, "statuses": committed} if committed else None
+        sure = kind in ("known", "lacks") or (kind == "decided" and message["outcome"] == "commit")
+        return message if sure else None
 
     def _say_started(self) -> None:
         """So that others show what they have heard of starts before this one."""
@@ -101,8 +107,8 @@ class Copies(Speaker):
 
     # ------------------------------------------------------------ in
 
-    def _shown(self, peer: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The stands that a message shows are looked at; the rest of it."""
+    def _shown(self, peer: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The stands that a message shows are looked at; the rest of it, or None if its start is not believed."""
         rest = dict(message)
         saw, at, after = (rest.pop(name, None) for name in ("saw", "at", "after"))
         if saw is not None and not self.state.has(saw):
@@ -114,7 +120,9 @@ class Copies(Speaker):
             self._heard_of_this.add(peer)
         if at is not None:
             known = [rest["stand"]] if rest["kind"] == "known" else []
-            self._heard_stand(peer, *stand_of(at), dict(map(stand_of, [*(after or ()), *known])))
+            if not self._believed(peer, *stand_of(at), dict(map(stand_of, [*(after or ()), *known]))):
+                self._ask_met(peer)
+                return None
         return rest
 
     def _lacks(self, stand: str, source: str) -> None:
@@ -127,14 +135,13 @@ class Copies(Speaker):
         if not self.state.has(stand):
             self._lacks(stand, self.name)
 
-    def _heard_stand(self, peer: str, start: str, n: int, after: Mapping[str, int]) -> None:
+    def _believed(self, peer: str, start: str, n: int, after: Mapping[str, int]) -> bool:
+        """Whether what was heard of a place is in its log, now that it shows this stand, which is then remembered."""
         before = self.met.get(peer)
-        if before is None or before[0] == start:
-            self.met[peer] = start, max(n, before[1] if before else 0)
-        elif after.get(before[0], 0) >= before[1]:
-            self.met[peer] = start, n
-        else:
-            self._ask_met(peer)
+        if before is not None and before[0] != start and after.get(before[0], 0) < before[1]:
+            return False
+        self.met[peer] = start, max(n, before[1]) if before is not None and before[0] == start else n
+        return True
 
     def _ask_met(self, peer: str) -> None:
         """Its start is new: is what was heard of the last one in its log?"""

@@ -66,7 +66,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.atomic.places.records import Record, fits
+from pellucid.atomic.places.records import Record, fits, shortly
 
 Message = dict[str, Any]
 
@@ -168,22 +168,24 @@ def wrong(message: Any) -> str:
 
     >>> wrong({"kind": "done", "attempt": "p:1:a1"}), wrong({"kind": "done", "attempt": 7}), wrong({"kind": "dance"})
     ('', "the attempt of a 'done' is 7", "no message is of the kind 'dance'")
+    >>> wrong({"kind": "deposited", "mids": [["in", "hotel", b"a token"]]})
+    "the mids of a 'deposited' is a list"
     """
     if not isinstance(message, Mapping):
         return f"a message is a mapping, not a {type(message).__name__}"
     kind = message.get("kind")
     fields = MESSAGES.get(kind) if isinstance(kind, str) else None
     if fields is None:
-        return f"no message is of the kind {str(kind)[:40]!r}"
+        return f"no message is of the kind {shortly(kind)[:40]!r}"
     shown = [name for name in SHOWN if name in message]
     if len(message) != len(fields) + 1 + len(shown):
         return f"a {kind!r} has the fields {', '.join(fields) or ', '.join(SHOWN)}"
     for name in shown:
         if not fits(SHOWN[name], message[name]):
-            return f"the {name} of a {kind!r} is {str(message[name])[:60]}"
+            return f"the {name} of a {kind!r} is {shortly(message[name])}"
     for name, what in fields.items():
         if name not in message:
             return f"a {kind!r} has a field {name}"
         if not fits(what, message[name]):
-            return f"the {name} of a {kind!r} is {str(message[name])[:60]}"
+            return f"the {name} of a {kind!r} is {shortly(message[name])}"
     return ""

@@ -109,7 +109,7 @@ class Core(Operators):
                 self._refuse(problem, event.peer)
             else:
                 message = self._shown(event.peer, event.message)
-                if not self.state.behind or message["kind"] in ("ask", "outcome"):
+                if message is not None and (not self.state.behind or message["kind"] in ("ask", "outcome")):
                     self._hear[message["kind"]](event.peer, message)
         else:
             self._ask_op(event)

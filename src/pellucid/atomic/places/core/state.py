@@ -92,6 +92,7 @@ class State:
         self.met: dict[str, tuple[str, int]] = {}  # of other places: a start, and how many records last
         self.behind: dict[str, tuple[str, int]] = {}  # starts of which the log lacks records: who knows, and how many
         self.accepted: dict[str, int] = {}  # the same, after somebody accepted the loss
+        self.noticed: dict[str, int] = {}  # of these: the record of the start in which it was noticed first
         self.count = 0  # transactions of this start
         self.live: dict[str, Own] = {}
         self.outcomes: dict[str, str | None] = {}  # None: committed; else why it aborted
@@ -144,13 +145,13 @@ class State:
 
     def has_all_of(self, start: str, now: bool) -> bool:
         """Whether all that lasted of a start is in the log, as far as is known; of this start only if ``now``."""
-        lacking = {**self.behind, **self.accepted}
-        if start in lacking:
+        begun = self.starts.get(start)
+        if begun is None or start in self.behind or start in self.accepted:
             return False
-        gone = max((_boot(s) for s in lacking if s not in self.starts), default=0)
-        if start != self.start and _boot(start) < gone:
-            return False  # the copy ends in one of these
-        return start in self.starts and (start != self.start or now)
+        for lost, noticed in self.noticed.items():
+            if lost not in self.starts and begun < noticed and _boot(start) < _boot(lost):
+                return False  # the copy ends in one of these; a start in which that was known came after the copy
+        return start != self.start or now
 
     def has(self, stand: str) -> bool:
         """Whether the record that somebody has heard of is in the log, or its loss was accepted."""
@@ -292,6 +293,7 @@ class State:
     def _behind(self, record: Record) -> None:
         start, n = stand_of(record["stand"])
         self.behind[start] = record["source"], n
+        self.noticed.setdefault(start, self.starts[self.start])
 
     def _accepted(self, record: Record) -> None:
         for start, n in map(stand_of, record["stands"]):

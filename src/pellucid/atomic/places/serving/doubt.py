@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,25 +111,38 @@ def doubts(network: Network, names: Sequence[str]) -> Doubts:
         found += [_deciding(network, places, name, one) for one in told["deciding"]]
         found += [_pending(network, places, name, one) for one in told["pending"]]
     unseen = tuple(places[name] for name in names if places[name].state == "unseen")
-    copies = tuple(copy for name in names for copy in _copies(places, name))
+    copies = tuple(copy for name in names for copy in _copies(network, places, name))
     return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time(), copies)
 
 
-def _copies(places: dict[str, Looked], name: str) -> list[Copy]:
-    """Whether the log of a place is an older copy: it was told so, or what others have written down says so."""
+def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy]:
+    """Whether the log of a place is an older copy: it was told so, or what others have written down says so.
+
+    Places are looked at one after the other, and go on meanwhile: what another has heard of can be newer than the look
+    at this one.  So this one is looked at again, after the others: a log that is no copy has it by then.
+    """
     seen = places[name].seen
     if seen is None:
         return []
     lost = places[name].why if places[name].state == "lost" else ""
-    told = [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]
-    accepted = dict(map(stand_of, seen["accepted"]))
-    for other, one in places.items():
-        stand = one.seen["met"].get(name) if one.seen is not None and not told else None
-        if stand is not None:
-            start, n = stand_of(stand)
-            if n > max(seen["ends"].get(start, 0), accepted.get(start, 0)):
-                told.append(Copy(name, stand, other))
-    return told
+    if told := [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]:
+        return told
+    heard = {other: one.seen["met"][name] for other, one in places.items() if one.seen and name in one.seen["met"]}
+    if not any(_lacks(seen, stand) for stand in heard.values()):
+        return []
+    again = looked_at(network, name).seen
+    if again is None:
+        return []
+    if told := [Copy(name, one["stand"], one["by"]) for one in again["behind"]]:  # it has been told meanwhile
+        return told
+    return [Copy(name, stand, other) for other, stand in heard.items() if _lacks(again, stand)][:1]
+
+
+def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
+    """Whether a log, as it was looked at, has not the record that somebody has heard of; what was accepted counts."""
+    start, n = stand_of(stand)
+    ends: dict[str, int] = seen["ends"]
+    return n > max(ends.get(start, 0), dict(map(stand_of, seen["accepted"])).get(start, 0))
 
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
@@ -275,6 +288,8 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
             return str(connection.ask("hand", what=what, outcome=outcome, who=who)["status"])
     secrets = network.secrets(place)
     with only_one(network, place):
+        if (lost := lost_log(network, place)) is not None:
+            raise StateError(str(lost))  # a log that began anew here would hide the loss
         log = open_log(network.log_of(place), place)
         try:
             core = Core(place, network.tree_of(place, secrets), log.records())
