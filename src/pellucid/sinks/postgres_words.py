@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _SHOWN = 120  # characters of a row
+_VALUE = re.compile(r"""['"$]|\b\d|--|/\*""")  # where a text, a number or a comment begins
 
 
 def refusal(table: str, batch: int, error: psycopg.Error) -> str:
@@ -41,3 +42,15 @@ def shortened(text: str) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+
+
+def beginning(statement: str) -> str:
+    """A statement of somebody else, up to its first text or number: what comes there may be data, or a password.
+
+    >>> beginning("ALTER ROLE shop PASSWORD 'S3cret'"), beginning("LOCK TABLE orders")
+    ('ALTER ROLE shop PASSWORD …', 'LOCK TABLE orders')
+    >>> beginning("SELECT * FROM t1 WHERE card = 4111"), beginning("SELECT $$S3cret$$"), beginning("/* S3cret */ BEGIN")
+    ('SELECT * FROM t1 WHERE card = …', 'SELECT …', '…')
+    """
+    shown = _VALUE.split(statement, maxsplit=1)[0]
+    return shortened(shown if shown == statement else shown.rstrip() + " …").strip()
