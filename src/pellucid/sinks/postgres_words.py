@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import psycopg
 
 _SHOWN = 120  # characters of a row
+_SOON = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections", "too many clients",
+         "remaining connection slots")  # fmt: skip
 _VALUE = re.compile(r"""['"$]|\b\d|--|/\*""")  # where a text, a number or a comment begins
 
 
@@ -32,6 +34,20 @@ def refusal(table: str, batch: int, error: psycopg.Error) -> str:
         f"table {table!r}: column {found['column']!r} does not take {shortened(found['value'])}, a value of batch "
         f"{batch}: {why}"
     )
+
+
+def may_come_back(said: str) -> bool:
+    """Whether what is said where nobody could log in may be over soon: nobody is there, or the server is starting or
+    ending; not where it answers and says no.
+
+    >>> may_come_back("connection failed: Connection refused")
+    True
+    >>> may_come_back("FATAL:  the database system is starting up")
+    True
+    >>> may_come_back('FATAL:  password authentication failed for user "shop"')
+    False
+    """
+    return "FATAL" not in said or any(words in said for words in _SOON)
 
 
 def shortened(text: str) -> str:
