@@ -1,6 +1,6 @@
 """Transactions per second of places, with real fsync, beside plain commits of SQLite and PostgreSQL.
 
-``python bench/atomic.py [--seconds 4] [--clients 8] [--repeats 3] [--folder .] [--logs 10000000]``
+``python bench/atomic.py [--seconds 4] [--clients 8] [--repeats 3] [--folder .] [--logs 10000000] [--sinks]``
 
 In one run, by turns, on one disk:
 
@@ -13,7 +13,7 @@ In one run, by turns, on one disk:
   depend on each other in a ring and commit as a set: one set is one agreement over so many places.
 
 The best of the repeats counts; ratios are to SQLite's own commit in the same run.  ``--logs N`` adds the largest
-committable set of a log of N transactions.
+committable set of a log of N transactions, ``--sinks`` an epoch with three sinks beside one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, which can start a PostgreSQL
 
 from tests.sinks.postgres import Postgres, find_programs, serve
 
@@ -231,6 +233,12 @@ def logs(count: int) -> None:
     subprocess.run([sys.executable, str(file), "--n", str(count), "--only", "here,spark"], check=True)
 
 
+def sinks(folder: str) -> None:
+    """An epoch with three sinks beside the slowest of them: a measurement of its own."""
+    file = Path(__file__).with_name("together.py")
+    subprocess.run([sys.executable, str(file), "--folder", folder], check=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=4.0, help="for each measurement")
@@ -238,6 +246,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", default=".", help="on the disk that is to be measured")
     parser.add_argument("--logs", type=int, default=0, metavar="N", help="the committable set of N transactions, too")
+    parser.add_argument("--sinks", action="store_true", help="an epoch with three sinks beside one, too")
     given = parser.parse_args()
     seconds, clients = given.seconds, given.clients
     found: dict[str, list[float]] = {}
@@ -272,6 +281,8 @@ def main() -> None:
         print(f"{name:34} {per_second:10,.0f} /s   {per_second / base:6.2f} × SQLite")
     if given.logs:
         logs(given.logs)
+    if given.sinks:
+        sinks(given.folder)
 
 
 if __name__ == "__main__":

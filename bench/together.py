@@ -1,22 +1,27 @@
 """What it costs that an epoch is a transaction over three sinks: beside the slowest of them alone.
 
-``python bench/together.py [--rows 20000] [--epochs 20] [--repeats 3]``
+``python bench/together.py [--rows 20000] [--epochs 20] [--repeats 3] [--folder .]``
 
-PostgreSQL (with and without prepared transactions), Parquet and SQLite get the same batches: each alone by its own
-``write``, then all by ``sinks.together`` in one process.  The runs alternate, and the best counts; beside the time
-there is the processor time of this process, which tells more where others use the machine.  Then a whole run with
-epochs, in which every member is a process.
+PostgreSQL (with and without prepared transactions), Parquet and SQLite get the same batches, with real fsync on one
+disk: each alone by its own ``write``, then all by ``sinks.together`` in one process.  The runs alternate, and the best
+counts; beside the time there is the processor time of this process, which tells more where others use the machine.
+Then a whole run with epochs, in which every member is a process.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, which can start a PostgreSQL
 
 import pyarrow as pa
 from tests.sinks.postgres import Postgres, find_programs, serve
@@ -73,12 +78,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", default=".", help="on the disk that is to be measured")
     asked = parser.parse_args()
     given, programs = batches(asked.rows, asked.epochs), find_programs()
     assert programs is not None, "a PostgreSQL is needed: python -m tests.sinks.postgres --install"
     warnings.simplefilter("ignore")
     for prepared in (20, 0):
-        with serve(programs, prepared) as server, tempfile.TemporaryDirectory() as name:
+        with ExitStack() as stack:
+            name = os.path.abspath(stack.enter_context(tempfile.TemporaryDirectory(dir=asked.folder)))
+            os.chmod(name, 0o755)  # the server may be another user's
+            server = stack.enter_context(serve(programs, prepared, fsync=True, under=name))
             found: dict[str, list[tuple[float, float]]] = {}
             for turn in range(asked.repeats):
                 folder, dsn = Path(name) / str(turn), server.database()

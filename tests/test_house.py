@@ -101,3 +101,13 @@ def test_every_room_is_on_the_map() -> None:
     rooms = {f"{p.name}/" if p.is_dir() else p.name for p in SOURCE.iterdir() if p.suffix == ".py" or p.is_dir()}
     rooms -= {"__init__.py", "__main__.py", "__pycache__/"}
     assert {room for room in rooms if f"[`{room}`](../src/pellucid/{room})" not in page} == set()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "bench").glob("*.py")), ids=lambda file: file.stem)
+def test_a_measurement_finds_the_tests_that_it_uses(file: Path) -> None:
+    """``python bench/X.py`` has only the folder bench/ to import from: the project's is put before it."""
+    reached = False
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        text = ast.unparse(node)
+        reached = reached or (text.startswith("sys.path.insert") and "parents[1]" in text)
+        assert reached or not text.startswith(("from tests", "import tests")), f"{file.name}:{node.lineno}: {text}"

@@ -8,6 +8,7 @@
     │   └── CycleError         a pipeline depends on itself; names the path
     ├── NotTraceable           a part needs a function as data, but the function is opaque
     ├── DataError              the input or output data is wrong (file, column, row, value)
+    │   └── Unreachable        a server does not answer: the same again may go through
     ├── StepError              a step failed on an event (the user's function raised)
     │   ├── IntOverflow        an integer left the signed 64-bit range
     │   └── LateError          an event came after its time was complete, and nothing was said about such events
@@ -119,6 +120,10 @@ class NotTraceable(PellucidError):  # noqa: N818
 
 class DataError(PellucidError):
     """The data is wrong: the message names the file, the row and the column."""
+
+
+class Unreachable(DataError):  # noqa: N818
+    """A server does not answer, or went away: nothing is wrong with the data, and the same again may go through."""
 
 
 class StepError(PellucidError):

@@ -1,5 +1,6 @@
 """A judge of sinks together: ``python -m tests.judge.kills_together --kills 300 --seed 1``, and with ``--on spark`` of
-streaming queries (`tests.judge.together_spark`).
+streaming queries (`tests.judge.together_spark`).  ``--minutes`` ends it earlier, ``--each`` says how many kills a run
+gets; what is wrong is said, and the folder of that run is kept.
 
 It starts a run with epochs over PostgreSQL (with prepared transactions and without), Parquet and SQLite, kills
 processes of it with ``kill -9`` at random moments, and starts it again.  Right is: after every kill `read_together`
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,23 +92,27 @@ class Judge:
             self.said.seek(0)
             text = self.said.read()
             self.said.close()
-            assert code in (0, -SIGKILL) or "in use" in text, f"{self.history}: exit {code}: {text[-1500:]}"
-            if "in use" in text:
-                time.sleep(0.2)  # tasks of the dead run are still going away
+            busy = code == 2 and "is using this folder" in text
+            assert busy or code in (0, -SIGKILL), f"{self.history}: exit {code}: {text[-1500:]}"
+            if busy:  # tasks of the dead run are still going away, more slowly than it was waited for
                 continue
             self.look()
             if code == 0:
                 break
         else:
-            assert subprocess.run(self.start().args, check=False).returncode == 0, self.history
+            assert self.start().wait(HANG) == 0, self.history
         found = have(self.folder, self.dsn)
         assert found == dict.fromkeys(found, expected()), f"{self.history}: { ({n: len(r) for n, r in found.items()}) }"
         assert whole(self.folder, self.dsn) == expected()
         self.counts["runs"] += 1
 
 
-def judge(kills: int, seed: int, servers: list[Postgres] | None = None, on: str = "epochs") -> Counter[str]:
-    """Kill so often; what was done."""
+def judge(
+    kills: int, seed: int, servers: list[Postgres] | None = None, on: str = "epochs", *, minutes: float | None = None,
+    each: int | None = None,
+) -> Counter[str]:  # fmt: skip
+    """Kill so often, or for so long; what was done.  A run gets ``each`` kills, else a few."""
+    until = None if minutes is None else time.monotonic() + 60 * minutes
     made: type[Judge | SparkJudge] = SparkJudge if on == "spark" else Judge
     rng, counts = random.Random(seed), Counter[str]()
     with ExitStack() as stack:
@@ -114,11 +120,16 @@ def judge(kills: int, seed: int, servers: list[Postgres] | None = None, on: str 
             programs = find_programs()
             assert programs is not None, "no PostgreSQL: python -m tests.sinks.postgres --install"
             servers = [stack.enter_context(serve(programs, prepared)) for prepared in (20, 0)]
-        while counts["kills"] < kills:
-            with tempfile.TemporaryDirectory(prefix="pellucid-together-", ignore_cleanup_errors=True) as name:
-                server = servers[counts["runs"] % len(servers)]
-                made(Path(name), server.database(), rng, counts).go(min(rng.randrange(1, 6), kills - counts["kills"]))
-                print(f"{counts['kills']} kills", file=sys.stderr, flush=True)
+        while counts["kills"] < kills and (until is None or time.monotonic() < until):
+            folder, server = Path(tempfile.mkdtemp(prefix="pellucid-together-")), servers[counts["runs"] % len(servers)]
+            dsn, few = server.database(), rng.randrange(1, 6) if each is None else each
+            try:
+                made(folder, dsn, rng, counts).go(min(few, kills - counts["kills"]))
+            except BaseException as error:
+                error.add_note(f"the run is kept in {folder}: seed {seed}, after {counts['kills']} kills, {dsn}")
+                raise
+            shutil.rmtree(folder, ignore_errors=True)
+            print(f"{counts['kills']} kills", file=sys.stderr, flush=True)
     return counts
 
 
@@ -129,9 +140,17 @@ def main() -> int:
     parser.add_argument(
         "--on", choices=["epochs", "spark"], default="epochs", help="runs with epochs, or queries of Spark"
     )
-    given = parser.parse_args()
-    for name, count in sorted(judge(given.kills, given.seed, on=given.on).items()):
+    parser.add_argument("--minutes", type=float, help="end after so many, whatever is left of the kills")
+    parser.add_argument("--each", type=int, help="kills in one run (else 1 to 5)")
+    given, began = parser.parse_args(), time.monotonic()
+    try:
+        found = judge(given.kills, given.seed, on=given.on, minutes=given.minutes, each=given.each)
+    except AssertionError as error:
+        print(f"wrong: {error}", *getattr(error, "__notes__", ()), sep="\n")
+        return 1
+    for name, count in sorted(found.items()):
         print(f"{count:6}  {name}")
+    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s")
     return 0
 
 

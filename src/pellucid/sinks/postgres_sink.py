@@ -21,20 +21,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError, Unreachable, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared
 from pellucid.sinks import postgres_tables as tables
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.postgres_marks import quoted
-from pellucid.sinks.postgres_words import refusal
+from pellucid.sinks.postgres_words import may_come_back, refusal
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
+
+
+_LEAST = 5  # seconds to wait for a server's answer, where less is waited for locks
 
 
 class _Aborted(Exception):  # noqa: N818 - raised by nobody: it ends a transaction
@@ -425,11 +428,10 @@ class PostgresSink(interface.Sink):
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         psycopg = interface.needed("psycopg", "the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'")
         try:
-            db = psycopg.connect(self.address.connection, autocommit=True)
+            db = psycopg.connect(self.address.connection, autocommit=True, **self._at_most())
         except psycopg.OperationalError as error:
-            raise DataError(
-                f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}"
-            ) from None
+            kind = Unreachable if may_come_back(str(error)) else DataError
+            raise kind(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
         except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
             raise UsageError(
                 f"table {self.table!r}: this is no address that PostgreSQL understands: expected "
@@ -446,6 +448,14 @@ class PostgresSink(interface.Sink):
         finally:
             if self._idle is None or self._idle[1] is not db:
                 db.close()
+
+    def _at_most(self) -> dict[str, int]:
+        """A host that is switched off says nothing: nobody waits longer for it than for a lock, if nothing is said."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        if "PGCONNECT_TIMEOUT" in os.environ or "connect_timeout" in conninfo_to_dict(self.address.connection):
+            return {}
+        return {"connect_timeout": max(_LEAST, int(self.wait))}
 
     def _holders(self, waited: psycopg.Connection[Any]) -> str:
         """Who holds what a connection has waited for, as the end of a sentence."""
@@ -470,7 +480,8 @@ class PostgresSink(interface.Sink):
                 "that is over, the same again goes on"
             ) from error
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
-            raise DataError(
+            kind = Unreachable if db.broken else DataError
+            raise kind(
                 f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"
             ) from error
 

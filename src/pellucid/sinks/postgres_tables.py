@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pellucid.sinks.postgres_marks import counts, identifier, quoted
-from pellucid.sinks.postgres_words import shortened
+from pellucid.sinks.postgres_words import beginning
 
 if TYPE_CHECKING:
     import psycopg
@@ -104,7 +104,8 @@ def holders(db: psycopg.Connection[Any], table: str, waited: int | None) -> str:
                 one = f"the prepared transaction {gid!r}"
             elif pid is not None:
                 does = "" if granted else ", which waits itself"
-                one = f"process {pid} of {user} ({shortened(statement or 'its statement is not shown')}{does})"
+                shown = beginning(statement) if statement else "its statement is not shown"
+                one = f"process {pid} of {user} ({shown}{does})"
             else:
                 continue
             if one not in told:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     import psycopg
 
 _SHOWN = 120  # characters of a row
+_SOON = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections", "too many clients",
+         "remaining connection slots")  # fmt: skip
+_VALUE = re.compile(r"""['"$]|\b\d|--|/\*""")  # where a text, a number or a comment begins
 
 
 def refusal(table: str, batch: int, error: psycopg.Error) -> str:
@@ -33,6 +36,20 @@ def refusal(table: str, batch: int, error: psycopg.Error) -> str:
     )
 
 
+def may_come_back(said: str) -> bool:
+    """Whether what is said where nobody could log in may be over soon: nobody is there, or the server is starting or
+    ending; not where it answers and says no.
+
+    >>> may_come_back("connection failed: Connection refused")
+    True
+    >>> may_come_back("FATAL:  the database system is starting up")
+    True
+    >>> may_come_back('FATAL:  password authentication failed for user "shop"')
+    False
+    """
+    return "FATAL" not in said or any(words in said for words in _SOON)
+
+
 def shortened(text: str) -> str:
     """A text on one line, not too long.
 
@@ -41,3 +58,15 @@ def shortened(text: str) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+
+
+def beginning(statement: str) -> str:
+    """A statement of somebody else, up to its first text or number: what comes there may be data, or a password.
+
+    >>> beginning("ALTER ROLE shop PASSWORD 'S3cret'"), beginning("LOCK TABLE orders")
+    ('ALTER ROLE shop PASSWORD …', 'LOCK TABLE orders')
+    >>> beginning("SELECT * FROM t1 WHERE card = 4111"), beginning("SELECT $$S3cret$$"), beginning("/* S3cret */ BEGIN")
+    ('SELECT * FROM t1 WHERE card = …', 'SELECT …', '…')
+    """
+    shown = _VALUE.split(statement, maxsplit=1)[0]
+    return shortened(shown if shown == statement else shown.rstrip() + " …").strip()

@@ -4,7 +4,6 @@ lock in silence."""
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,10 +50,9 @@ def test_each_prepares_while_all_others_are_prepared(either: Postgres, book: str
     if book:
         with sessions(dsn) as db:
             db.execute(book)
+    # what waits for something prepared never gets it: it would raise when its time is over
     made = {name: sinks.postgres(dsn, name, wait=2) for name in order}
-    begun = time.monotonic()
     held = {name: prepared_by(sink, "q", 0) for name, sink in made.items()}
-    assert time.monotonic() - begun < 2, "somebody waited"
     for name, sink in made.items():
         if held[name] is None:
             assert sink.settle("q", 0, "a1", commit=True)
@@ -90,13 +88,25 @@ def test_nobody_waits_in_silence(postgres: Postgres, what: str) -> None:
     }  # fmt: skip
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE pellucid_epochs, pellucid_groups")
-        begun = time.monotonic()
         with pytest.raises((DataError, StateError), match=r"0\.5 s.*process \d+ of postgres \(LOCK TABLE") as caught:
             calls[what]()
-        assert time.monotonic() - begun < 5
         assert "\n" not in str(caught.value)
         other.rollback()
     calls[what]()
+
+
+def test_what_another_session_has_said_is_not_repeated(postgres: Postgres) -> None:
+    """Its last statement may have data in it, or a password."""
+    dsn = postgres.database()
+    sink = sinks.postgres(dsn, "t", wait=0.1)
+    sink.write(ROWS, "q", 0)
+    with psycopg.connect(dsn) as other:
+        other.execute("LOCK TABLE pellucid_epochs")
+        for said in ("SELECT 'S3cret'", "SELECT $$S3cret$$", 'SELECT 1 AS "S3cret"', "SELECT -- S3cret\n 1"):
+            other.execute(said.encode())
+            with pytest.raises(DataError, match=r"process \d+ of postgres \(\w+ .*…\)") as caught:
+                sink.last("q")
+            assert "S3cret" not in str(caught.value)
 
 
 def test_a_book_that_must_be_altered_behind_what_is_prepared(postgres: Postgres) -> None:
@@ -118,12 +128,10 @@ def test_a_book_that_must_be_altered_behind_what_is_prepared(postgres: Postgres)
 def test_two_tables_of_one_database_in_one_group(either: Postgres, tmp_path: Path) -> None:
     for turn in range(3):
         dsn = either.database()
-        made = {name: sinks.postgres(dsn, name, wait=3) for name in ("a", "b", "c")}
+        made = {name: sinks.postgres(dsn, name, wait=10) for name in ("a", "b", "c")}
         group = sinks.together(made, log=tmp_path / f"log{turn}", patience=0.0)
         group.say = lambda text: None
-        begun = time.monotonic()
         for batch in range(3):
             group.write(ROWS, "q", batch)
-        assert time.monotonic() - begun < 3
         assert {name: table.num_rows for name, table in group.read().items()} == {"a": 9, "b": 9, "c": 9}
         group.close()

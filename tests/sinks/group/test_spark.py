@@ -84,7 +84,7 @@ class DownTable(SQLiteSink):
 
 
 def test_delta_is_a_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ahead of another member, and behind it: readers see whole epochs (its process cannot be forked: nobody dies)."""
+    """Ahead of another member, and behind it: readers see whole epochs (who dies is in `test_delta_crash.py`)."""
     pytest.importorskip("deltalake")
     table, lake = DownTable(tmp_path / "t.db", "t"), sinks.delta(tmp_path / "lake")
     members = {"table": table, "lake": lake}

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -222,6 +223,31 @@ def test_a_reader_sees_whole_epochs_while_one_is_in_doubt(tmp_path: Path, server
     assert world.read()["archive"] == world.read()["orders"]
     world.group().begin(QUERY)
     assert all_have(world, (0, 1), (1, 2))
+
+
+def test_rows_of_other_programs_come_along(tmp_path: Path, server: Postgres) -> None:
+    """Also while PostgreSQL is read without the last epoch: what was not written by its transaction is not of it."""
+    world = World(tmp_path, server.database())
+    made = world.sinks()
+    members = {name: made[name] for name in ("totals", "archive")}  # the first has it when the second dies
+
+    def write(epoch: int) -> None:
+        sinks.together(members, log=world.log, patience=0).write(rows(epoch, 1), QUERY, epoch)
+
+    def totals() -> list[Any]:
+        found = sinks.read_together(members, log=world.log)
+        assert found["archive"].num_rows == 3
+        return sorted(tuple(row.values()) for row in found["totals"].to_pylist())
+
+    write(0)
+    assert dies(lambda: write(1), "parquet:before-commit=kill")
+    assert world.have()["totals"] == expected((0, 1), (1, 1))
+    assert totals() == expected((0, 1))
+    with psycopg.connect(str(world.dsn), autocommit=True) as db:
+        db.execute("INSERT INTO totals VALUES (7, 7, 7)")
+        assert totals() == [*expected((0, 1)), (7, 7, 7)]
+        db.execute("UPDATE totals SET n = 100 WHERE epoch = 1 AND n = 2")
+        assert totals() == [*expected((0, 1)), (1, 1, 100), (7, 7, 7)]
 
 
 def test_commit_after_abort_and_double_commit(tmp_path: Path, server: Postgres) -> None:

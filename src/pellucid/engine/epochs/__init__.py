@@ -57,8 +57,9 @@ def run_epochs(
     """
     from pellucid.address import from_environment
     from pellucid.engine.epochs.coordinator import Coordinator
-    from pellucid.engine.epochs.job import Settings, prepare, wait_until_there
+    from pellucid.engine.epochs.job import Settings, prepare
     from pellucid.engine.epochs.together import members_of
+    from pellucid.engine.epochs.whose import wait_until_there
     from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.sinks.group.sink import TogetherSink
     from pellucid.sinks.interface import Sink

@@ -23,13 +23,14 @@ from collections.abc import Callable
 from pellucid.base import faults
 from pellucid.engine.epochs.chain.upstream import publish
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
-from pellucid.engine.epochs.job import Job, identify, told_unseen
+from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.ordered import put_in_order
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.engine.epochs.tasks.channels import Link
 from pellucid.engine.epochs.tasks.process import ChannelEnds, start_task
 from pellucid.engine.epochs.together import close_group, open_group
+from pellucid.engine.epochs.whose import identify, told_unseen
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 

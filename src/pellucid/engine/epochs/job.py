@@ -1,30 +1,25 @@
-"""What a run is asked to do, checked before anything starts; and what a state folder says about the run that made it.
+"""What a run is asked to do, bound and checked before anything starts.
 
-A run goes on in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs,
-the same key, cuts and workers.  How often borders come, and how large batches are, may change.
+Whether the state folder is of this very run is asked in `pellucid.engine.epochs.whose`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pellucid.address import Address, alike, epochs_of
-from pellucid.base import faults
-from pellucid.base.container import VERSION, refused
-from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
-from pellucid.data.feed import Feed, source_types
+from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
 from pellucid.data.formats.missing import Missing, said_nulls
 from pellucid.data.formats.times import said_formats
 from pellucid.data.tables.along import Along, refuse_no_cells
-from pellucid.data.tables.append import check_exists, refuse_there
+from pellucid.data.tables.append import check_exists
 from pellucid.data.tables.bad import BadOption, said_bad
 from pellucid.data.tables.bad import schema as bad_schema
 from pellucid.data.tables.folders import Found
@@ -33,21 +28,19 @@ from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
-from pellucid.engine.epochs.chain.circle import Expected, announce, name_of, wait_for
+from pellucid.engine.epochs.chain.circle import Expected, expect
 from pellucid.engine.epochs.chain.lane import ChainLane
-from pellucid.engine.epochs.chain.upstream import OUTPUTS
 from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.ordered import look_at_order
-from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
-from pellucid.engine.epochs.recording import COORDINATOR
-from pellucid.engine.epochs.store import READ, Store
+from pellucid.engine.epochs.plan import Plan, make_plan
+from pellucid.engine.epochs.store import Store
 from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import THERE, Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane, check_files
+from pellucid.engine.epochs.whose import identity_of
 from pellucid.engine.saved.objects import check_states
-from pellucid.errors import DataError, StateError, UsageError, nearest, option
-from pellucid.expr.identity import differences
+from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import Type
 from pellucid.graph.memory import refuse_key, why_cut
 from pellucid.graph.model import Graph
@@ -55,8 +48,6 @@ from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
 
 Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
-# Of a run that was killed before it had written who it is.
-_LEFT = re.compile(r"\.+(run\.json|outputs\.json|lock)\..*\.tmp")
 
 
 @dataclass(frozen=True)
@@ -339,7 +330,7 @@ def prepare(
             for s, p in inputs.items()
             if s not in upstreams
         }
-        _expect(graph, upstreams, files_read, settings.keys)
+        expect(graph, upstreams, files_read, settings.keys)
         readers = {s: upstreams[s].reader() if s in upstreams else files_read[s] for s in inputs}
         feed = Feed(
             graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
@@ -400,28 +391,6 @@ def prepare(
     return job
 
 
-def _expect(graph: Graph, upstreams: Upstreams, files: Mapping[Any, Any], keys: Sequence[str]) -> None:
-    """Runs that are not there yet are taken to have what their sources take, and a key as the first input has it."""
-    known = [*files.values(), *(one.reader() for one in upstreams.values() if not isinstance(one, Expected))]
-    types = source_types(graph)
-    for source, one in upstreams.items():
-        if isinstance(one, Expected) and source in types:
-            one.take_for(source, list(types[source].columns()), {key: known[0].field_type(key) for key in keys})
-
-
-def wait_until_there(job: Job, say: Callable[[str], None], idle: Callable[[], None]) -> None:
-    """Say what this run puts out, and wait for the runs that it reads and that are not there yet."""
-    job.store.open()
-    faults.arm(COORDINATOR, 0, os.getpid())
-    try:
-        if job.store.read("run.json") is None:
-            _refuse_folder(job.store)
-            announce(job, _identity(job))
-            wait_for(job, say, idle)
-    finally:
-        job.store.close()
-
-
 def _by_time(graph: Graph, settings: Settings) -> Settings:
     """What is asked of a pipeline by event time: there inputs meet by time, and need not be of one length."""
     whole = "such a pipeline is one worker, in which the clock moves"
@@ -459,7 +428,7 @@ def _check_bad(
     if not isinstance(place, Sink):
         _check_output(BAD, str(place), inputs, None)
     for name, other in outputs.items():
-        if alike(_identity_of(other)) == alike(_identity_of(place)):
+        if alike(identity_of(other)) == alike(identity_of(place)):
             raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
 
 
@@ -467,7 +436,7 @@ def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
     """One target is one member of a group."""
     there: dict[str, str] = {}
     for name, place in members.items():
-        other = there.setdefault(alike(_identity_of(place)), name)
+        other = there.setdefault(alike(identity_of(place)), name)
         if other != name:
             raise UsageError(f"{option('out')}: {other!r} and {name!r} are the same target: name it once")
 
@@ -505,76 +474,6 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form
     refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
 
 
-# ---------------------------------------------------------------- whose state folder is it?
-
-
-def identify(job: Job) -> bool:
-    """Give the run its name: the one in the state folder, if that is of this very run.  True if it goes on."""
-    now = _identity(job)
-    before = job.store.read("run.json")
-    if before is None:
-        _refuse_folder(job.store)
-        _refuse_outputs(job)
-        job.run = name_of(job)
-        job.store.write("run.json", {"run": job.run, **now})
-        return False
-    accepted = _joined(job, _accepted(before, now, job.settings.changed), now)
-    _compare(accepted, now, str(job.store.root))
-    job.run = before["run"]
-    if accepted != before:
-        job.store.write("run.json", accepted)
-    return True
-
-
-def _refuse_folder(store: Store) -> None:
-    """Refuse a folder for a run that begins: one that holds something else."""
-    said = {OUTPUTS} if "run" in store.hint(OUTPUTS) else set[str]()  # it was started before, and has waited
-    found = [name for name in os.listdir(store.root) if name not in {"lock", *said} and not _LEFT.fullmatch(name)]
-    if "generation" in found:
-        raise StateError(
-            f"{store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "
-            "copy, or start anew in another folder"
-        )
-    if found:
-        raise UsageError(
-            f"{option('state', store.root)}: is not empty, and holds no run of Pellucid: choose a folder of its own"
-        )
-
-
-def _joined(job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What the folder says, with members that are new in a group: they get all rows, if all is read again."""
-    was, new = before.get("out", {}), now["out"]
-    if not job.members or was == new or {**new, **was} not in (was, new) or len(was) == len(new):
-        return before
-    gone, more = [n for n in was if n not in new], [n for n in new if n not in was]
-    if gone:
-        raise StateError(
-            f"{job.store.root}: the member {gone[0]!r} ({was[gone[0]]}) of this group is not given any more, and may "
-            "not have all that is decided: go on with it, or start anew in another folder"
-        )
-    if not job.settings.from_start:
-        raise StateError(
-            f"{job.store.root}: the member {more[0]!r} ({new[more[0]]}) is new in this group, and would lack what was "
-            f"committed before: read all input again with {option('from_start', True)} (what the others have is not "
-            "written twice), or go on without it"
-        )
-    return {**before, "out": new, "tasks": now["tasks"]}
-
-
-def _refuse_outputs(job: Job) -> None:
-    """A run begins: its outputs must not be there, if that is asked for."""
-    exists = job.settings.exists
-    for name, place in job.outputs.items():
-        if isinstance(place, Sink) or Address.of(place).kind:
-            if exists is not None:
-                raise UsageError(
-                    f"{option('exists', exists)} is for files: rows are added to the output {name!r}; empty it first "
-                    "if you want it new"
-                )
-        elif exists == "refuse":
-            refuse_there(place)
-
-
 def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
     for step in changed:
         if step not in graph.reads:
@@ -585,112 +484,3 @@ def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
                 else f"{graph.name} has none"
             )
             raise UsageError(f"{option('changed', step)}: is no step with a function that cannot be traced: {have}")
-
-
-def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str]) -> dict[str, Any]:
-    """What the folder says, with what these steps call and read as it is now."""
-    before = {**before, "places": now["places"]}  # another user may log in now
-    also = [s for s in changed if s in before.get("steps", {}) and s in before.get("reads", {})]
-    return {
-        **before,
-        **{what: {**before[what], **{s: now[what][s] for s in also}} for what in ("steps", "reads") if also},
-    }
-
-
-def _identity(job: Job) -> dict[str, Any]:
-    s = job.settings
-    return {
-        "format": VERSION,
-        "pipeline": job.graph.name,
-        "steps": steps_of(job.graph),
-        "types": {n.id: {path: str(t) for path, t in n.type.columns()} for n in job.graph.nodes},
-        "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
-        "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
-        "in": {name: _place_of(job, name, path) for name, path in _given(job).items()},
-        "out": {name: _identity_of(path) for name, path in job.outputs.items()},
-        "places": {name: _identity_of(path, stored=True) for name, path in job.outputs.items()},
-        "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
-        "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
-        "keep": [list(one) for one in job.along.kept.columns] or None,
-        "order": list(s.orders) or None, "late": s.late if s.orders else None, "time_format": s.formats or None,
-        "null": sorted(s.words) or None,
-        "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
-        "tasks": [t.name for t in job.plan.tasks],
-    }  # fmt: skip
-
-
-def _given(job: Job) -> dict[str, Files]:
-    """What each input was said to be."""
-    given = list(job.inputs.values())
-    return {name: given[0] if job.wide else job.inputs.get(name, given[0]) for name in job.lanes}
-
-
-def _place_of(job: Job, name: str, path: Files) -> str | list[str]:
-    if name in job.chained:
-        return job.chained[name].identity
-    return os.path.abspath(path) if isinstance(path, str) else [os.path.abspath(one) for one in path]
-
-
-def _identity_of(place: str | Sink, *, stored: bool = False) -> str:
-    """Which file or target it is; neither a password nor who logs in is part of it."""
-    if isinstance(place, Sink):
-        return place.identity
-    found = Address.of(place)
-    if not found.kind:
-        return os.path.abspath(place)
-    return found.stored if stored else found.identity
-
-
-def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
-    place = option("state", root)
-    if before.get("format") not in READ:
-        raise StateError(refused(place, before.get("format")))
-    refuse_other(
-        place,
-        before,
-        now,
-        {name: word or option(name) for name, word in _WORDS.items()},
-        "Go on as before, or start anew in another folder",
-        why=lambda step: _why(before, now, step),
-        also=lambda step: other_columns(*(of.get("types", {}).get(step) for of in (before, now))),
-        accept=lambda steps: (
-            "; or, if it is meant and the rows so far may stay as they are, go on with " + option("changed", steps)
-        ),
-    )
-
-
-def _why(before: dict[str, Any], now: dict[str, Any], step: str) -> str:
-    """What of an opaque function is another one now, if it is that."""
-    was, new = before.get("reads", {}).get(step), now["reads"].get(step)
-    text = differences(was, new) if was and new else ""
-    return f" ({text})" if text else ""
-
-
-def told_unseen(graph: Graph) -> str:
-    """One line about what opaque functions use that a state folder cannot compare; empty if there is nothing.
-
-    >>> import random
-    >>> from pellucid import pipeline
-    >>> dice = random.Random(1)
-    >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
-    step 'throw' uses what a state folder cannot compare (pellucid.engine.epochs.job.dice: a source of random numbers):
-    if it changes before the run goes on, nobody notices
-    """
-    steps = graph.unseen
-    if not steps:
-        return ""
-    names = ", ".join(map(repr, steps))
-    what = "; ".join(dict.fromkeys(one for found in steps.values() for one in found))
-    return (f"step{'s' if len(steps) > 1 else ''} {names} use{'' if len(steps) > 1 else 's'} what a state folder "
-            f"cannot compare ({what}): "
-            "if it changes before the run goes on, nobody notices")  # fmt: skip
-
-
-# What must be as it was; where there is no word for it, it is an option.
-_WORDS = {
-    "results": "the outputs", "in": "", "out": "", "key": "", "order": "", "late": "", "time_format": "", "value": "",
-    "null": "",
-    "workers": "", "cut": "", "in_format": "",
-    "out_format": "", "columns": "the columns that are read", "keep": "the list of columns that come along",
-    "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",
-}  # fmt: skip

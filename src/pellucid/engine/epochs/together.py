@@ -206,7 +206,7 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
     drained = [name for name, sink in sinks.items() if getattr(sink, "drained", False)]
     record = log.take(job.run, places(job), drained=drained)
     if most > record.batch:
-        log.adopt(most, max(1, record.epoch, int(job.store.hint("progress.json").get("epoch", 0))))
+        log.adopt(most, max(1, record.epoch, job.store.number("progress.json", "epoch")))
         say(f"{log.folder}: the log is older than its members: what they have, up to push {most:,}, is decided")
     for sink in sinks.values():
         with suppress(DataError, OSError):  # of one that cannot be reached its own task says so

@@ -18,6 +18,7 @@ from pellucid.address import alike
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError, nearest
 from pellucid.sinks.group.log import NOTHING, Record
+from pellucid.sinks.group.patience import Patience
 from pellucid.sinks.interface import Sink, Staged, checked_query
 from pellucid.sinks.kafka_sink import KafkaSink
 from pellucid.sinks.once_sink import OnceSink
@@ -67,6 +68,20 @@ class Member:
         """The last batch that it has; `NOTHING` if none."""
         found = self.sink.last(query)
         return NOTHING if found is None else found
+
+    def stage_patiently(
+        self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int], patience: Patience
+    ) -> int:
+        """`stage`, and again while the target cannot be reached.  It may have gone away after it had prepared: what is
+        left of that is taken back first."""
+
+        def again() -> None:
+            if self.staged is not None:
+                self.sink.abort(self.staged)
+                self.staged = None
+            clear()
+
+        return patience.until_reached(lambda: self.stage(rows, query, batch, attempt, clear), again)
 
     def stage(self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int]) -> int:
         """Take the rows and prepare them, so that they can be committed; how many there are.  ``clear`` takes back what

@@ -2,7 +2,8 @@
 
 A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member takes and
 prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a failure of
-all, and nothing is left of the batch; after it there is no way back: who fails then is tried again, the others are not
+all, and nothing is left of the batch (one that cannot be reached is tried again first, for ``patience`` seconds); after
+it there is no way back: who fails then is tried again, the others are not
 kept waiting, and after ``patience`` seconds the query ends with the batch *in doubt*, which is brought to its end
 before anything else when it begins again.  Later batches wait: none is decided before the one before it is everywhere.
 """
@@ -20,11 +21,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.base import faults
-from pellucid.errors import DataError, PellucidError, StateError, UsageError, nearest, option
+from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, nearest, option
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
 from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, told_once
+from pellucid.sinks.group.patience import Patience
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
 
@@ -34,8 +36,8 @@ class TogetherSink(interface.Sink):
     it for (a member of None leaves them out on purpose).
 
     ``log`` is a folder of the group's own, on a disk that outlives the driver.  ``patience`` is for how many seconds a
-    commit that fails is tried again.  ``added`` and ``removed`` name members that are new in a group that has batches
-    already, and ones that leave it.
+    commit that fails is tried again, and before the decision a member that cannot be reached.  ``added`` and
+    ``removed`` name members that are new in a group that has batches already, and ones that leave it.
 
     >>> import pyarrow as pa, tempfile
     >>> from pellucid import sinks
@@ -334,7 +336,7 @@ class TogetherSink(interface.Sink):
             self._safe = _in_background(lambda: make_last(files))
             staged.rows = sum(counts.values()) if self.by is not None else max(counts.values())
             faults.point("together:kept")
-            self._all(staged, lambda m: m.stage(rows[m.name], query, batch, attempt, lambda: self._clear(m, query)))
+            self._all(staged, rows)
         except BaseException:
             self.abort(staged)
             raise
@@ -431,19 +433,49 @@ class TogetherSink(interface.Sink):
         self._rest()
         self.log.forget_rows(staged.held)
 
-    def _all(self, staged: interface.Staged, what: Any) -> list[Any]:
-        """The same with every member, side by side; the first failure is that of all, when all have ended."""
-        futures = [(member, member.soon(what, member)) for member in self.members]
-        errors = [(member, error) for member, future in futures if (error := future.exception()) is not None]
-        if errors:
-            member, error = errors[0]
-            if type(error) not in (DataError, StateError):
-                raise error
-            raise type(error)(
-                f"together: batch {staged.batch} of query {staged.query!r}: {member} does not take it, so nobody has "
-                f"it: {error}"
+    def _all(self, staged: interface.Staged, rows: Mapping[str, Rows]) -> None:
+        """Every member takes its rows, side by side; the first failure is that of all, when all have ended."""
+        tried = {member.name: self._patience_with(member, staged) for member in self.members}
+
+        def stage(member: Member) -> None:
+            try:
+                member.stage_patiently(
+                    rows[member.name], staged.query, staged.batch, staged.held,
+                    lambda: self._clear(member, staged.query), tried[member.name],
+                )  # fmt: skip
+            except BaseException:
+                for other in tried.values():  # who waits for a server waits for nothing now
+                    other.stop.set()
+                raise
+
+        try:
+            futures = [(member, member.soon(stage, member)) for member in self.members]
+            errors = [(member, error) for member, future in futures if (error := future.exception()) is not None]
+        finally:
+            for one in tried.values():  # also where the program is told to stop
+                one.stop.set()
+        if not errors:
+            return
+        # Who refuses is the reason, and not who was still waited for then.
+        member, error = min(errors, key=lambda found: isinstance(found[1], Unreachable))
+        about = f"together: batch {staged.batch} of query {staged.query!r}: {member}"
+        if isinstance(error, Unreachable):
+            raise Unreachable(
+                f"{about} cannot be reached, and is given up after {self.patience:g} s ({option('patience')}): nobody "
+                f"has it: {error}. When that is put right, start the query again: the batch comes again"
             ) from None
-        return [future.result() for _, future in futures]
+        if type(error) not in (DataError, StateError):
+            raise error
+        raise type(error)(f"{about} does not take it, so nobody has it: {error}") from None
+
+    def _patience_with(self, member: Member, staged: interface.Staged) -> Patience:
+        return Patience(
+            self.patience,
+            lambda error: self.say(
+                f"batch {staged.batch}: {member.name} cannot be reached ({error}): it is tried again for "
+                f"{self.patience:g} s, and until then nobody has it"
+            ),
+        )
 
     def _rest(self) -> None:
         for member in self.members:

@@ -23,7 +23,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from pellucid.address import EpochsOf, epochs_of
 from pellucid.base import faults
+from pellucid.data.feed import source_types
 from pellucid.data.formats.outputs import arrow_type
 from pellucid.engine.epochs.chain.upstream import OUTPUTS, Upstream, outputs_of, said_by
 from pellucid.engine.epochs.store import READ, Store
@@ -38,6 +39,7 @@ from pellucid.errors import StateError, UsageError, option
 
 if TYPE_CHECKING:
     from pellucid.engine.epochs.job import Job
+    from pellucid.graph.model import Graph
 
 _LOOK = 0.05  # seconds between two looks whether a run is there
 
@@ -112,6 +114,15 @@ def there(place: str, state: str) -> Upstream:
     if found.after and not _is_there(Store(found.folder)) and not (Path(state) / "run.json").exists():
         return Expected(place, found)
     return Upstream(place)
+
+
+def expect(graph: Graph, upstreams: Mapping[Any, Upstream], files: Mapping[Any, Any], keys: Sequence[str]) -> None:
+    """Runs that are not there yet are taken to have what their sources take, and a key as the first input has it."""
+    known = [*files.values(), *(one.reader() for one in upstreams.values() if not isinstance(one, Expected))]
+    types = source_types(graph)
+    for source, one in upstreams.items():
+        if isinstance(one, Expected) and source in types:
+            one.take_for(source, list(types[source].columns()), {key: known[0].field_type(key) for key in keys})
 
 
 def announce(job: Job, identity: Mapping[str, Any]) -> None:

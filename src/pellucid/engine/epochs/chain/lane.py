@@ -33,7 +33,9 @@ from pellucid.errors import StateError, option
 from pellucid.expr.types import Type
 
 _AHEAD = 256  # epochs of this run whose rows are not sure
-_KNOWN_BY = 1024  # rows, the last of an epoch, by which committed rows are known again after a start
+# Rows, the last of an epoch, by which committed rows are known again after a start.  A checksum of all that was ever
+# read would have to read all of it again at each start: docs/how-to-chain.md says what is not noticed instead.
+_KNOWN_BY = 1024
 
 
 class Segment(NamedTuple):

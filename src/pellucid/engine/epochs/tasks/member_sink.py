@@ -3,7 +3,7 @@
 Its rows are staged in the state folder until they are committed, so it can always write a decided epoch once more,
 under the same number, which the target itself leaves out if it is there.  A commit that fails after the decision is
 tried again: the epoch is *in doubt* until then, other members are not kept waiting, and later epochs queue in the state
-folder.
+folder.  A target that cannot be reached before the decision is tried again, too; then nobody has the epoch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.targets import FileTarget, Parts
 from pellucid.engine.epochs.tasks.sink import SinkTask
-from pellucid.errors import DataError, PellucidError, StateError
+from pellucid.errors import DataError, PellucidError, StateError, Unreachable, option
 from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.group.patience import AGAIN, Patience
 from pellucid.sinks.interface import Staged
-
-_AGAIN = (0.05, 0.2, 0.5, 1.0)  # seconds between two attempts at a commit
 
 
 class MemberSink(SinkTask):
@@ -31,16 +30,15 @@ class MemberSink(SinkTask):
         super().__init__(*about, **named)
         self._log, self._patience, self._keeps_open = log, patience, keeps_open
         self._apart = True  # all members end a batch with the same epoch
+        self._waits = self._patience_at(0)  # for a target that cannot be reached, in the round that is open
         self._ready: tuple[int, str, Staged | None] | None = (
             None  # an epoch that is prepared: its attempt, what is open
         )
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """What is decided is committed, what is not is taken back; then as every sink."""
+        self._take_back()
         record, run = self._log.read(), self.context.run
-        for batch, attempt in self.target.held(run):
-            decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
-            self.target.settle(run, batch, attempt, commit=decided)
         self._see_gone()
         if record is not None and snapshot is not None and not isinstance(self.target, FileTarget):
             # No epoch is decided before the one before it is everywhere: what lacks that has lost it.
@@ -59,10 +57,12 @@ class MemberSink(SinkTask):
 
     def _command(self, command: dict[str, Any]) -> None:
         if "prepare" in command:
-            self.context.soon(lambda: self._prepare(command["prepare"], command["attempt"]))
+            self._waits = waits = self._patience_at(command["prepare"])
+            self.context.soon(lambda: self._prepare(command["prepare"], command["attempt"], waits))
         elif "commit" in command:
             self.context.soon(lambda: self._commit_decided(command["commit"], command["acks"]))
         elif "abort" in command:
+            self._waits.stop.set()
             self.context.soon(self._give_up)
         else:
             super()._command(command)
@@ -71,14 +71,22 @@ class MemberSink(SinkTask):
         staged = [one for one in self._staged if one.name.epoch <= epoch]
         return [(one.name, self.folder / str(one.name)) for one in staged]
 
-    def _prepare(self, epoch: int, attempt: str) -> None:
+    def _prepare(self, epoch: int, attempt: str, waits: Patience) -> None:
         """Take the rows of all epochs up to one, so that only the last step is left."""
         self._ready, until = None, None
         parts = self._parts(epoch)
         if parts:
             until = parts[-1][0].until
             try:
-                self._ready = self._prepared(epoch, attempt, parts)
+                self._ready = waits.until_reached(lambda: self._prepared(epoch, attempt, parts), self._take_back)
+            except Unreachable as error:
+                if waits.stop.is_set():
+                    return  # another member has refused: it says why
+                raise Unreachable(
+                    f"epoch {epoch}: the member {self.place!r} cannot be reached, and is given up after "
+                    f"{self._patience:g} s ({option('patience')}): nobody has it: {error}. Nothing is lost: when that "
+                    "is put right, the same command goes on"
+                ) from error
             except (DataError, StateError) as error:
                 raise type(error)(
                     f"epoch {epoch}: the member {self.place!r} does not take it, so nobody has it: {error}"
@@ -102,16 +110,32 @@ class MemberSink(SinkTask):
             self.target.abort(staged)
             raise
 
+    def _patience_at(self, epoch: int) -> Patience:
+        def tell(error: Unreachable) -> None:
+            self.context.link.send(
+                say=f"epoch {epoch}: {self.place} cannot be reached ({error}): it is tried again for "
+                f"{self._patience:g} s, and until then nobody has it"
+            )
+
+        def alive() -> None:
+            self.context._job_since = time.monotonic()  # to wait for a server is no hang
+
+        return Patience(self._patience, tell, alive)
+
+    def _take_back(self) -> int:
+        """What is left prepared and is not decided goes; what is decided is committed.  How many there were."""
+        left, record = self.target.held(self.context.run), self._log.read()
+        for batch, attempt in left:
+            decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
+            self.target.settle(self.context.run, batch, attempt, commit=decided)
+        return len(left)
+
     def _staged_in_target(self, parts: Parts, until: int) -> Staged:
         """If somebody holds the run there, it is what an earlier attempt has prepared after we had looked for it."""
         try:
             return self.target.stage(parts, self.context.run, until)
         except StateError:
-            left, record = self.target.held(self.context.run), self._log.read()
-            for batch, attempt in left:
-                decided = record is not None and (batch, attempt) == (record.batch, record.attempt)
-                self.target.settle(self.context.run, batch, attempt, commit=decided)
-            if not left:
+            if not self._take_back():
                 raise
             return self.target.stage(parts, self.context.run, until)
 
@@ -148,7 +172,7 @@ class MemberSink(SinkTask):
                             "goes on, and it is committed first"
                         ) from None
                     context.link.send(doubt=epoch, why=str(error))
-                    time.sleep(_AGAIN[min(turn, len(_AGAIN) - 1)])
+                    time.sleep(AGAIN[min(turn, len(AGAIN) - 1)])
                     context._job_since = time.monotonic()  # to wait for a server is no hang
                     turn += 1
             faults.point("sink:after-commit")

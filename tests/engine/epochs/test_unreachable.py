@@ -1,0 +1,138 @@
+"""A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch is
+given up everywhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pellucid import sinks
+from pellucid.errors import DataError, Unreachable
+from pellucid.sinks.group.doubt import doubt_of_group
+from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.postgres_sink import PostgresSink
+from tests.engine.epochs.test_together import go, outs
+from tests.engine.epochs.together_job import expected
+from tests.sinks.group.test_unreachable import AWAY
+from tests.sinks.group.words import assert_told
+from tests.sinks.own import Lines
+from tests.sinks.postgres import Postgres, server_or_skip
+
+
+class Away(Lines):
+    """A sink whose server does not answer some times; how often it was asked is counted in a file, as it is a process
+    of its own."""
+
+    def __init__(self, folder: Path, times: int) -> None:
+        super().__init__(folder)
+        self.times = times
+
+    def stage(self, data: Any, query: str, batch: int) -> Any:
+        self.folder.mkdir(exist_ok=True)
+        with open(self.folder / "asked", "a") as asked:
+            asked.write("?")
+        if (self.folder / "asked").stat().st_size <= self.times:
+            raise Unreachable("no route to host")
+        return super().stage(data, query, batch)
+
+
+def test_one_that_is_back_in_time(tmp_path: Path) -> None:
+    said: list[str] = []
+    own, table = Away(tmp_path / "own", 2), sinks.sqlite(tmp_path / "t.db", "t")
+    go(tmp_path, sinks.together(own=own, table=table), said.append, patience=60)
+    assert outs(own) == table.read()["out"].to_pylist() == expected()
+    told = [text for text in said if "cannot be reached" in text]
+    assert len(told) == 1
+    assert told[0].endswith(
+        ": own cannot be reached (no route to host): it is tried again for 60 s, and until then nobody has it"
+    )
+    assert_told(AWAY, told[0])
+
+
+def test_one_that_stays_away(tmp_path: Path) -> None:
+    own, table = Away(tmp_path / "own", 10**6), sinks.sqlite(tmp_path / "t.db", "t")
+    with pytest.raises(
+        Unreachable,
+        match=r"^epoch \d+: the member 'own' cannot be reached, and is given up after 0.3 s \(patience=\): nobody has "
+        r"it: no route to host. Nothing is lost: when that is put right, the same command goes on",
+    ) as caught:
+        go(tmp_path, sinks.together(own=own, table=table), patience=0.3)
+    assert_told(AWAY, str(caught.value))
+    assert outs(own) == []
+    assert table.last(DecisionLog(tmp_path / "state" / "together").read().query) is None  # type: ignore[union-attr]
+    own.times = 0
+    go(tmp_path, sinks.together(own=own, table=table))
+    assert outs(own) == table.read()["out"].to_pylist() == expected()
+
+
+def test_nobody_is_waited_for_when_another_refuses(tmp_path: Path) -> None:
+    """Else the run would hang for as long as it is patient."""
+    own = Away(tmp_path / "own", 10**6)
+
+    class Refuses(Lines):
+        def stage(self, data: Any, query: str, batch: int) -> Any:
+            while not (own.folder / "asked").exists():
+                time.sleep(0.01)
+            raise DataError("a row is wrong")
+
+    refuses = Refuses(tmp_path / "other")
+    with pytest.raises(DataError, match=r"the member 'other' does not take it, so nobody has it: a row is wrong"):
+        go(tmp_path, sinks.together(own=own, other=refuses), patience=600)
+
+
+class Stopped(PostgresSink):
+    """A member that stops its server when it is to take the second batch."""
+
+    server, mark = 0, Path()
+
+    def stage(self, data: Any, query: str, batch: int) -> Any:
+        if self.last(query) is not None and not self.mark.exists():
+            self.mark.touch()
+            os.kill(self.server, signal.SIGINT)
+            while True:
+                try:
+                    psycopg.connect(self.address.connection).close()
+                except psycopg.OperationalError as error:
+                    if "refused" in str(error):
+                        break
+                time.sleep(0.02)
+        return super().stage(data, query, batch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("prepared", [20, 0])
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_server_that_is_stopped_before_the_decision(tmp_path: Path, prepared: int, comes_back: bool) -> None:
+    for server in server_or_skip(prepared=prepared):
+        assert server._process is not None
+        orders, table = Stopped(server.database(), "orders"), sinks.sqlite(tmp_path / "t.db", "t")
+        orders.server, orders.mark = server._process.pid, tmp_path / "stopped"
+        group = sinks.together(orders=orders, table=table)
+
+        def say(text: str, server: Postgres = server) -> None:
+            if "cannot be reached" in text and comes_back:
+                server.stop()  # its process is ours to bury
+                server.start()
+
+        if comes_back:
+            go(tmp_path, group, say, patience=60, pushes=20)
+        else:
+            with pytest.raises(Unreachable, match=r"the member 'orders' cannot be reached, and is given up after 0.5"):
+                go(tmp_path, group, say, patience=0.5, pushes=20)
+            server.stop()
+            server.start()
+            found = doubt_of_group(tmp_path / "state", {"orders": orders, "table": table})
+            assert not found.in_doubt, found.lines()
+            assert sorted(orders.read()["out"].to_pylist()) == table.read()["out"].to_pylist()
+            assert 0 < table.read().num_rows < len(expected())
+            with psycopg.connect(server.dsn) as db:
+                assert db.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+            go(tmp_path, group, say, pushes=20)
+        assert orders.mark.exists()
+        assert sorted(orders.read()["out"].to_pylist()) == table.read()["out"].to_pylist() == expected()
