@@ -93,6 +93,7 @@ def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None
             assert wrong_cycles(statuses, rings, made) == []
 
 
+@pytest.mark.long  # in every run it is part of tests/cli/models/test_logs.py
 def test_a_deep_cascade_takes_few_rounds(tables: Tables) -> None:
     """Each needs its last two, and a task takes half of that: level by level it would be sixty rounds."""
     statuses = dict.fromkeys(range(62), "pending")
