@@ -186,7 +186,7 @@ def test_on_spark(spark: SparkSession, net: Net) -> None:
         "reach": 0,
         "sets": 0,
     }
-    # Each needs its last two, and a task takes half of that: level by level it would be refused after 100 rounds.
+    # Each needs its last two, and a task takes half of that: by levels alone it took thirty rounds.
     ids = [f"t{i}" for i in range(120)]
     Path("deep.csv").write_text("id,status\n" + "".join(f"{t},pending\n" for t in ids))
     pairs = [(ids[i - d], ids[i]) for i in range(120) for d in (1, 2) if i >= d]

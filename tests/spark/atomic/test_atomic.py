@@ -95,7 +95,7 @@ def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.long  # in every run it is part of tests/cli/models/test_logs.py
 def test_a_deep_cascade_takes_few_rounds(tables: Tables) -> None:
-    """Each needs its last two, and a task takes half of that: level by level it would be sixty rounds."""
+    """Each needs its last two, and a task takes half of that: by levels alone it would be fifteen rounds."""
     statuses = dict.fromkeys(range(62), "pending")
     pairs = [(i - d, i) for i in range(62) for d in (1, 2) if i >= d]
     with atomic.cascade(*tables(statuses, pairs), [0], fit=60, rounds=3) as found:
