@@ -5,7 +5,6 @@ that `make quick` can do without.
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import sys
@@ -14,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from tests import hunt, seeds
 from tests.spark import quick_jvm
@@ -134,22 +132,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order[item.nodeid.partition("::")[0]])
 
 
-class OneSpark(LoadFileScheduling):  # type: ignore[misc] # xdist's own types are loose
-    """A process takes a file; and one of them all files that share the session of Spark: its Java is warm after a few,
-    and each further session costs half a minute of a processor."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "spark" if self._shares(file) else file
-
-    @functools.cache  # noqa: B019 - there is one of them
-    def _shares(self, file: str) -> bool:
-        path = self.config.rootpath / file
-        return file.startswith("tests/spark/") or (path.is_file() and "spark: SparkSession" in path.read_text("utf-8"))
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Only xdist asks, so it is there: without it every test can still be collected and run, one after the other."""
+    from tests.one_spark import OneSpark
+
     return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -162,4 +163,11 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 def test_what_every_run_has_only_a_part_of_is_there() -> None:
     for test in ONE_IN:
         file, _, name = test.partition("::")
-        assert f"\ndef {name}(" in (HERE.parent / file).read_text(), f"{test}: no such test; correct tests/conftest.py"
+        assert f"\ndef {name}(" in (HERE.parent / file).read_text(), f"{test}: no such test; correct tests/thinned.py"
+
+
+def test_without_xdist_every_test_can_still_be_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shares the tests among processes, and nothing else: who has only pytest runs them one after the other."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "xdist"] + ["xdist", "tests.one_spark"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    runpy.run_path(str(HERE / "conftest.py"))

@@ -12,7 +12,6 @@ ONE_IN = {
     for file, tests in {
         "atomic/places/audit/test_audit": {"runs_that_keep_the_rules": 3},
         "atomic/places/audit/test_cores": {"a_storm": 2},
-        "atomic/places/test_core": {"a_hundred_thousand_transactions_are_read_again_in_seconds": 0},
         "atomic/places/test_every_order": {"every_order_with_kills_and_losses": 2},
         "atomic/places/test_kills": {"killed_at_a_moment": 6},
         "atomic/places/test_lost_log": {"what_is_no_file_is_refused_and_not_waited_for": 3},
@@ -179,6 +178,7 @@ ONE_IN = {
         "examples/test_flights_time": {"a_few_days_in_batches": 2, "a_week_at_once": 2},
         "examples/test_flights_time_on_spark": {"a_stream": 0},
         "examples/test_loops": {"as_networkx_says": 2},
+        "expr/test_lookup": {"all_of_them_compiled": 2},
         "expr/test_rich": {"random_functions": 10},
         "expr/test_trace": {"machine_code_equals_the_function": 3, "random_programs": 4},
         "expr/test_zones": {"every_field_around_every_change": 3},

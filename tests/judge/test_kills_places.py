@@ -3,8 +3,14 @@ which the kills and the audit must find."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from pellucid.atomic.places import connect, new_network
+from pellucid.atomic.places.audit import audit
 from tests.judge.kills_places import Wrong, judge
 from tests.judge.places_planted import FAULTS, program
 
@@ -20,6 +26,24 @@ def test_random_kills() -> None:
     counts = judge(4, 7, each=4)
     assert counts["kills"] >= 4
     assert counts["bookings"] >= 2
+
+
+def test_a_place_that_forgets_a_dependency_is_found(tmp_path: Path) -> None:
+    """One real place with the fault, and nobody is killed: who took a message of one that goes on commits at once."""
+    network = new_network(tmp_path / "net", {"hall": ["letters"]})
+    command = [*program("dependency-forgotten"), str(network.folder), "hall"]
+    place = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with connect(network.folder, "hall", patience=60) as hall, hall.transaction() as sender:
+            sender.send("letters", "a")
+            with hall.transaction() as taker:
+                assert taker.receive("letters", timeout=60) == "a"
+                assert taker.commit(timeout=60) == "committed"
+    finally:
+        place.kill()
+        place.wait()
+    found = audit(network.folder)
+    assert not found and re.search(FOUND["dependency-forgotten"], str(found)), found
 
 
 def test_a_planted_fault_is_found() -> None:

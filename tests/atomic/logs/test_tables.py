@@ -140,6 +140,8 @@ def two(ids: Any, words: Any) -> dict[str, Any]:
     (two([1], ["pending"]), {"needs": [1, None], "who": [1, 1]}, "dependencies: row 2: 'needs' is empty"),
     (two([1], ["pending"]), [("1", "2")], "dependencies: 'needs' has string, and 'id' has int64: expected ids of one"),
     (two([1.5], ["pending"]), [], "transactions: 'id' has double: expected whole numbers, text or bytes"),
+    (two(pa.array([[b"a"]]), ["pending"]), [], "transactions: 'id' has list<.*binary>: expected whole numbers, text"),
+    (two(pa.array([{"x": b"a"}]), ["pending"]), [], "transactions: 'id' has struct<x: binary>: expected whole numbers"),
     (two([1, 2], ["pending"]), [], "transactions: 2 values of 'id' and 1 of 'status'"),
     ("nowhere.parquet", [], "nowhere.parquet: no such file or folder"),
 ])  # fmt: skip

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from pellucid.cli.main import cli
 from tests.atomic.logs.test_tables import ODD, odd
+from tests.judge.logs.meaning import wrong_cascade
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,9 +186,17 @@ def test_on_spark(spark: SparkSession, net: Net) -> None:
         "reach": 0,
         "sets": 0,
     }
-    done = net("cascade", *TABLES, "--abort", "a", "--on", "spark", "--out", "undone.parquet", "--fit", "0")
-    assert done.exit_code == 0 and "3 are undone" in done.stdout and "cascade: " in done.stdout, done.output
-    assert sorted(pq.read_table("undone.parquet")["id"].to_pylist()) == ["a", "b", "c"]
+    # Each needs its last two, and a task takes half of that: by levels alone it took thirty rounds.
+    ids = [f"t{i}" for i in range(120)]
+    Path("deep.csv").write_text("id,status\n" + "".join(f"{t},pending\n" for t in ids))
+    pairs = [(ids[i - d], ids[i]) for i in range(120) for d in (1, 2) if i >= d]
+    Path("needs.csv").write_text("needs,who\n" + "".join(f"{u},{t}\n" for u, t in pairs))
+    deep = ["deep.csv", "needs.csv", "--abort", "t0", "--fit", "118"]
+    done = net("cascade", *deep, "--on", "spark", "--out", "undone.parquet")
+    assert done.exit_code == 0 and "120 are undone" in done.stdout, done.output
+    assert "cascade: 1 rounds, cascade, ways: 1 rounds" in done.stdout
+    made = pq.read_table("undone.parquet").to_pylist()
+    assert len(made) == 120 and wrong_cascade(dict.fromkeys(ids, "pending"), pairs, ["t0"], made, shortest=False) == []
     assert not list(Path().glob(".*.part"))
     wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
     assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr

@@ -64,10 +64,10 @@ def test_as_here(tables: Tables, shape: str, text: bool, size: int, fit: int, mo
     statuses, pairs = as_text(drawn) if text else drawn
     frames = tables(statuses, pairs)
     with atomic.committable(*frames, fit=fit) as found:
-        here = logs.committable(statuses, pairs)
-        assert by_id(rows(found)) == by_id(here.table().to_pylist())
+        here, made = logs.committable(statuses, pairs), rows(found)
+        assert by_id(made) == by_id(here.table().to_pylist())
         assert found.counts == here.counts()
-        assert wrong_committable(statuses, pairs, rows(found)) == []
+        assert wrong_committable(statuses, pairs, made) == []
     abort = [t for t, status in statuses.items() if status != "committed"][:2]
     with atomic.cascade(*frames, abort, fit=fit) as found:
         made = rows(found)
@@ -87,9 +87,34 @@ def test_cycles_as_here(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None
     frames = tables(statuses, rings)
     for fit in (10**6, 20):
         with atomic.cycles(*frames, fit=fit) as found:
-            assert by_id(rows(found)) == by_id(logs.cycles(statuses, rings).table().to_pylist())
-            assert found.counts == logs.cycles(statuses, rings).counts()
-            assert wrong_cycles(statuses, rings, rows(found)) == []
+            here, made = logs.cycles(statuses, rings), rows(found)
+            assert by_id(made) == by_id(here.table().to_pylist())
+            assert found.counts == here.counts()
+            assert wrong_cycles(statuses, rings, made) == []
+
+
+@pytest.mark.long  # in every run it is part of tests/cli/models/test_logs.py
+def test_a_deep_cascade_takes_few_rounds(tables: Tables) -> None:
+    """Each needs its last two, and a task takes half of that: by levels alone it would be fifteen rounds."""
+    statuses = dict.fromkeys(range(62), "pending")
+    pairs = [(i - d, i) for i in range(62) for d in (1, 2) if i >= d]
+    with atomic.cascade(*tables(statuses, pairs), [0], fit=60, rounds=3) as found:
+        assert found.counts["undone"] == 62 and found.rounds == {"cascade": 1, "cascade, ways": 1}
+        assert wrong_cascade(statuses, pairs, [0], rows(found), shortest=False) == []
+
+
+@pytest.mark.long
+def test_a_cascade_into_cycles(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are entered by ways that nobody who keeps the least of their needs would choose, the second from the
+    first."""
+    monkeypatch.setattr(work, "BLOCK", 20)
+    statuses = dict.fromkeys(range(70), "pending")
+    pairs = [(i - d, i) for i in range(7, 70) for d in (1, 2) if i - d > 5]
+    pairs += [(2, 3), (3, 4), (4, 2), (69, 3), (0, 1), (1, 0), (4, 1)]
+    with atomic.cascade(*tables(statuses, pairs), [7], fit=5, rounds=8) as found:
+        assert wrong_cascade(statuses, pairs, [7], rows(found), shortest=False) == []
+        assert found.counts["undone"] == logs.cascade(statuses, pairs, [7]).counts()["undone"]
+        assert found.rounds["cascade"] <= 5 and found.rounds["cascade, ways"] <= 20, found.rounds
 
 
 @pytest.mark.long
@@ -126,7 +151,7 @@ def test_a_long_chain_takes_few_rounds(tables: Tables, monkeypatch: pytest.Monke
         assert wrong_committable(statuses, pairs, rows(found)) == []
     with atomic.cascade(*frames, [2900], fit=0) as found:  # pointers alone
         assert found.counts["undone"] == 100 and found.counts["farthest"] == 99
-        assert found.rounds["cascade"] <= math.log2(100) + 2
+        assert max(found.rounds.values()) <= math.log2(100) + 2, found.rounds
         assert wrong_cascade(statuses, pairs, [2900], rows(found), shortest=True) == []
 
 

@@ -424,7 +424,7 @@ def _of_one_kind(columns: list[Any], names: Names, said: tuple[str, str]) -> lis
             kind: Any = pa.int64()
         elif pa.types.is_string(t) or pa.types.is_large_string(t) or str(t) == "string_view":
             kind = pa.large_string()
-        elif "binary" in str(t):  # large, a view, of a fixed size
+        elif str(t).startswith(("binary", "large_binary", "fixed_size_binary")):  # a view, too; no list of them
             kind = pa.large_binary()
         elif not len(array):
             kind = None

@@ -325,9 +325,14 @@ def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tupl
         ),
         selves=_many(~other), doomed=_many(other & (sql.col("src") == rounds.DOOMED)),
     )  # fmt: skip
-    hit = rounds.reach_with_ways(job, edges.view(edges.frame.where(other)), "cascade").join(
-        roots.frame.select("v"), "v", "left_anti"
-    )
+    begun = edges.view(edges.frame.where(other))
+    if begun.rows > job.fit:  # first what is reached; then a way to each, among those
+        reached = job.save(rounds.reach(job, begun.view(begun.frame.select("src", "dst")), "cascade"))
+        inside = job.save(_hit(begun.frame, reached.frame, roots.frame), doomed=_many(sql.col("src") == rounds.DOOMED))
+        hit = rounds.ways(job, inside, "cascade, ways")
+    else:
+        hit = rounds.ways(job, begun, "cascade")
+    hit = hit.join(roots.frame.select("v"), "v", "left_anti")
     none, zero = sql.lit(None).cast("long"), sql.lit(0).cast("long")
     every = hit.select("v", "via", "steps").union(roots.frame.select("v", none.alias("via"), zero.alias("steps")))
     states = log.vertices.frame.select("v", "status")
@@ -342,6 +347,16 @@ def _cascade(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> tupl
     }  # fmt: skip
     shown = found.frame.select(sql.col("v").alias("id"), _word().alias("status"), "via", "steps")
     return log.named(shown, "id", "via"), counts, edges
+
+
+def _hit(edges: DataFrame, reached: DataFrame, roots: DataFrame) -> DataFrame:
+    """The edges from roots (-1), or from what is reached, to what is reached and is no root."""
+    from pyspark.sql import functions as sql
+
+    readers, sources = (reached.select(reached["v"].alias(end)) for end in ("dst", "src"))
+    inside = edges.join(readers, "dst", "left_semi").join(roots.select(roots["v"].alias("dst")), "dst", "left_anti")
+    from_roots = inside.where(sql.col("src") == rounds.DOOMED)
+    return from_roots.unionByName(inside.join(sources, "src", "left_semi"))
 
 
 def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:

@@ -137,59 +137,81 @@ def _carried() -> list[Any]:
     ]  # fmt: skip
 
 
-def reach_with_ways(work: Work, at: Saved, what: str) -> DataFrame:
-    """Of (src, dst, via, w), src -1 for a root, told how many (``doomed``): all that is reached, from whom,
-    and in how many steps, as (v, via, steps); following ``via`` leads to a root in so many steps.
+def ways(work: Work, at: Saved, what: str) -> DataFrame:
+    """Of (src, dst, via, w), src -1 for a root, told how many (``doomed``): from whom each was reached, and in how many
+    steps, as (v, via, steps); following ``via`` leads to a root in so many steps.  What is more than one task takes
+    must have nothing in it that is not reached.
 
-    ``via`` is the vertex that was really needed, ``w`` how many steps src is away by that edge now.  Of equal ones the
-    shortest counts, in every round, so that the steps of v are one more than those of its ``via``."""
+    One need of each is enough, so each keeps one: a root if it needs one, else the least key, which is the oldest where
+    keys grow with time.  What then leads to a root is a forest, whose depth takes its logarithm of rounds.  What does
+    not leads into a cycle of such choices: some of it needs one that is in the forest by now, and chooses that."""
     from pyspark.sql import functions as sql
 
-    src, dst, ptr = sql.col("src"), sql.col("dst"), sql.col("ptr")
-    doomed = sql.sum((src == DOOMED).cast("int"))
-    answers, number = [], 0
-    while at.told["doomed"]:
-        if at.rows <= work.fit:
-            answers.append(finish.reach_with_ways(at.frame))
-            work.rounds[what] = number
-            return _all(work, answers, "v long, via long, steps long")
-        number = _next(work, number, what, at)
-        found = work.save(_pointers_with_ways(at.frame)).frame
-        hit = found.where(ptr == DOOMED)
-        answers.append(hit.select("v", sql.col("pvia").alias("via"), sql.col("pw").alias("steps")))
-        left = at.frame.join(hit.select(sql.col("v").alias("dst")), "dst", "left_anti")
-        # Who points to one that is doomed since this round is doomed, too, that many steps farther.
-        settled = hit.select(sql.col("v").alias("ptr"), sql.col("pw").alias("farther"))
-        farther = sql.col("farther")
-        ahead = found.join(settled, "ptr", "left").select(
-            sql.col("v").alias("src"), sql.when(farther.isNull(), ptr).otherwise(DOOMED).cast("long").alias("ptr"),
-            (sql.col("pw") + sql.coalesce(farther, sql.lit(0))).alias("pw"),
+    work.rounds[what] = 0
+    if not at.told["doomed"]:
+        return _all(work, [], "v long, via long, steps long")
+    if at.rows <= work.fit:
+        return finish.reach_with_ways(at.frame)
+    src, steps = sql.col("src"), sql.col("steps")
+    away = sql.when(src == DOOMED, sql.lit(0).cast("long")).otherwise(steps)
+    doomed = sql.sum((src == DOOMED).cast("long"))
+    answers: list[DataFrame] = []
+    number, passes, left = 0, 0, at
+    while left.rows:
+        passes = _next(work, passes, what, left)
+        known = _all(work, answers, "v long, via long, steps long").select(sql.col("v").alias("src"), "steps")
+        chosen = left.frame.join(known, "src", "left").groupBy("dst").agg(
+            sql.min(sql.when(away.isNotNull(), sql.struct((away + 1).alias("w"), "via"))).alias("hit"),
+            sql.min("src").alias("least"),
         )  # fmt: skip
-        joined = left.join(ahead, "src")
-        more = sql.when(ptr == src, sql.lit(0)).otherwise(sql.col("pw"))
-        carried = joined.select(ptr.alias("src"), "dst", "via", _capped(sql.col("w") + more).alias("w"))
-        before, at = at, work.save(carried.where(src != dst), doomed=doomed)
+        hit, least = sql.col("hit"), sql.col("least")
+        one = sql.lit(1).cast("long")
+        climbing = work.save(
+            chosen.select(
+                sql.when(hit.isNull(), least).otherwise(DOOMED).cast("long").alias("src"), "dst",
+                sql.coalesce(hit["via"], least).alias("via"), sql.coalesce(hit["w"], one).alias("w"),
+            ),
+            doomed=doomed,
+        )  # fmt: skip
+        found, more = _climbed(work, climbing)
+        number += more
+        work.rounds[what] = number
+        answers.append(found.frame)
+        if found.rows == climbing.rows:
+            break
+        rest = left.frame.join(found.frame.select(sql.col("v").alias("dst")), "dst", "left_anti")
+        before, left = left, work.save(rest)
         before.drop()
-    at.drop()
-    work.rounds[what] = number
     return _all(work, answers, "v long, via long, steps long")
 
 
-def _pointers_with_ways(edges: DataFrame) -> DataFrame:
-    """Whom a vertex is doomed with: -1 if it is, p if p is all that it needs, else itself; and by which edge."""
+def _climbed(work: Work, at: Saved) -> tuple[Saved, int]:
+    """Of (src, dst, via, w), one row for each dst: those that lead to -1, as (v, via, steps), and in how many rounds.
+
+    Each row goes from src to where src leads, so that ways get twice as short; what goes round in a circle is left."""
     from pyspark.sql import functions as sql
 
-    src, lo = sql.col("src"), sql.col("lo")
-    way, real = sql.struct("w", "via"), src >= 0
-    grouped = edges.groupBy(sql.col("dst").alias("v")).agg(
-        sql.min(sql.when(real, src)).alias("lo"), sql.max(sql.when(real, src)).alias("hi"),
-        sql.min(sql.when(src == DOOMED, way)).alias("hit"), sql.min(sql.when(real, way)).alias("by"),
-    )  # fmt: skip
-    pointer = (
-        sql.when(sql.col("hit").isNotNull(), sql.lit(DOOMED)).when(lo == sql.col("hi"), lo).otherwise(sql.col("v"))
-    )
-    best = sql.coalesce("hit", "by")
-    return grouped.select("v", pointer.cast("long").alias("ptr"), best["w"].alias("pw"), best["via"].alias("pvia"))
+    src = sql.col("src")
+    doomed = sql.sum((src == DOOMED).cast("long"))
+    answers, number, made = [], 0, [at]
+    while at.told["doomed"]:
+        if at.rows <= work.fit:
+            answers.append(finish.reach_with_ways(at.frame))
+            break
+        number += 1
+        answers.append(at.frame.where(src == DOOMED).selectExpr("dst as v", "via", "w as steps"))
+        # Who leads to one that has come to -1 by now is there, too: that one has no row any more in the next round.
+        there = at.frame.where(src == DOOMED).selectExpr("dst as beyond", "w as rest")
+        ahead = at.frame.selectExpr("dst as src", "src as beyond", "w as farther").join(there, "beyond", "left")
+        more = at.frame.where(src != DOOMED).join(ahead, "src").selectExpr(
+            f"if(rest is null, beyond, {DOOMED}L) as src", "dst", "via", "w + farther + coalesce(rest, 0) as w"
+        )  # fmt: skip
+        at = work.save(more, doomed=doomed)
+        made.append(at)
+    found = work.save(_all(work, answers, "v long, via long, steps long"))
+    for one in made:
+        one.drop()
+    return found, number
 
 
 # ---------------------------------------------------------------- for all
