@@ -274,7 +274,7 @@ def _hush() -> None:
 
 
 def _hush_the_server_of(context: Any) -> None:
-    """That Java has gone is no matter of PySpark's server of accumulators, which prints a traceback: the query says it."""
+    """That Java has gone is said by the query; PySpark's server of accumulators would print a traceback as well."""
     server = getattr(context, "_accumulatorServer", None)  # PySpark's own name; without it there is only the noise
     if server is None:
         return
