@@ -34,7 +34,7 @@ from pellucid.atomic.places.network import new_network
 from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
 
-HANG = 120.0
+HANG = 300.0
 SMALL = 3  # seats, and rooms, in a small network
 PLACES = ("agent", "airline", "hotel")
 
@@ -119,6 +119,12 @@ class Judge:
         self.counts[f"kills: {how}"] += len(victims)
         return len(victims)
 
+    def until_begun(self) -> None:
+        """Every program has begun something: how long its start takes is no matter."""
+        until = time.monotonic() + HANG
+        while not all(self.words(place)["begun"] for place in PLACES) and time.monotonic() < until:
+            time.sleep(0.05)
+
     def until_busy(self) -> None:
         """Programs of all places are at work again, as their notes show."""
         notes = [self.base / f"{place}.said" for place in PLACES]
@@ -146,6 +152,7 @@ class Judge:
             self.fill()
             for place in PLACES:
                 self.start(f"{place}!")
+            self.until_begun()
             self.until_booked(1)
             while kills > 0:
                 kills -= self.strike()

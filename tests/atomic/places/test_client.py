@@ -102,7 +102,7 @@ def test_nothing_comes(network: Network) -> None:
         began = time.monotonic()
         with pytest.raises(TimeoutError, match="no message in 'answers' of 'agent'"):
             t.receive("answers", timeout=0.2)
-        assert 0.1 < time.monotonic() - began < 5
+        assert 0.1 < time.monotonic() - began < 25  # far less than the time-outs of a connection
         with pytest.raises(NothingCame):
             t.receive("answers", timeout=0)
         assert t.commit() == "committed"  # the transaction went on
@@ -258,7 +258,6 @@ def test_doubt_about_a_place_that_the_network_does_not_have_any_more(tmp_path: P
 def test_a_frozen_place_does_not_answer_and_is_not_taken_for_a_stranger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_SECONDS_TO_GREET", 0.3)
     made = new_network(tmp_path / "net", {"p": ["c"], "q": ["d"]})
     with up(made), connect(made.folder, "p") as here, connect(made.folder, "q") as there:
         t, r = there.begin(), here.begin()
@@ -269,8 +268,9 @@ def test_a_frozen_place_does_not_answer_and_is_not_taken_for_a_stranger(
         pid = running(made, "q")
         assert pid
         os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr(client, "_SECONDS_TO_GREET", 2.0)
         try:
-            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(0\.3 s\)"):
+            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(2 s\)"):
                 connect(made.folder, "q")
             text = "\n".join(doubts(made, ["p", "q"]).lines())
             assert "another key" not in text and "q: cannot be seen: q: does not answer at" in text

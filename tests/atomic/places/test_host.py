@@ -86,7 +86,9 @@ def greeted(network: Network, role: str, name: str, key: bytes) -> tuple[socket.
     made, link = open_socket(network, "agent"), Link(role, name, "agent", lambda r, n: key, begins=True)
     made.sendall(link.opening())
     while not link.ready:
-        made.sendall(link.receive(made.recv(65536))[1])
+        data = made.recv(65536)
+        assert data, "it hung up"
+        made.sendall(link.receive(data)[1])
     return made, link
 
 

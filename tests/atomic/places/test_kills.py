@@ -65,8 +65,8 @@ def test_killed_at_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mom
         for other in others:
             found = other.result(150)
             assert found == "committed" or isinstance(found, (Aborted, InDoubt, NotReached, TimeoutError)), found
+        settled(network)
         with connect(network.folder, "agent", patience=60) as agent:
-            settled(network)
             became = agent.status(name)
         assert outcome in (became, "in doubt")
         rest = 2 if became == "committed" else 3
@@ -92,7 +92,7 @@ def test_in_doubt_until_the_coordinator_is_back(tmp_path: Path, monkeypatch: pyt
                 t.receive("answers", timeout=60)
             with pytest.raises(InDoubt):
                 t.commit()
-        for _ in range(200):  # its connection ends a moment before it does
+        for _ in range(1200):  # its connection ends a moment before it does
             if running(network, "agent") is None:
                 break
             time.sleep(0.05)

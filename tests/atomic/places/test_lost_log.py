@@ -37,7 +37,9 @@ def network(tmp_path: Path) -> Iterator[Network]:
         for room in range(5):
             t.send("rooms", room)
         t.commit()
-    os.kill(running(made, "hotel") or 0, signal.SIGKILL)
+    pid = running(made, "hotel")
+    assert pid
+    os.kill(pid, signal.SIGKILL)
     end(made)
     yield made
     end(made)
@@ -172,7 +174,12 @@ def test_what_is_no_file_is_refused_and_not_waited_for(network: Network, name: s
     kept = file.read_bytes()
     file.unlink()
     make(file)  # type: ignore[operator]
-    signal.alarm(60)
+
+    def late(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(300)
     try:
         up = net("up", network.folder)
         assert up.exit_code == 2 and f"{name}: " in up.output, up.output
@@ -181,6 +188,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(network: Network, name: s
             assert net(verb, network.folder).exit_code in (0, 1, 2, 3)
     finally:
         signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
         file.rmdir() if file.is_dir() else file.unlink()
         file.touch(0o600)
         file.write_bytes(kept)

@@ -47,10 +47,15 @@ def inside(network: Network) -> Iterator[Host]:
 
 
 @pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Network:
-    monkeypatch.setattr(connections, "SECONDS_TO_GREET", 0.3)
-    monkeypatch.setattr(connections, "SECONDS_OF_A_FRAME", 0.3)
+def network(tmp_path: Path) -> Network:
     return new_network(tmp_path / "net", {"p": ["c"]})
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for who is about it: on a busy machine everybody is slow."""
+    monkeypatch.setattr(connections, "SECONDS_TO_GREET", 2.0)
+    monkeypatch.setattr(connections, "SECONDS_OF_A_FRAME", 1.0)
 
 
 def greeted(network: Network) -> tuple[socket.socket, Link]:
@@ -59,7 +64,9 @@ def greeted(network: Network) -> tuple[socket.socket, Link]:
     link = Link(CLIENT, "p", "p", lambda role, name: network.secrets("p").client, begins=True)
     made.sendall(link.opening())
     while not link.ready:
-        made.sendall(link.receive(made.recv(65536))[1])
+        data = made.recv(65536)
+        assert data, "it hung up"
+        made.sendall(link.receive(data)[1])
     return made, link
 
 
@@ -80,6 +87,7 @@ def refusals(network: Network) -> list[str]:
     return [record["what"] for record in read_log(network.log_of("p"), "p") if record.kind == "refused"]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_strangers_and_slow_senders_are_let_go(network: Network) -> None:
     place = network.place("p")
     with inside(network):
@@ -93,17 +101,18 @@ def test_strangers_and_slow_senders_are_let_go(network: Network) -> None:
                 for n in range(len(sealed)):  # a byte now and then: the frame has a time, not each byte
                     made.sendall(sealed[n : n + 1])
                     time.sleep(0.05)
-                    if time.monotonic() - began > 5:
+                    if time.monotonic() - began > 30:
                         break
-            assert ended(made) and time.monotonic() - began < 5
+            assert ended(made) and time.monotonic() - began < 30
         assert works(network)
     assert {"shows no key in time", "sends a frame too slowly"} <= set(refusals(network))
 
 
+@pytest.mark.usefixtures("hasty")
 def test_one_who_is_quiet_between_frames_stays(network: Network) -> None:
     with inside(network), connect(network.folder, "p") as here:
         t = here.begin()
-        time.sleep(0.8)
+        time.sleep(1.6)
         assert t.commit() == "committed"
 
 
@@ -114,14 +123,15 @@ def test_a_client_that_does_not_read(network: Network, monkeypatch: pytest.Monke
             t.send("c", "x" * 900_000)
             t.commit()
         made, link = greeted(network)
-        with closing(made), contextlib.suppress(ConnectionError):
-            for n in range(1, 60):
-                made.sendall(link.seal(pack({"n": n, "op": "look", "channel": "c"})))
-        assert works(network)
-        until = time.monotonic() + 60
-        while "does not read what it is sent" not in refusals(network) and time.monotonic() < until:
-            time.sleep(0.05)
+        with closing(made):  # and stays until it is said
+            with contextlib.suppress(ConnectionError):
+                for n in range(1, 60):
+                    made.sendall(link.seal(pack({"n": n, "op": "look", "channel": "c"})))
             assert works(network)
+            until = time.monotonic() + 60
+            while "does not read what it is sent" not in refusals(network) and time.monotonic() < until:
+                time.sleep(0.05)
+                assert works(network)
     assert "does not read what it is sent" in refusals(network)
 
 

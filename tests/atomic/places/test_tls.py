@@ -94,7 +94,7 @@ def test_without_tls_nothing_is_said(network: Network) -> None:
 
     place = network.place("near")
     link = Link(CLIENT, "near", "near", lambda role, name: network.secrets("near").client, begins=True)
-    with closing(socket.create_connection((place.host, place.port), 5)) as made:
+    with closing(socket.create_connection((place.host, place.port), 30)) as made:
         made.sendall(link.opening())
         made.settimeout(10)
         try:
@@ -107,7 +107,7 @@ def test_without_tls_nothing_is_said(network: Network) -> None:
     context.load_verify_locations(network.tls["ca"])
     heard = b""
     with (
-        closing(socket.create_connection((place.host, place.port), 5)) as made,
+        closing(socket.create_connection((place.host, place.port), 30)) as made,
         contextlib.suppress(ssl.SSLError, ConnectionError),
         context.wrap_socket(made, server_hostname=ANY) as bare,  # it shows no certificate
     ):

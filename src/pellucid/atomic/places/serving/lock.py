@@ -12,7 +12,7 @@ from pellucid.atomic.places.network import Network
 from pellucid.base.files import no_links, own_folder
 from pellucid.errors import StateError
 
-_TRIES = 6  # somebody may only have looked whether it runs
+_TRIES = 100  # somebody may only have looked whether it runs, on a machine where that takes its time
 
 
 @contextlib.contextmanager

@@ -77,7 +77,11 @@ def end(network: Network, names: Sequence[str] = (), *, seconds: float = SECONDS
     """End these places in good order; those that did run."""
     ended = []
     for name in list(names) or list(network.places):
-        if pid := running(network, name):
+        pid, until = running(network, name), time.monotonic() + seconds
+        while pid == 0 and time.monotonic() < until:  # it has begun, and has not said its number yet
+            time.sleep(0.02)
+            pid = running(network, name)
+        if pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
             ended.append(name)
