@@ -97,6 +97,7 @@ class Staged:
     rows: int = 0
     held: Any = None
     skipped: bool = False
+    before: int | None = None  # the batch that it follows on, where that was read in the same transaction
 
 
 class Sink(ABC):
@@ -237,8 +238,12 @@ class Sink(ABC):
         """Say that this target is of a group of sinks; where the other group has its log, if it is of another."""
         return None
 
-    def unclaim(self, group: str) -> None:  # noqa: B027 - not abstract: where nothing was claimed
-        """The group is over: another may have the target."""
+    def really(self) -> str:
+        """Which target it is, as the target itself says: the same however it is spelt."""
+        return self.identity
+
+    def unclaim(self, group: str | None) -> None:  # noqa: B027 - not abstract: where nothing was claimed
+        """The group is over: another may have the target.  With None, whichever group has it."""
 
     def wait_at_most(self, seconds: float) -> None:
         """From now on it waits no longer for another writer; one that waits for nobody goes on so.

@@ -138,11 +138,12 @@ class PostgresSink(interface.Sink):
             count = self._filled(db, query, batch, fill, stack)
             if count is None:
                 return interface.Staged(query, batch, skipped=True)
-            return interface.Staged(query, batch, count, (db, stack.pop_all()))
+            filled, before = count
+            return interface.Staged(query, batch, filled, (db, stack.pop_all()), before=max(before, 0))
 
     def _filled(
         self, db: psycopg.Connection[Any], query: str, batch: int, fill: Callable[[], int], stack: ExitStack
-    ) -> int | None:
+    ) -> tuple[int, int] | None:
         """Run ``fill`` in a transaction with the batch's number, unless the number is there already."""
         import psycopg
 
@@ -159,7 +160,7 @@ class PostgresSink(interface.Sink):
                 return None
             count = fill()
             marks.advance(db, target, query, batch, count)
-            return count
+            return count, last
         except psycopg.errors.LockNotAvailable:
             raise StateError(
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
@@ -275,10 +276,18 @@ class PostgresSink(interface.Sink):
             found = db.execute("SELECT name, place FROM pellucid_groups WHERE target = %s", (name,)).fetchone()
             return None if found is None or found[0] == group else str(found[1])
 
-    def unclaim(self, group: str) -> None:
+    def really(self) -> str:
+        with self._connection() as db:
+            row = db.execute("SELECT pg_postmaster_start_time()::text, current_database()").fetchone()
+            return f"{row} {self._claimed(db)}"
+
+    def unclaim(self, group: str | None) -> None:
         with self._connection() as db:
             if db.execute("SELECT to_regclass('pellucid_groups') IS NOT NULL").fetchone() == (True,):
-                db.execute("DELETE FROM pellucid_groups WHERE target = %s AND name = %s", (self._claimed(db), group))
+                db.execute(
+                    "DELETE FROM pellucid_groups WHERE target = %s AND name = coalesce(%s::text, name)",
+                    (self._claimed(db), group),
+                )
 
     def _claimed(self, db: psycopg.Connection[Any]) -> str:
         """The table's name with its schema, also before it is made."""

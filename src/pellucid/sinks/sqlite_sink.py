@@ -124,7 +124,7 @@ class SQLiteSink(interface.Sink):
                 "query) DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
                 (self.table, query, batch, rows.count),
             )
-            return interface.Staged(query, batch, rows.count, (db, stack.pop_all()))
+            return interface.Staged(query, batch, rows.count, (db, stack.pop_all()), before=last or 0)
 
     def commit(self, staged: interface.Staged) -> None:
         db, stack = staged.held
@@ -200,10 +200,24 @@ class SQLiteSink(interface.Sink):
             db.execute("COMMIT")
             return None if found[0] == group else str(found[1])
 
-    def unclaim(self, group: str) -> None:
+    def really(self) -> str:
+        where = self.file
+        with suppress(OSError):  # one that is not there yet has no second name
+            found = os.stat(self.path)
+            where = f"{found.st_dev}:{found.st_ino}"
+        return f"{where} {self.table.casefold()}"
+
+    @property
+    def file(self) -> str:
+        """The file, whatever links lead there."""
+        return os.path.realpath(self.path)
+
+    def unclaim(self, group: str | None) -> None:
         with self._connection() as db:
             if self._columns(db, "pellucid_groups"):
-                db.execute("DELETE FROM pellucid_groups WHERE target = ? AND name = ?", (self.table, group))
+                db.execute(
+                    "DELETE FROM pellucid_groups WHERE target = ? AND name = coalesce(?, name)", (self.table, group)
+                )
 
     @property
     def forget(self) -> str:

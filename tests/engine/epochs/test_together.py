@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from pellucid import Stream, pipeline, sinks
+from pellucid.engine.epochs.parts import PartName
 from pellucid.engine.epochs.store import Store
+from pellucid.engine.epochs.targets import Target
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.failures.audit import audit
 from pellucid.sinks.group.doubt import doubt_of_group
@@ -383,8 +386,13 @@ def test_several_outputs_on_the_command_line(runs: Runs, postgres: Postgres) -> 
     rows = values(runs.plain("p.py:total", "--in", "x.jsonl"))
     assert values(runs.read("out.jsonl")) == rows
     tables = {"out-1": sinks.sqlite(runs.folder / "t.db", "t"), "out-2": sinks.postgres(dsn, "t")}
-    found = sinks.read_together(tables, log=runs.folder / "state" / "together")
+    log = runs.folder / "state" / "together"
+    found = sinks.read_together(tables, log=log)
     assert sorted(found["out-1"]["out"].to_pylist()) == sorted(found["out-2"]["out"].to_pylist()) == sorted(rows)
+    with pytest.raises(UsageError, match=r"are out-1, out-2, .* \(not out-3: what is a file is whole when it"):
+        sinks.read_together({"out-1": tables["out-1"]}, log=log)
+    with pytest.raises(UsageError, match=r"'out.jsonl' is given, which is no sink: .*; leave files out"):
+        sinks.read_together({**tables, "out-3": "out.jsonl"}, log=log)
 
 
 def test_a_recorded_run_that_was_killed_after_a_decision_passes_the_audit(runs: Runs) -> None:
@@ -409,6 +417,61 @@ def test_a_table_that_another_program_holds(runs: Runs) -> None:
     assert "Traceback" not in done.stderr
     assert runs(*TOTAL, *out).returncode == 0
     assert sinks.sqlite(runs.folder / "t.db", "t").read().num_rows == ROWS
+
+
+def test_one_table_by_two_names(runs: Runs, postgres: Postgres) -> None:
+    """Each would take what the other has prepared for something that was left: rows were lost."""
+    dsn = postgres.database()
+    done = runs(*TOTAL, "--out", f"{dsn}#t", "--out", f"{dsn}#public.t")
+    assert done.returncode == 2
+    assert "--out: 'out-1' and 'out-2' are the same target: name it once" in done.stderr
+    (runs.folder / "t.db").touch()
+    (runs.folder / "same.db").hardlink_to(runs.folder / "t.db")
+    done = runs(*TOTAL, "--out", "sqlite:t.db#t", "--out", "sqlite:same.db#T")
+    assert done.returncode == 2
+    assert "--out: 'out-1' and 'out-2' are the same target: name it once" in done.stderr
+
+
+def test_two_tables_of_one_file_by_a_link(runs: Runs) -> None:
+    """They wait for each other no more than two tables of one name of the file."""
+    (runs.folder / "link.db").symlink_to("t.db")
+    assert runs(*TOTAL, "--out", "sqlite:t.db#a", "--out", "sqlite:link.db#b").returncode == 0
+    for name in "ab":
+        assert sinks.sqlite(runs.folder / "t.db", name).read().num_rows == ROWS
+
+
+@pytest.mark.parametrize("left", [None, "{"], ids=["gone", "damaged"])
+def test_the_log_is_lost_and_all_is_read_again(runs: Runs, left: str | None) -> None:
+    """Its members say that they are of the group whose log lies there: that is this one."""
+    out = ["--out", "sqlite:t.db#t", "--out", "out.jsonl"]
+    assert runs(*TOTAL, *out, faults="together:decided=kill@2").returncode == -signal.SIGKILL
+    log = runs.folder / "state" / "together" / "decisions.json"
+    log.unlink() if left is None else log.write_text(left)
+    done = runs(*TOTAL, *out)
+    assert done.returncode == 2
+    assert "--from-start" in done.stderr or "bring it back from a copy" in done.stderr
+    done = runs(*TOTAL, *out, "--from-start", faults="together:decided=kill@1/*")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert runs(*TOTAL, *out).returncode == 0  # without it, too: the target is this group's again
+    rows = values(runs.plain("p.py:total", "--in", "x.jsonl"))
+    assert values(runs.read("out.jsonl")) == rows
+    assert sinks.sqlite(runs.folder / "t.db", "t").read()["out"].to_pylist() == rows
+
+
+def test_another_run_with_a_copy_of_the_state_folder_is_noticed(tmp_path: Path, postgres: Postgres) -> None:
+    """Both are of the same group, and only the target knows what is there: rows came twice."""
+    schema = pa.schema([("out", pa.int64())])
+    for sink in (sinks.sqlite(tmp_path / "t.db", "t"), sinks.postgres(postgres.database(), "t")):
+        sink.write(pa.table({"out": [1, 2, 3]}, schema), "run", 30)
+        target = Target(sink, schema)
+        path = tmp_path / "part"
+        with pa.ipc.new_stream(path, schema) as part:
+            part.write_batch(pa.record_batch({"out": [2, 3, 4]}, schema))
+        name = PartName.of("run out", 10, 40, 4, 3, 1, 1)
+        with pytest.raises(StateError, match="it has the rows up to push 30, and those from push 10 on were to come n"):
+            target.stage([(name, path)], "run", 40)
+        assert sink.read()["out"].to_pylist() == [1, 2, 3]
+        assert sink.last("run") == 30
 
 
 def test_a_row_that_a_table_refuses(runs: Runs) -> None:

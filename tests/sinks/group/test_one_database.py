@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
-from pellucid.errors import DataError, StateError
+from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks.postgres_sink import PostgresSink
 from tests.sinks.postgres import Postgres, server_or_skip
 
@@ -135,3 +135,14 @@ def test_two_tables_of_one_database_in_one_group(either: Postgres, tmp_path: Pat
             group.write(ROWS, "q", batch)
         assert {name: table.num_rows for name, table in group.read().items()} == {"a": 9, "b": 9, "c": 9}
         group.close()
+
+
+def test_one_table_by_two_names_is_refused(either: Postgres, tmp_path: Path) -> None:
+    """Also by another address of the server: the server says what it is."""
+    dsn = either.database()
+    other = dsn.replace("127.0.0.1", "localhost")
+    assert other != dsn
+    for twin in (sinks.postgres(dsn, "public.t"), sinks.postgres(other, "t")):
+        group = sinks.together(a=sinks.postgres(dsn, "t"), b=twin, log=tmp_path / "log")
+        with pytest.raises(UsageError, match="together: 'a' and 'b' are the same target: name it once"):
+            group.write(ROWS, "q", 0)

@@ -81,6 +81,12 @@ class Target(Sink):
         """The parts are on the disk; their rows are staged in the sink."""
         rows = pa.RecordBatchReader.from_batches(self.schema, _rows(path for _, path in data))
         inner = self._sink.stage(rows, query, batch)
+        if inner.before is not None and inner.before != data[0][0].first:
+            self._sink.abort(inner)
+            raise StateError(
+                f"{self.place}: it has the rows up to push {inner.before:,}, and those from push {data[0][0].first:,} "
+                "on were to come next: another run with a copy of this state folder writes there. Stop one of the two"
+            )
         return Staged(query, batch, inner.rows, (data, inner), inner.skipped)
 
     def prepare(self, staged: Staged) -> None:

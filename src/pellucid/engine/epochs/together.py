@@ -189,7 +189,7 @@ def _place(place: str | Sink) -> str:
 
 def keeps_open(job: Job, member: str) -> bool:
     """Whether a member's transaction can stay open until the decision: a SQLite file has one writer."""
-    files = {name: sink.path for name, sink in sinks_of(job).items() if isinstance(sink, SQLiteSink)}
+    files = {name: sink.file for name, sink in sinks_of(job).items() if isinstance(sink, SQLiteSink)}
     return member not in files or list(files.values()).count(files[member]) == 1
 
 
@@ -202,6 +202,8 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
     """Make the log, settle what an earlier start has left prepared, and see that every target is of this group alone;
     what servers cannot do is said once."""
     log, sinks = DecisionLog(job.log_folder), sinks_of(job)
+    if job.settings.from_start and log.set_aside():
+        say(f"{log.folder}: the log was damaged, and is set aside: what the members have is decided")
     most = _refuse_older_log(job, log, sinks)
     drained = [name for name, sink in sinks.items() if getattr(sink, "drained", False)]
     record = log.take(job.run, places(job), drained=drained)
@@ -213,6 +215,9 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
             _settle_left(log, sink, job.run)
     for name, sink in sinks.items():
         other = sink.claim(record.group, str(log.folder))
+        if other == str(log.folder) and job.settings.from_start:
+            sink.unclaim(None)  # the group's own log was lost, and is begun anew at the same place
+            other = sink.claim(record.group, str(log.folder))
         if other is not None:
             raise StateError(
                 f"{option('out', name)}: {sink.place} belongs to another group of outputs, whose log is {other}: an "

@@ -21,9 +21,11 @@ from pellucid.engine.epochs.chain.upstream import OUTPUTS
 from pellucid.engine.epochs.plan import steps_of
 from pellucid.engine.epochs.recording import COORDINATOR
 from pellucid.engine.epochs.store import READ, Store
+from pellucid.engine.epochs.together import sinks_of
 from pellucid.errors import StateError, UsageError, option
 from pellucid.expr.identity import differences
 from pellucid.graph.model import Graph
+from pellucid.sinks.group.member import refuse_one_twice
 from pellucid.sinks.interface import Sink
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _LEFT = re.compile(r"\.+(run\.json|outputs\.json|lock)\..*\.tmp")
 
 def identify(job: Job) -> bool:
     """Give the run its name: the one in the state folder, if that is of this very run.  True if it goes on."""
+    refuse_one_twice(sinks_of(job), option("out"))  # before anything is written
     now = _identity(job)
     before = job.store.read("run.json")
     if before is None:

@@ -176,9 +176,9 @@ class ParquetSink(interface.Sink):
         name, place = _claimed(path)
         return None if name == group else place
 
-    def unclaim(self, group: str) -> None:
+    def unclaim(self, group: str | None) -> None:
         path = self.path / "_group.json"
-        if path.exists() and _claimed(path)[0] == group:
+        if path.exists() and group in (None, _claimed(path)[0]):
             folder.remove(path)
 
     @property

@@ -118,6 +118,21 @@ class DecisionLog:
                 f"{path}: not a log of decisions ({error}): the file is damaged; bring it back from a copy"
             ) from None
 
+    def set_aside(self) -> bool:
+        """Put a damaged log out of the way, under another name; whether there was one.  (One of another version is not
+        damaged.)"""
+        path = self.folder / NAME
+        try:
+            found = checked(read_small(path))
+            if found["format"] == 1:
+                Record.parse(found)
+        except FileNotFoundError:
+            return False
+        except (ValueError, LookupError, TypeError, AttributeError):
+            os.replace(path, path.with_name(f"{NAME}.damaged"))
+            return True
+        return False
+
     def whole(self) -> int:
         """Up to which batch of the query every member has all, as far as it was written down."""
         record = self.read()

@@ -10,7 +10,7 @@ taken back, and written after the decision.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -34,6 +34,17 @@ _REFUSED: dict[type[Sink], str] = {
     OnceSink: "nobody can take back what a function has done",
     SplitSink: "it commits one output after the other: name its sinks here, and say by='output'",
 }
+
+
+def refuse_one_twice(sinks: Mapping[str, Sink], said: str) -> None:
+    """One target under two names, such as ``t`` and ``public.t``, or by two addresses of one server: each of the two
+    would take what the other has prepared for something that was left."""
+    there: dict[str, str] = {}
+    for name, sink in sinks.items():
+        with contextlib.suppress(DataError, OSError):  # of one that cannot be reached that is said when it is used
+            other = there.setdefault(sink.really(), name)
+            if other != name:
+                raise UsageError(f"{said}: {other!r} and {name!r} are the same target: name it once")
 
 
 class Member:
@@ -176,9 +187,9 @@ def checked_members(given: dict[str, Any]) -> list[Member]:
         other = places.setdefault(alike(sink.identity), name)
         if other != name:
             raise UsageError(f"together: {other!r} and {name!r} are the same target ({sink.place}): name it once")
-    files = [str(sink.path) for sink in given.values() if isinstance(sink, SQLiteSink)]
+    files = [sink.file for sink in given.values() if isinstance(sink, SQLiteSink)]
     return [
-        Member(n, sink, keeps_open=not isinstance(sink, SQLiteSink) or files.count(str(sink.path)) == 1)
+        Member(n, sink, keeps_open=not isinstance(sink, SQLiteSink) or files.count(sink.file) == 1)
         for n, sink in given.items()
     ]
 

@@ -72,17 +72,24 @@ def read_together(
 
 
 def _refuse_others(sinks: Mapping[str, Sink], record: Record) -> None:
-    needed = {name for name, (place, _) in record.members.items() if not place.startswith(FILE)}
-    if not needed <= set(sinks) <= set(record.members):
+    needed = {name: None for name, (place, _) in record.members.items() if not place.startswith(FILE)}
+    if not set(needed) <= set(sinks) <= set(record.members):
+        files = [name for name in record.members if name not in needed]
         raise UsageError(
-            f"read_together: the members are {', '.join(record.members)}, and given are {', '.join(sinks) or 'none'}: "
+            f"read_together: the members are {', '.join(needed)}, and given are {', '.join(sinks) or 'none'}: "
             "name all of them"
+            + (f" (not {' and '.join(files)}: what is a file is whole when it is there)" if files else "")
         )
     for name, sink in sinks.items():
+        if not isinstance(sink, Sink):
+            raise UsageError(
+                f"read_together: member {name!r} is {record.members[name][0].removeprefix(FILE)}, and {sink!r} is "
+                "given, which is no sink: give sinks.sqlite(…), sinks.postgres(…) or another sink; leave files out"
+            )
         if sink.identity != record.members[name][0]:
             raise UsageError(
                 f"read_together: member {name!r} is {record.members[name][0]}, and {sink.identity} is given: name the "
-                "same target"
+                "same target, in the same form"
             )
 
 

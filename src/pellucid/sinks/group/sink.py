@@ -25,7 +25,7 @@ from pellucid.errors import DataError, PellucidError, StateError, Unreachable, U
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
-from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, told_once
+from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, refuse_one_twice, told_once
 from pellucid.sinks.group.patience import Patience
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
@@ -221,6 +221,7 @@ class TogetherSink(interface.Sink):
         if record is None:
             return
         assert self.folder is not None
+        refuse_one_twice({member.name: member.sink for member in self.members}, "together")
         for member in self.members:
             try:
                 other = member.sink.claim(record.group, str(self.folder))

@@ -233,3 +233,18 @@ def test_an_upstream_that_is_an_older_copy_and_went_on_with_other_rows_is_refuse
     text = commands.refused(*commands.chained())
     assert "rows that this run has committed on were taken back (they are not what they were)" in text
     assert (commands.folder / "b.csv").read_text() == before
+
+
+@pytest.mark.parametrize("which", ["first", "last", "all"])
+@pytest.mark.parametrize("address", ["epochs", "committed"])
+def test_committed_rows_of_an_upstream_that_has_ended_are_gone(commands: Commands, which: str, address: str) -> None:
+    """A reader took fewer, in silence."""
+    assert commands("p.py:total", "--in", "x.jsonl", "--pushes", "10", "--state", "a", "--out", "a.csv")[0] == 0
+    parts = sorted((commands.folder / "a" / "committed" / "out").iterdir())
+    for part in {"first": parts[:1], "last": parts[-1:], "all": parts}[which]:
+        part.unlink()
+    text = commands.refused(
+        "p.py:total", "--in", f"{address}:a", "--pushes", "10", "--state", "b", "--out", "b.csv"
+    )  # fmt: skip
+    assert "the run there has ended, and not all of its committed rows are in" in text
+    assert not (commands.folder / "b.csv").exists()

@@ -282,6 +282,13 @@ class ChainLane:
     def _end(self, now: int) -> None:
         """The upstream has come to its end: as many rows as it has committed, no more."""
         view = self.upstream.look()  # after it was seen to be at the end
+        lacks = view.committed <= self.row and self.upstream.lacks(view) and not self.upstream.running()
+        if lacks and self.upstream.lacks(self.upstream.look()):  # and parts were not just being merged
+            raise StateError(
+                f"{option('in', self.path)}: the run there has ended, and not all of its committed rows are in "
+                f"{self.upstream.root / 'committed' / self.upstream.output}: bring the files back from a copy, or make "
+                "them again: give that run's command again with --from-start"
+            )
         if view.committed == self.row:
             # One that waits for this run may have been started again, and not have said so yet.
             self.ended = not (self.upstream.circle and self.upstream.running())

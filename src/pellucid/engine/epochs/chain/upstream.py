@@ -78,6 +78,7 @@ class View(NamedTuple):
 
     parts: list[tuple[int, PartName, Path]]
     committed: int  # rows
+    until: int  # the push up to which they go
     names: frozenset[str]  # of all parts that lie there
     shown: frozenset[str]  # of those that are committed
 
@@ -151,7 +152,7 @@ class Upstream:
         names = shown | {path.name for _, path in staged}
         parts, until, row = _in_a_row(committed, 0, 0)
         ahead, _, _ = _in_a_row(staged, until, row)
-        return View([*parts, *ahead], row, names, shown)
+        return View([*parts, *ahead], row, until, names, shown)
 
     def same_run(self) -> bool:
         """Whether it is still the run that was opened; also true while its file cannot be read."""
@@ -165,6 +166,11 @@ class Upstream:
     def finished(self) -> bool:
         """Whether the run has come to the end of its inputs."""
         return bool(self._store.hint("progress.json").get("finished"))
+
+    def lacks(self, view: View) -> bool:
+        """Whether committed parts of a run that has ended are gone: its record says how far it came."""
+        said = self._store.hint("progress.json")
+        return bool(said.get("finished")) and view.until < int(said.get("until", 0))
 
     def running(self) -> bool:
         """Whether somebody runs there now; to find out takes some milliseconds."""
