@@ -165,6 +165,21 @@ def irregular(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else f"is no regular file, but {_kind(mode)}"
 
 
+def by_any_name(path: str | os.PathLike[str]) -> str:
+    """Which file or folder it is, whatever names and links lead there.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "link").symlink_to(folder)
+    >>> by_any_name(folder / "link") == by_any_name(folder), by_any_name(folder / "link" / "x") == str(folder / "x")
+    (True, True)
+    """
+    with contextlib.suppress(OSError):  # what is not there yet has only the names of its folders
+        found = os.stat(path)
+        return f"{found.st_dev}:{found.st_ino}"
+    return os.path.realpath(path)
+
+
 def sync(path: str | os.PathLike[str]) -> None:
     """Make a file's content, or the names in a folder, last: without it a rename may be gone after a power failure."""
     handle = os.open(path, os.O_RDONLY)

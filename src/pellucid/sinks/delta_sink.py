@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
+from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
@@ -62,6 +63,9 @@ class DeltaSink(interface.Sink):
     @property
     def place(self) -> str:
         return self.path
+
+    def really(self) -> str:
+        return self.identity if "://" in self.path else by_any_name(self.path)
 
     def last(self, query: str) -> int | None:
         table = self._table()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
 from pellucid.base import faults
+from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.copy_csv import in_micros
@@ -201,11 +202,7 @@ class SQLiteSink(interface.Sink):
             return None if found[0] == group else str(found[1])
 
     def really(self) -> str:
-        where = self.file
-        with suppress(OSError):  # one that is not there yet has no second name
-            found = os.stat(self.path)
-            where = f"{found.st_dev}:{found.st_ino}"
-        return f"{where} {self.table.casefold()}"
+        return f"{by_any_name(self.path)} {self.table.casefold()}"
 
     @property
     def file(self) -> str:

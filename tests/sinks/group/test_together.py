@@ -372,6 +372,14 @@ def test_an_older_log_is_refused(world: World) -> None:
         world.write(2, 3)
 
 
+def test_one_folder_by_two_names(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for kind in (sinks.parquet, sinks.delta):
+        group = sinks.together(a=kind(tmp_path / "t"), b=kind(tmp_path / "link" / "t"), log=tmp_path / "log")
+        with pytest.raises(UsageError, match="together: 'a' and 'b' are the same target: name it once"):
+            group.write(pa.table({"x": [1]}), "q", 0)
+
+
 def test_two_groups_that_share_a_sink(world: World) -> None:
     world.write(0, 1)
     shared = {"archive": sinks.parquet(world.folder / "archive"), "own": sinks.sqlite(world.folder / "own.db", "own")}

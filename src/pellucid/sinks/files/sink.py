@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
-from pellucid.base.files import make_lasting, sync
+from pellucid.base.files import by_any_name, make_lasting, sync
 from pellucid.base.small import read_small
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
@@ -175,6 +175,9 @@ class ParquetSink(interface.Sink):
         folder.create(path, json.dumps({"name": group, "place": where}).encode())
         name, place = _claimed(path)
         return None if name == group else place
+
+    def really(self) -> str:
+        return by_any_name(self.path)
 
     def unclaim(self, group: str | None) -> None:
         path = self.path / "_group.json"
