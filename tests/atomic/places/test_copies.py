@@ -406,6 +406,35 @@ def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
         world.run()
 
 
+@pytest.mark.parametrize("told", ["by the note", "by q"])
+def test_who_accepts_a_loss_accepts_that_of_the_starts_before_it(told: str) -> None:
+    """Another place may have heard last of an earlier one; it says that for ever, and the place would stop again."""
+    world = World(PAIR, watch=False)
+    sent(world, "one")
+    u = world.begin("q")
+    world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    world.kill("q", "none")
+    world.kill("p", "none")
+    world.start("p")
+    stand = f"{world.up('p').state.start}/{world.up('p').state.records}"
+    put_back(world, "p", [])
+    heard = []
+    if told == "by the note":
+        world.up("p").handle(Noted(stand))
+    else:
+        heard = [(stand, "q")]  # which is down, and the operator has read its log
+        assert "nobody has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
+        assert world.ask("p", "accept", who="ada", when=1.0, heard=[stand])["error"] == "usage"
+    assert world.ask("p", "accept", who="ada", when=1.0, heard=heard)["stands"] == [stand]
+    world.start("q")
+    world.run()
+    assert not world.up("p").state.behind and world.up("q").met["p"][0] == world.up("p").state.start
+    sent(world, "two")
+    assert lying(world) == ["two"]
+
+
 @pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])
 def test_of_a_start_that_is_not_believed_nothing_is_taken(kind: str) -> None:
     """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked,

@@ -156,6 +156,32 @@ def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:
         end(made)
 
 
+def test_after_a_loss_was_accepted_all_commands_agree(tmp_path: Path) -> None:
+    """Although the last that another place has written down is of an earlier start of the log that is lost."""
+    made = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    start(made)
+    try:
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            t.send("agent.answers", 1)
+            t.commit(timeout=30)
+        with connect(made.folder, "agent", patience=20) as agent, agent.transaction() as u:
+            u.receive("answers", timeout=20)
+            u.commit(timeout=30)
+        end(made, ["hotel"])
+        start(made)
+        end(made, ["hotel"])
+        deleted(folder(made))
+        assert net("accept", made.folder, "hotel", "--yes").exit_code == 0
+        up = net("up", made.folder)
+        assert up.exit_code == 0, up.output
+        doubt = net("doubt", made.folder)
+        assert doubt.exit_code == 0, doubt.output
+        again = net("accept", made.folder, "hotel", "--yes")
+        assert again.exit_code == 2 and "there is nothing to accept" in again.output
+    finally:
+        end(made)
+
+
 def test_a_place_that_never_ran_and_one_that_is_whole_start(network: Network, tmp_path: Path) -> None:
     assert net("up", network.folder).exit_code == 0
     with connect(network.folder, "hotel") as hotel:

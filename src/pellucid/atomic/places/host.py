@@ -55,7 +55,7 @@ FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may as
     "look": {"channel": (str,)},
     "view": {},
     "hand": {"what": (str,), "outcome": (str,), "who": (str,)},
-    "accept": {"who": (str,)},
+    "accept": {"who": (str,), "heard": (list,)},
 }  # fmt: skip
 
 
@@ -298,6 +298,8 @@ class Host:
         op, number = message.pop("op", None), message.pop("n", None)
         if op == "send":
             message.setdefault("tokens", None)
+        elif op == "accept":
+            message.setdefault("heard", [])
         kinds = FROM_CLIENTS.get(op) if isinstance(op, str) else None
         if kinds is None or type(number) is not int or not 0 < number < 2**63 or message.keys() != kinds.keys():
             connection.end("asks for what there is not")
@@ -329,7 +331,7 @@ class Host:
         now = time.time()
         commits = sum(n for at, n in list(self._commits) if at >= now - MINUTE)
         return {
-            **view(self.core.state, doubt, self.network.place(self.name).channels),
+            **view(self.core.state, doubt, self.network.place(self.name).channels, self.core.met),
             "commits_per_second": commits / min(max(now - self.began, 1.0), MINUTE),
             "process": {
                 "seconds_up": round(now - self.began, 3), "clients": len(self._clients),

@@ -48,6 +48,13 @@ def an_older_copy(place: str, stand: str, source: str) -> str:
     return f"the log of {place!r} is an older copy: it lacks {in_words(stand)}, {known}"
 
 
+def _pairs(heard: Any) -> bool:
+    return isinstance(heard, (list, tuple)) and all(
+        isinstance(one, (list, tuple)) and len(one) == 2 and fits("stand", one[0]) and isinstance(one[1], str)
+        for one in heard
+    )
+
+
 class Copies(Speaker):
     """Stands of this place and of others."""
 
@@ -190,7 +197,15 @@ class Copies(Speaker):
         """Somebody accepts that what the copy lacks is lost."""
         if not isinstance(args["who"], str) or not fits("time", args["when"]):
             self._error(asked.request, "usage", "accept: who, when")
-        elif not self.state.behind:
+            return
+        heard = args.get("heard", ())
+        if not _pairs(heard):
+            self._error(asked.request, "usage", "accept: heard is a list of stands, each with who has heard of it")
+            return
+        for stand, source in heard:  # what others have written down, and perhaps not said
+            if not self.state.has(stand):
+                self._lacks(stand, source)
+        if not self.state.behind:
             self._error(asked.request, "state", f"nobody has shown that the log of {self.name!r} is an older copy")
         else:
             stands = [f"{start}/{n}" for start, (_, n) in self.state.behind.items()]

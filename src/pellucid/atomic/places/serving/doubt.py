@@ -10,6 +10,7 @@ from typing import Any
 from pellucid.atomic.places.client import Place
 from pellucid.atomic.places.core import Asked, Core, Noted
 from pellucid.atomic.places.core.copies import WHAT_TO_DO, an_older_copy
+from pellucid.atomic.places.core.state import has_record
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.records import new_mark, place_of, stand_of, start_of
@@ -100,7 +101,7 @@ class Doubts:
 
 def doubts(network: Network, names: Sequence[str]) -> Doubts:
     """What waits at these places, the longest first; the others are looked at, too, to say what would help."""
-    places = {name: looked_at(network, name) for name in network.places}
+    places = _all_places(network)
     found: list[Doubt] = []
     for name in names:
         seen = places[name].seen
@@ -127,7 +128,7 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
     lost = places[name].why if places[name].state == "lost" else ""
     if told := [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]:
         return told
-    heard = {other: one.seen["met"][name] for other, one in places.items() if one.seen and name in one.seen["met"]}
+    heard = _heard_of(name, places)
     if not any(_lacks(seen, stand) for stand in heard.values()):
         return []
     again = looked_at(network, name).seen
@@ -138,11 +139,18 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
     return [Copy(name, stand, other) for other, stand in heard.items() if _lacks(again, stand)][:1]
 
 
+def _all_places(network: Network) -> dict[str, Looked]:
+    return {name: looked_at(network, name) for name in network.places}
+
+
+def _heard_of(name: str, places: Mapping[str, Looked]) -> dict[str, str]:
+    """How far the log of a place was, as the others have heard."""
+    return {other: one.seen["met"][name] for other, one in places.items() if one.seen and name in one.seen["met"]}
+
+
 def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
     """Whether a log, as it was looked at, has not the record that somebody has heard of; what was accepted counts."""
-    start, n = stand_of(stand)
-    ends: dict[str, int] = seen["ends"]
-    return n > max(ends.get(start, 0), dict(map(stand_of, seen["accepted"])).get(start, 0))
+    return not has_record(stand, seen["ends"], dict(map(stand_of, seen["accepted"])), seen["accepted_in"])
 
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
@@ -308,10 +316,15 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
 
 
 def accept_loss(network: Network, place: str, who: str) -> list[str]:
-    """Have a place whose log is an older copy go on without what it lacks; that is written down.  What is lost."""
+    """Have a place whose log is an older copy go on without what it lacks; that is written down.  What is lost.
+
+    What others have heard of is accepted with it, also if they have not told the place: else they would say it later,
+    and it would stop once more.
+    """
+    heard = [(stand, other) for other, stand in _heard_of(place, _all_places(network)).items()]
     if looked_at(network, place).state != "lost":
         with Place(network, place) as connection:
-            return list(map(str, connection.ask("accept", who=who)["stands"]))
+            return list(map(str, connection.ask("accept", who=who, heard=heard)["stands"]))
     secrets = network.secrets(place)
     with only_one(network, place):
         lost = lost_log(network, place)
@@ -322,7 +335,7 @@ def accept_loss(network: Network, place: str, who: str) -> list[str]:
             core = Core(place, network.tree_of(place, secrets), log.records())
             now = time.time()
             effects = [core.start(now, mark=new_mark()), core.handle(Noted(lost.stand))]
-            effects.append(core.handle(Asked(1, 0, "accept", {"who": who, "when": now})))
+            effects.append(core.handle(Asked(1, 0, "accept", {"who": who, "when": now, "heard": heard})))
             log.append([record for one in effects for record in one.writes], sync=True)  # all of it or nothing
         finally:
             log.close()

@@ -98,7 +98,7 @@ def looked_at(network: Network, name: str) -> Looked:
             start, n = stand_of(stand)
             core.state.behind[start] = name, n  # as it will write down when it is started
         doubt = dict(core.handle(Asked(1, 0, "doubt", {})).replies)[1]
-        seen = view(core.state, doubt, place.channels)
+        seen = view(core.state, doubt, place.channels, core.met)
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
     if lost:
