@@ -435,6 +435,41 @@ def test_who_accepts_a_loss_accepts_that_of_the_starts_before_it(told: str) -> N
     assert lying(world) == ["two"]
 
 
+def untold(world: World) -> list[str]:
+    return [u for some in world.ask("q", "doubt")["untold"].values() for u in some]
+
+
+@pytest.mark.parametrize("outcome", ["commit", "abort"])
+def test_what_is_lost_with_a_log_can_be_decided_by_hand(outcome: str) -> None:
+    world = World(PAIR, watch=False)
+    lost = sent(world, "one")
+    sent(world, "two")
+    world.kill("q", "none")  # what it was told is forgotten
+    put_back(world, "p", [])
+    world.start("q")
+    world.run()
+    by_hand = {"what": lost, "outcome": outcome, "who": "ada", "when": 1.0}
+    assert world.ask("p", "hand", **by_hand)["error"] == "copy"  # as long as the newer log may come back
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    u = world.begin("q")
+    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["sender"] == lost
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    assert world.status(u) == "pending" and lost in untold(world)
+    done = {"commit": "committed", "abort": "aborted"}[outcome]
+    assert world.ask("p", "hand", **by_hand)["status"] == done
+    world.run()
+    assert world.status(u) == done and lost not in untold(world)
+    for _ in range(2):  # it is written down
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+        assert world.ask("p", "status", t=lost)["status"] == done
+    assert "is nothing that is undecided" in world.ask("p", "hand", **by_hand)["message"]
+    now = f"p:{world.up('p').state.start}:999"
+    assert "is nothing that is undecided" in world.ask("p", "hand", **{**by_hand, "what": now})["message"]
+
+
 @pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])
 def test_of_a_start_that_is_not_believed_nothing_is_taken(kind: str) -> None:
     """q has heard of p; then somebody speaks as p in a start that has not shown that its log has that.  It is asked,

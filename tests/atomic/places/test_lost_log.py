@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.atomic.places import Network, connect, end, new_network, start
+from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places.serving.doubt import decide_by_hand
 from pellucid.atomic.places.serving.lock import running
 from pellucid.cli.main import cli
@@ -178,6 +178,43 @@ def test_after_a_loss_was_accepted_all_commands_agree(tmp_path: Path) -> None:
         assert doubt.exit_code == 0, doubt.output
         again = net("accept", made.folder, "hotel", "--yes")
         assert again.exit_code == 2 and "there is nothing to accept" in again.output
+    finally:
+        end(made)
+
+
+def test_what_is_lost_with_a_log_is_named_and_decided_by_hand(tmp_path: Path) -> None:
+    made = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    start(made)
+    try:
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            t.send("agent.answers", 1)
+            t.commit(timeout=30)
+        with connect(made.folder, "agent", patience=20) as agent:
+            u = agent.begin()
+            assert u.receive("answers", timeout=20) == 1
+            u.abort()
+        end(made)
+        deleted(folder(made))
+        assert net("accept", made.folder, "hotel", "--yes").exit_code == 0
+        stopped = net("doubt", made.folder)
+        assert net("up", made.folder).exit_code == 0
+        for found in (stopped, net("doubt", made.folder), net("doubt", made.folder, "agent")):
+            assert found.exit_code == 1 and f"{t.id}  lost with the log of hotel, which cannot say" in found.output
+            assert "  waits      agent: has a message of it, or has taken one\n  resolve    by hand: " in found.output
+            assert f"`pellucid net commit {made.folder} {t.id}`, if others have committed with it" in found.output
+        with connect(made.folder, "agent", patience=20) as agent:
+            u = agent.begin()
+            assert u.receive("answers", timeout=20) == 1
+            with pytest.raises(InDoubt):
+                u.commit(timeout=0)
+            pending = net("doubt", made.folder)
+            assert f"  resolve    decide {t.id}, which is lost" in pending.output
+            done = net("abort", made.folder, t.id, "--yes")
+            assert done.exit_code == 0 and f"{t.id} at hotel: aborted, by hand; it is written down" in done.output
+            assert f"warning: what became of {t.id} is lost with the log of hotel: if it was" in done.output
+            assert net("doubt", made.folder).exit_code == 0
+        end(made)
+        assert net("doubt", made.folder).exit_code == 0
     finally:
         end(made)
 

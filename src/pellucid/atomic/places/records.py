@@ -19,7 +19,8 @@ needs)``                                     are transactions outside of the att
 ``commit(members, attempt)``                 members of this place are committed (``attempt`` None: without others)
 ``abort(t, why, back)``                      t is undone; ``back``, the messages it took, lie in their channels again
 ``end(attempt)``                             every participant has the commit of this attempt
-``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort
+``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort;
+                                             also one that was lost with a log, after that was accepted
 ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
 ``met(place, stand)``                        how far the log of another place was, as it said: START/RECORDS
 ``behind(stand, source)``                    another place has heard of a record that this log lacks: it is an older

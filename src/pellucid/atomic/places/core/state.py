@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pellucid.atomic.places.records import Record, order, place_of, stand_of, start_of, start_text
+from pellucid.atomic.places.records import Record, fits, order, place_of, stand_of, start_of, start_text
 from pellucid.errors import StateError
 
 
@@ -175,6 +175,11 @@ class State:
                 return False  # the copy ends in one of these; a start in which that was known came after the copy
         return start != self.start or now
 
+    def lost(self, name: str) -> bool:
+        """Whether what became of a transaction of this place is lost, which was accepted, and nobody has decided it."""
+        of_earlier = place_of(name) == self.place and start_of(name) != self.start
+        return bool(self.accepted) and of_earlier and not self.could_be(name)
+
     def has(self, stand: str) -> bool:
         """Whether the record that somebody has heard of is in the log, or its loss was accepted."""
         start, n = stand_of(stand)
@@ -303,8 +308,11 @@ class State:
         self.decisions.pop(record["attempt"], None)
 
     def _hand(self, record: Record) -> None:
-        if record["what"] in self.prepared:
-            self.handed[record["what"]] = record["outcome"]
+        what, outcome = record["what"], record["outcome"]
+        if what in self.prepared:
+            self.handed[what] = outcome
+        elif fits("id", what) and self.lost(what):
+            self.outcomes[what] = None if outcome == "commit" else "by hand"
 
     def _refused(self, record: Record) -> None:
         self.refused += 1

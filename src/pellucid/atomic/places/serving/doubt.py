@@ -15,7 +15,7 @@ from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.records import new_mark, place_of, stand_of, start_of
 from pellucid.atomic.places.serving.lock import only_one
-from pellucid.atomic.places.serving.looking import Looked, looked_at
+from pellucid.atomic.places.serving.looking import Looked, looked_at, lost_at
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
 from pellucid.errors import StateError, UsageError
@@ -23,13 +23,14 @@ from pellucid.errors import StateError, UsageError
 
 @dataclass(frozen=True)
 class Doubt:
-    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding or pending."""
+    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding, pending or lost (its place has
+    lost it with its log, which was accepted, and cannot say what became of it)."""
 
     place: str
     what: str
     kind: str
     members: tuple[str, ...]
-    since: float
+    since: float | None
     waits: tuple[tuple[str, str], ...]  # for whom (a place or a transaction), and what is known of that
     resolve: str
 
@@ -37,12 +38,17 @@ class Doubt:
         """As plain data."""
         return {
             "place": self.place, "what": self.what, "kind": self.kind, "members": list(self.members),
-            "since": _time(self.since), "seconds": round(max(0.0, now - self.since), 3),
+            "since": None if self.since is None else _time(self.since),
+            "seconds": None if self.since is None else round(max(0.0, now - self.since), 3),
             "waits": [{"for": one, "known": known} for one, known in self.waits], "resolve": self.resolve,
         }  # fmt: skip
 
     def lines(self, now: float) -> list[str]:
         """For people."""
+        if self.since is None:
+            out = [f"{self.what}  lost with the log of {self.place}, which cannot say what became of it"]
+            out += [f"  waits      {one}: {known}" for one, known in self.waits]
+            return [*out, f"  resolve    {self.resolve}"]
         word = {"prepared": "in doubt", "deciding": "decided, not everywhere", "pending": "waits"}[self.kind]
         out = [f"{self.what}  {word} at {self.place} since {_time(self.since)} ({_span(now - self.since)})"]
         if self.members and self.members != (self.what,):
@@ -102,7 +108,8 @@ class Doubts:
 def doubts(network: Network, names: Sequence[str]) -> Doubts:
     """What waits at these places, the longest first; the others are looked at, too, to say what would help."""
     places = _all_places(network)
-    found: list[Doubt] = []
+    lost = _lost(network, places)
+    found = [one for one in lost.values() if {one.place, *(who for who, _ in one.waits)} & set(names)]
     for name in names:
         seen = places[name].seen
         if seen is None:
@@ -110,10 +117,29 @@ def doubts(network: Network, names: Sequence[str]) -> Doubts:
         told = seen["doubt"]
         found += [_prepared(network, places, name, one) for one in told["doubt"]]
         found += [_deciding(network, places, name, one) for one in told["deciding"]]
-        found += [_pending(network, places, name, one) for one in told["pending"]]
+        found += [_pending(network, places, name, one, lost) for one in told["pending"]]
     unseen = tuple(places[name] for name in names if places[name].state == "unseen")
     copies = tuple(copy for name in names for copy in _copies(network, places, name))
-    return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time(), copies)
+    return Doubts(tuple(sorted(found, key=lambda one: one.since or 0.0)), unseen, time.time(), copies)
+
+
+def _lost(network: Network, places: dict[str, Looked]) -> dict[str, Doubt]:
+    """Transactions that are lost with a log, and of which others have something: who takes that waits for ever."""
+    asked: dict[str, dict[str, list[str]]] = {}  # by home and transaction: who has something of it
+    for name, one in places.items():
+        for start, some in one.seen["doubt"]["untold"].items() if one.seen is not None else ():
+            for u in some:
+                asked.setdefault(place_of(start), {}).setdefault(u, []).append(name)
+    out: dict[str, Doubt] = {}
+    for home in asked.keys() & places.keys():
+        for u in lost_at(network, places[home], list(asked[home])):
+            waits = tuple((name, "has a message of it, or has taken one") for name in asked[home][u])
+            resolve = (
+                f"by hand: `pellucid net commit {network.folder} {u}`, if others have committed with it; else abort, "
+                "which undoes who took its messages"
+            )
+            out[u] = Doubt(home, u, "lost", (u,), None, waits, resolve)
+    return out
 
 
 def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy]:
@@ -181,12 +207,16 @@ def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[
     return Doubt(name, one["attempt"], "deciding", tuple(one.get("members", ())), one["since"], waits, resolve)
 
 
-def _pending(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
+def _pending(
+    network: Network, places: dict[str, Looked], name: str, one: dict[str, Any], lost: Mapping[str, Doubt]
+) -> Doubt:
     waits = tuple((u, _known_of(places, u)) for u in one["waits"])
     down = sorted({place_of(u) for u, _ in waits if _state(places, place_of(u)) != "running"})
     resolve = _runs(places, name, network)
     if not resolve and down:
         resolve = "; ".join(_start(network, places, place) for place in down)
+    if not resolve and (never := [u for u, _ in waits if u in lost]):
+        resolve = f"decide {', '.join(never)}, which {'is' if len(never) == 1 else 'are'} lost"
     resolve = resolve or (
         "it is decided when these are: their programs commit or abort; by hand: "
         f"`pellucid net abort {network.folder} {one['t']}`"
@@ -283,6 +313,11 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
             f"{who} may have decided otherwise, or will: then some members of {one.what} are committed and others are "
             f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit "
             f"{network.folder}` will name it"
+        )
+    elif one.kind == "lost":
+        said = (
+            f"what became of {what} is lost with the log of {one.place}: if it was the opposite, others have committed "
+            f"with it or have undone it, and nothing mends that; what it did at {one.place} does not come back"
         )
     else:
         said = f"{what} is undone, with all that took its messages"

@@ -13,6 +13,7 @@ from typing import Any
 from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
 from pellucid.atomic.places.core.copies import an_older_copy
+from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.network import BadSecretsError, Network
 from pellucid.atomic.places.records import in_words, stand_of
@@ -20,7 +21,7 @@ from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
 from pellucid.atomic.places.serving.view import commits_a_second, view
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, UsageError
 
 LITTLE = 1_000_000  # bytes: with less, a place may have ended because it could not write
 
@@ -105,6 +106,29 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "lost", place.address, seen=seen, why=str(lost))
     seen["commits_per_second"] = commits_a_second(records, time.time())
     return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:
+    """Which of these transactions of a place are lost: its log, whose loss was accepted, cannot say what became of
+    them."""
+    if home.seen is None or not home.seen["accepted"] or home.seen["behind"]:
+        return []
+    out = []
+    try:
+        if home.state == "running":
+            with Place(network, home.name) as connection:
+                for t in ids:
+                    try:
+                        connection.status(t)
+                    except UsageError:
+                        out.append(t)
+            return out
+        state = State(home.name)
+        for record in read_log(network.log_of(home.name), home.name):
+            state.apply(record)
+        return [t for t in ids if state.lost(t)]
+    except PellucidError:  # it has ended meanwhile
+        return out
 
 
 def _room(target: Path | str) -> int | None:
