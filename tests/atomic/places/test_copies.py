@@ -79,11 +79,12 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     assert refused["error"] == "copy"
     start, n = behind["stand"].split("/")
     assert refused["message"] == (
-        f"the log of 'p' is an older copy: it lacks record {n} of start {start}, which 'q' has heard of: stop the "
-        "place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is lost"
+        f"the log of 'p' is an older copy: it lacks records up to {n} of start {start}, which 'q' has heard of: stop "
+        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is "
+        "lost"
     )
     (said,) = [f["what"] for f in kinds(world, "q", "refused")]
-    assert said.startswith("the log of 'p' is an older copy: it lacks record ")
+    assert said.startswith("the log of 'p' is an older copy: it lacks records up to ")
     assert said.endswith("which 'q' has heard of: bring its newer log back, or accept the loss there")
     answer = world.ask("p", "status", t=lost)
     assert answer["error"] == "usage" and "is it an older copy?" in answer["message"]
@@ -91,7 +92,7 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     assert {v.kind for v in found.violations} >= {"behind", "older-copy"} and not found
     for v in found.violations:
         if v.kind == "older-copy":
-            assert f"the log of p lacks record {n} of its start {start}, which was told here" in str(v)
+            assert f"the log of p lacks records up to {n} of its start {start}, which was told here" in str(v)
 
 
 def test_a_newer_log_that_comes_back_is_fine() -> None:

@@ -17,7 +17,7 @@ from pellucid.atomic.places.serving.lock import running
 from pellucid.cli.main import cli
 from pellucid.errors import StateError
 
-NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept DIR hotel`"
+NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept "
 
 
 def ran(*args: object) -> Result:
@@ -90,7 +90,7 @@ def test_a_log_that_is_gone_is_not_replaced(network: Network, lose: object, how:
     status = net("status", network.folder).output
     assert "hotel        lost, 127.0.0.1:" in status and how in status
     doubt = net("doubt", network.folder)
-    assert doubt.exit_code == 1 and NOTED in doubt.output
+    assert doubt.exit_code == 1 and f"{NOTED}{network.folder} hotel` goes on" in doubt.output
     assert "lost" in net("metrics", network.folder).output
     audited = ran("audit", network.folder)
     assert audited.exit_code == 2 and NOTED in audited.output
@@ -109,10 +109,10 @@ def test_a_log_with_less_than_is_noted_is_said_by_up(network: Network) -> None:
     """The last frames of its write-ahead log are damaged, which SQLite takes for never written."""
     flipped_at(1)(folder(network))  # type: ignore[operator]
     before = net("doubt", network.folder)
-    assert before.exit_code == 1 and "is an older copy: it lacks record " in before.output
+    assert before.exit_code == 1 and "is an older copy: it lacks records up to " in before.output
     up = net("up", network.folder)
     assert up.exit_code == 2 and "hotel runs and does nothing: the log of 'hotel' is an older copy" in up.output
-    assert "`pellucid net accept DIR hotel` goes on without what is lost" in up.output
+    assert f"`pellucid net accept {network.folder} hotel` goes on without what is lost" in up.output
     assert net("doubt", network.folder).exit_code == 1 and ran("audit", network.folder).exit_code == 1
 
 
@@ -150,6 +150,11 @@ def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:
     for file in folder(made).iterdir():
         file.unlink()
     try:
+        alone = net("up", made.folder, "hotel", "--background")
+        assert alone.exit_code == 2 and "does nothing" not in alone.output
+        assert "pellucid: hotel runs, and nobody has told it: the log of 'hotel' is an older copy" in alone.output
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            assert t.commit() == "committed"  # so it does something
         up = net("up", made.folder)
         assert up.exit_code == 2 and "hotel runs and does nothing" in up.output and "'agent' has heard of" in up.output
     finally:

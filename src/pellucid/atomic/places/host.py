@@ -74,6 +74,7 @@ class Host:
         self.log = open_log(network.log_of(name), name)
         try:
             self.core = Core(name, network.tree_of(name, self.secrets), self.log.records())
+            self.core.folder = str(network.folder)
             own_folder(network.folder_of(name), "DIR", "lock")
             self.newest = Newest(network.folder_of(name))
         except BaseException:
@@ -199,7 +200,7 @@ class Host:
                 say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
 
     def _say_copy(self, stand: str, source: str) -> None:
-        say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.name)}")
+        say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.network.folder, self.name)}")
 
     def _append(self, records: list[Any], sync: bool) -> None:
         self.log.append(records, sync=sync)

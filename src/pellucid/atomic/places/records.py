@@ -277,7 +277,7 @@ def stand_of(stand: str) -> tuple[str, int]:
     """The start of a stand, and how many records there were.
 
     >>> stand_of("3-k7q2mx/120"), in_words("3-k7q2mx/120")
-    (('3-k7q2mx', 120), 'record 120 of start 3-k7q2mx')
+    (('3-k7q2mx', 120), 'records up to 120 of start 3-k7q2mx')
     """
     start, _, n = stand.partition("/")
     return start, int(n)
@@ -286,7 +286,7 @@ def stand_of(stand: str) -> tuple[str, int]:
 def in_words(stand: str) -> str:
     """A stand, in words."""
     start, n = stand_of(stand)
-    return f"record {n:,} of start {start}"
+    return f"records up to {n:,} of start {start}"
 
 
 def order(name: str) -> tuple[str, int, str, int]:

@@ -31,7 +31,7 @@ SAID_MOST = 10_000  # refusals that are remembered so as not to be said again
 EARLIER = 500  # starts before this one, of which others are told; about more they ask
 HELD = ("begin", "send", "receive", "commit", "hand")  # operations that wait for the newer log
 WHAT_TO_DO = (
-    "stop the place and bring its newer log back; if there is none, `pellucid net accept DIR {}` goes on without what "
+    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` goes on without what "
     "is lost"
 )
 
@@ -40,9 +40,9 @@ def an_older_copy(place: str, stand: str, source: str) -> str:
     """What is wrong, in words.
 
     >>> an_older_copy("hotel", "3-k7q2mx/120", "agent")
-    "the log of 'hotel' is an older copy: it lacks record 120 of start 3-k7q2mx, which 'agent' has heard of"
+    "the log of 'hotel' is an older copy: it lacks records up to 120 of start 3-k7q2mx, which 'agent' has heard of"
     >>> an_older_copy("hotel", "3-k7q2mx/120", "hotel")
-    "the log of 'hotel' is an older copy: it lacks record 120 of start 3-k7q2mx, which is noted beside it"
+    "the log of 'hotel' is an older copy: it lacks records up to 120 of start 3-k7q2mx, which is noted beside it"
     """
     known = "which is noted beside it" if source == place else f"which {source!r} has heard of"
     return f"the log of {place!r} is an older copy: it lacks {in_words(stand)}, {known}"
@@ -60,6 +60,7 @@ class Copies(Speaker):
 
     def __init__(self, name: str, tree: Tree, records: Iterable[Record], timing: Timing) -> None:
         super().__init__(name, tree, records, timing)
+        self.folder = "DIR"  # of the network, for people; who has one says so
         self.lasting = 0  # records that last
         self.met: dict[str, tuple[str, int]] = dict(self.state.met)  # of other places: start, records
         self._asked_met: dict[str, float] = {}
@@ -189,7 +190,7 @@ class Copies(Speaker):
         start, (source, n) = next(iter(self.state.behind.items()))
         self._error(
             asked.request, "copy",
-            f"{an_older_copy(self.name, f'{start}/{n}', source)}: {WHAT_TO_DO.format(self.name)}",
+            f"{an_older_copy(self.name, f'{start}/{n}', source)}: {WHAT_TO_DO.format(self.folder, self.name)}",
         )  # fmt: skip
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pellucid.atomic.places.client import Place
@@ -59,22 +60,27 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Copy:
-    """A log that lacks what another place has heard of; ``by`` is that place."""
+    """A log that lacks what another place has heard of; ``by`` is that place.  ``held``: the place knows it, and does
+    nothing."""
 
+    folder: Path
     place: str
     stand: str
     by: str
+    held: bool
     lost: str = ""  # all of it, in words
 
     def lines(self) -> list[str]:
         """For people."""
         if self.lost:
             return [self.lost]
-        return [an_older_copy(self.place, self.stand, self.by), f"  resolve    {WHAT_TO_DO.format(self.place)}"]
+        what_to_do = WHAT_TO_DO.format(self.folder, self.place)
+        return [an_older_copy(self.place, self.stand, self.by), f"  resolve    {what_to_do}"]
 
     def words(self) -> str:
         """In one line."""
-        return self.lost or f"{an_older_copy(self.place, self.stand, self.by)}: {WHAT_TO_DO.format(self.place)}"
+        what_to_do = WHAT_TO_DO.format(self.folder, self.place)
+        return self.lost or f"{an_older_copy(self.place, self.stand, self.by)}: {what_to_do}"
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
     if seen is None:
         return []
     lost = places[name].why if places[name].state == "lost" else ""
-    if told := [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]:
+    if told := [Copy(network.folder, name, one["stand"], one["by"], True, lost) for one in seen["behind"]]:
         return told
     heard = _heard_of(name, places)
     if not any(_lacks(seen, stand) for stand in heard.values()):
@@ -160,9 +166,11 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
     again = looked_at(network, name).seen
     if again is None:
         return []
-    if told := [Copy(name, one["stand"], one["by"]) for one in again["behind"]]:  # it has been told meanwhile
+    if told := [Copy(network.folder, name, one["stand"], one["by"], True) for one in again["behind"]]:  # meanwhile
         return told
-    return [Copy(name, stand, other) for other, stand in heard.items() if _lacks(again, stand)][:1]
+    return [Copy(network.folder, name, stand, other, False) for other, stand in heard.items() if _lacks(again, stand)][
+        :1
+    ]
 
 
 def _all_places(network: Network) -> dict[str, Looked]:

@@ -16,7 +16,7 @@ from pellucid.atomic.places.core.copies import an_older_copy
 from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.network import BadSecretsError, Network
-from pellucid.atomic.places.records import in_words, stand_of
+from pellucid.atomic.places.records import in_words, place_of, stand_of
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
@@ -63,7 +63,8 @@ class Looked:
         for channel, found in s["channels"].items():
             taken = f", and {found['taken']:,} taken by who has not committed yet" if found["taken"] else ""
             many = "message" if found["waiting"] == 1 else "messages"
-            out.append(f"  {channel:12} {found['waiting']:,} {many}{taken}")
+            up_to = "up to " if found["at_least"] < found["waiting"] else ""
+            out.append(f"  {channel:12} {up_to}{found['waiting']:,} {many}{taken}")
         if s["outbox"]:
             out.append(f"  on their way  {s['outbox']:,} messages to other places")
         if s["refused"]:
@@ -104,8 +105,17 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "unseen", place.address, why=str(error))
     if lost:
         return Looked(name, "lost", place.address, seen=seen, why=str(lost))
+    for channel, numbers in seen["channels"].items():
+        numbers["at_least"] = _sure(core.state, channel)
     seen["commits_per_second"] = commits_a_second(records, time.time())
     return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def _sure(state: State, channel: str) -> int:
+    """How many messages are there for good, as far as the log alone says: of a sender elsewhere it does not say whether
+    it has aborted, and what has not asked to commit aborts at the next start."""
+    own = (one.sender for one in state.channels.get(channel, {}).values() if place_of(one.sender) == state.place)
+    return sum(state.status(sender) != "active" for sender in own)
 
 
 def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:

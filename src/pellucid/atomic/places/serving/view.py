@@ -25,7 +25,7 @@ def view(
     waiting = {channel: len(state.channels.get(channel, ())) for channel in channels}
     return {
         "starts": state.boot,
-        "channels": {c: {"waiting": n, "taken": taken.get(c, 0)} for c, n in waiting.items()},
+        "channels": {c: {"waiting": n, "at_least": n, "taken": taken.get(c, 0)} for c, n in waiting.items()},
         "undecided": undecided,
         "committed": state.commits,
         "aborted": dict(state.why),
