@@ -113,9 +113,9 @@ def looked_at(network: Network, name: str) -> Looked:
 
 def _sure(state: State, channel: str) -> int:
     """How many messages are there for good, as far as the log alone says: of a sender elsewhere it does not say whether
-    it has aborted, and what has not asked to commit aborts at the next start."""
+    it has aborted, and an own one that is not committed may abort at the next start."""
     own = (one.sender for one in state.channels.get(channel, {}).values() if place_of(one.sender) == state.place)
-    return sum(state.status(sender) != "active" for sender in own)
+    return sum(state.status(sender) == "committed" for sender in own)
 
 
 def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:
