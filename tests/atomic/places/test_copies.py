@@ -449,7 +449,7 @@ def test_what_is_lost_with_a_log_can_be_decided_by_hand(outcome: str) -> None:
     put_back(world, "p", [])
     world.start("q")
     world.run()
-    by_hand = {"what": lost, "outcome": outcome, "who": "ada", "when": 1.0}
+    by_hand: dict[str, Any] = {"what": lost, "outcome": outcome, "who": "ada", "when": 1.0}
     assert world.ask("p", "hand", **by_hand)["error"] == "copy"  # as long as the newer log may come back
     assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
     u = world.begin("q")
