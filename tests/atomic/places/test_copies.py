@@ -79,11 +79,12 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     assert refused["error"] == "copy"
     start, n = behind["stand"].split("/")
     assert refused["message"] == (
-        f"the log of 'p' is an older copy: it lacks record {n} of start {start}, which 'q' has heard of: stop the "
-        "place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is lost"
+        f"the log of 'p' is an older copy: it lacks records up to {n} of start {start}, which 'q' has heard of: stop "
+        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is "
+        "lost"
     )
     (said,) = [f["what"] for f in kinds(world, "q", "refused")]
-    assert said.startswith("the log of 'p' is an older copy: it lacks record ")
+    assert said.startswith("the log of 'p' is an older copy: it lacks records up to ")
     assert said.endswith("which 'q' has heard of: bring its newer log back, or accept the loss there")
     answer = world.ask("p", "status", t=lost)
     assert answer["error"] == "usage" and "is it an older copy?" in answer["message"]
@@ -91,7 +92,7 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     assert {v.kind for v in found.violations} >= {"behind", "older-copy"} and not found
     for v in found.violations:
         if v.kind == "older-copy":
-            assert f"the log of p lacks record {n} of its start {start}, which was told here" in str(v)
+            assert f"the log of p lacks records up to {n} of its start {start}, which was told here" in str(v)
 
 
 def test_a_newer_log_that_comes_back_is_fine() -> None:
@@ -404,6 +405,70 @@ def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
         world.kill("p", "none")
         world.start("p")
         world.run()
+
+
+@pytest.mark.parametrize("told", ["by the note", "by q"])
+def test_who_accepts_a_loss_accepts_that_of_the_starts_before_it(told: str) -> None:
+    """Another place may have heard last of an earlier one; it says that for ever, and the place would stop again."""
+    world = World(PAIR, watch=False)
+    sent(world, "one")
+    u = world.begin("q")
+    world.ask("q", "receive", t=u, channel="d", timeout=0)
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    world.kill("q", "none")
+    world.kill("p", "none")
+    world.start("p")
+    stand = f"{world.up('p').state.start}/{world.up('p').state.records}"
+    put_back(world, "p", [])
+    heard = []
+    if told == "by the note":
+        world.up("p").handle(Noted(stand))
+    else:
+        heard = [(stand, "q")]  # which is down, and the operator has read its log
+        assert "nobody has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
+        assert world.ask("p", "accept", who="ada", when=1.0, heard=[stand])["error"] == "usage"
+    assert world.ask("p", "accept", who="ada", when=1.0, heard=heard)["stands"] == [stand]
+    world.start("q")
+    world.run()
+    assert not world.up("p").state.behind and world.up("q").met["p"][0] == world.up("p").state.start
+    sent(world, "two")
+    assert lying(world) == ["two"]
+
+
+def untold(world: World) -> list[str]:
+    return [u for some in world.ask("q", "doubt")["untold"].values() for u in some]
+
+
+@pytest.mark.parametrize("outcome", ["commit", "abort"])
+def test_what_is_lost_with_a_log_can_be_decided_by_hand(outcome: str) -> None:
+    world = World(PAIR, watch=False)
+    lost = sent(world, "one")
+    sent(world, "two")
+    world.kill("q", "none")  # what it was told is forgotten
+    put_back(world, "p", [])
+    world.start("q")
+    world.run()
+    by_hand: dict[str, Any] = {"what": lost, "outcome": outcome, "who": "ada", "when": 1.0}
+    assert world.ask("p", "hand", **by_hand)["error"] == "copy"  # as long as the newer log may come back
+    assert "error" not in world.ask("p", "accept", who="ada", when=1.0)
+    u = world.begin("q")
+    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["sender"] == lost
+    world.ask("q", "commit", t=u, timeout=None)
+    world.run()
+    assert world.status(u) == "pending" and lost in untold(world)
+    done = {"commit": "committed", "abort": "aborted"}[outcome]
+    assert world.ask("p", "hand", **by_hand)["status"] == done
+    world.run()
+    assert world.status(u) == done and lost not in untold(world)
+    for _ in range(2):  # it is written down
+        world.kill("p", "none")
+        world.start("p")
+        world.run()
+        assert world.ask("p", "status", t=lost)["status"] == done
+    assert "is nothing that is undecided" in world.ask("p", "hand", **by_hand)["message"]
+    now = f"p:{world.up('p').state.start}:999"
+    assert "is nothing that is undecided" in world.ask("p", "hand", **{**by_hand, "what": now})["message"]
 
 
 @pytest.mark.parametrize("kind", ["told", "pushed", "deposit", "prepare", "deposited"])

@@ -30,7 +30,7 @@ from pellucid.cli.main import cli
 from pellucid.errors import PellucidError, StateError
 from tests.atomic.places.trips import Aside
 
-COPY = "the log of 'hotel' is an older copy: it lacks record "
+COPY = "the log of 'hotel' is an older copy: it lacks records up to "
 
 
 @pytest.fixture
@@ -106,12 +106,12 @@ def test_a_copy_is_noticed_said_and_accepted(network: Network, tmp_path: Path) -
     end(network)
     put_back(network, Path(copy))
     stopped = net("doubt", folder)
-    assert stopped.exit_code == 1 and COPY in stopped.output and "net accept DIR hotel" in stopped.output
+    assert stopped.exit_code == 1 and COPY in stopped.output and f"net accept {folder} hotel" in stopped.output
     start(network)
     told = refusal(network)
     assert told.startswith(COPY) and told.endswith(
         "which 'agent' has heard of: stop the place and bring its newer log back; if there is none, `pellucid net "
-        "accept DIR hotel` goes on without what is lost"
+        f"accept {folder} hotel` goes on without what is lost"
     )
     assert comes(said["hotel"], COPY) and comes(said["agent"], COPY)
     assert "  older copy    " + COPY in net("status", folder).output
@@ -127,12 +127,12 @@ def test_a_copy_is_noticed_said_and_accepted(network: Network, tmp_path: Path) -
     asked = net("accept", folder, "hotel", input="n\n")
     assert asked.exit_code == 2 and "nothing was done; --yes does it without asking" in asked.output
     done = net("accept", folder, "hotel", "--yes")
-    assert done.exit_code == 0 and "hotel: goes on without record " in done.output
+    assert done.exit_code == 0 and "hotel: goes on without records up to " in done.output
     assert "pellucid: warning: " + COPY in done.output and "`pellucid audit` will name it" in done.output
     third = sent(network, "room 1")
     assert third not in (first, lost) and answers(network, 1) == ["room 1"]
-    assert "has accepted the loss of record " in said["hotel"].read_text()
-    assert "  lost          record " in net("status", folder).output
+    assert "has accepted the loss of records up to " in said["hotel"].read_text()
+    assert "  lost          records up to " in net("status", folder).output
     assert net("doubt", folder).exit_code == 0
     again = net("accept", folder, "hotel", "--yes")
     assert again.exit_code == 2 and "no place has heard of a record that its log lacks" in again.output
@@ -253,7 +253,7 @@ def test_who_works_on_while_others_are_looked_at_is_not_accused(
     assert doubt.doubts(network, ["hotel"]).copies == () and views == []
     views = [before, before]
     (found,) = doubt.doubts(network, ["hotel"]).copies
-    assert found == doubt.Copy("hotel", agent.seen["met"]["hotel"], "agent")
+    assert found == doubt.Copy(network.folder, "hotel", agent.seen["met"]["hotel"], "agent", held=False)
     views = [before, replace(hotel, state="unseen", seen=None)]
     assert doubt.doubts(network, ["hotel"]).copies == ()
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.atomic.places import Network, connect, end, new_network, start
+from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places.serving.doubt import decide_by_hand
 from pellucid.atomic.places.serving.lock import running
 from pellucid.cli.main import cli
 from pellucid.errors import StateError
 
-NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept DIR hotel`"
+NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept "
 
 
 def ran(*args: object) -> Result:
@@ -90,7 +90,7 @@ def test_a_log_that_is_gone_is_not_replaced(network: Network, lose: object, how:
     status = net("status", network.folder).output
     assert "hotel        lost, 127.0.0.1:" in status and how in status
     doubt = net("doubt", network.folder)
-    assert doubt.exit_code == 1 and NOTED in doubt.output
+    assert doubt.exit_code == 1 and f"{NOTED}{network.folder} hotel` goes on" in doubt.output
     assert "lost" in net("metrics", network.folder).output
     audited = ran("audit", network.folder)
     assert audited.exit_code == 2 and NOTED in audited.output
@@ -109,10 +109,10 @@ def test_a_log_with_less_than_is_noted_is_said_by_up(network: Network) -> None:
     """The last frames of its write-ahead log are damaged, which SQLite takes for never written."""
     flipped_at(1)(folder(network))  # type: ignore[operator]
     before = net("doubt", network.folder)
-    assert before.exit_code == 1 and "is an older copy: it lacks record " in before.output
+    assert before.exit_code == 1 and "is an older copy: it lacks records up to " in before.output
     up = net("up", network.folder)
     assert up.exit_code == 2 and "hotel runs and does nothing: the log of 'hotel' is an older copy" in up.output
-    assert "`pellucid net accept DIR hotel` goes on without what is lost" in up.output
+    assert f"`pellucid net accept {network.folder} hotel` goes on without what is lost" in up.output
     assert net("doubt", network.folder).exit_code == 1 and ran("audit", network.folder).exit_code == 1
 
 
@@ -150,8 +150,76 @@ def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:
     for file in folder(made).iterdir():
         file.unlink()
     try:
+        alone = net("up", made.folder, "hotel", "--background")
+        assert alone.exit_code == 2 and "does nothing" not in alone.output
+        assert "pellucid: hotel runs, and nobody has told it: the log of 'hotel' is an older copy" in alone.output
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            assert t.commit() == "committed"  # so it does something
         up = net("up", made.folder)
         assert up.exit_code == 2 and "hotel runs and does nothing" in up.output and "'agent' has heard of" in up.output
+    finally:
+        end(made)
+
+
+def test_after_a_loss_was_accepted_all_commands_agree(tmp_path: Path) -> None:
+    """Although the last that another place has written down is of an earlier start of the log that is lost."""
+    made = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    start(made)
+    try:
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            t.send("agent.answers", 1)
+            t.commit(timeout=30)
+        with connect(made.folder, "agent", patience=20) as agent, agent.transaction() as u:
+            u.receive("answers", timeout=20)
+            u.commit(timeout=30)
+        end(made, ["hotel"])
+        start(made)
+        end(made, ["hotel"])
+        deleted(folder(made))
+        assert net("accept", made.folder, "hotel", "--yes").exit_code == 0
+        up = net("up", made.folder)
+        assert up.exit_code == 0, up.output
+        doubt = net("doubt", made.folder)
+        assert doubt.exit_code == 0, doubt.output
+        again = net("accept", made.folder, "hotel", "--yes")
+        assert again.exit_code == 2 and "there is nothing to accept" in again.output
+    finally:
+        end(made)
+
+
+def test_what_is_lost_with_a_log_is_named_and_decided_by_hand(tmp_path: Path) -> None:
+    made = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
+    start(made)
+    try:
+        with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
+            t.send("agent.answers", 1)
+            t.commit(timeout=30)
+        with connect(made.folder, "agent", patience=20) as agent:
+            u = agent.begin()
+            assert u.receive("answers", timeout=20) == 1
+            u.abort()
+        end(made)
+        deleted(folder(made))
+        assert net("accept", made.folder, "hotel", "--yes").exit_code == 0
+        stopped = net("doubt", made.folder)
+        assert net("up", made.folder).exit_code == 0
+        for found in (stopped, net("doubt", made.folder), net("doubt", made.folder, "agent")):
+            assert found.exit_code == 1 and f"{t.id}  lost with the log of hotel, which cannot say" in found.output
+            assert "  waits      agent: has a message of it, or has taken one\n  resolve    by hand: " in found.output
+            assert f"`pellucid net commit {made.folder} {t.id}`, if others have committed with it" in found.output
+        with connect(made.folder, "agent", patience=20) as agent:
+            u = agent.begin()
+            assert u.receive("answers", timeout=20) == 1
+            with pytest.raises(InDoubt):
+                u.commit(timeout=0)
+            pending = net("doubt", made.folder)
+            assert f"  resolve    decide {t.id}, which is lost" in pending.output
+            done = net("abort", made.folder, t.id, "--yes")
+            assert done.exit_code == 0 and f"{t.id} at hotel: aborted, by hand; it is written down" in done.output
+            assert f"warning: what became of {t.id} is lost with the log of hotel: if it was" in done.output
+            assert net("doubt", made.folder).exit_code == 0
+        end(made)
+        assert net("doubt", made.folder).exit_code == 0
     finally:
         end(made)
 

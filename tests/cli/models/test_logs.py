@@ -96,6 +96,14 @@ def test_the_words_for_one_and_for_none(net: Net, tmp_path: Path) -> None:
     done = net("cascade", "one.csv", "dep.csv", "--abort", "a")  # what is broken is elsewhere
     assert "1 is undone: 1 asked for, the farthest 0 steps away\n" in done.stdout and done.exit_code == 1
     assert "2 committed transactions depend on one that is not: the log breaks A3" in done.stderr
+    assert done.stderr.endswith(" (what is committed is closed under what it needs): c, d\n")
+    many = "".join(f"c{n},committed\n" for n in range(4))
+    (tmp_path / "one.csv").write_text(f"id,status\nb,active\n{many}")
+    (tmp_path / "dep.csv").write_text("needs,who\n" + "".join(f"b,c{n}\n" for n in range(4)))
+    for verb in (["committable"], ["cycles"], ["cascade", "--abort", "b"]):
+        done = net(*verb, "one.csv", "dep.csv", "--json")
+        assert done.stderr.endswith(": c0, c1, c2, …\n") and json.loads(done.stdout)["broken"] == ["c0", "c1", "c2"]
+    assert "broken" not in json.loads(net("cycles", *TABLES, "--json").stdout)
     text = " ".join(net("--help").stdout.split())
     assert "(committable, cascade, cycles)" in text and "`pellucid audit DIR` audits" in text
 
@@ -110,6 +118,15 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
                   "1 committed transaction depends on one that is not: the log breaks A3"):  # fmt: skip
         assert f"pellucid: warning: {words}" in done.stderr
     assert net("cascade", *TABLES, "--abort", "d").exit_code == 0
+    strange = net("cascade", "t.csv", "odd.csv", "--abort", "x")
+    assert (
+        strange.exit_code == 2 and "there is no transaction 'x': only the dependencies have this id" in strange.stderr
+    )
+    (tmp_path / "tabs.csv").write_text("id\tstatus\na\tpending\n")
+    tabs = net("cycles", "tabs.csv", "odd.csv")
+    assert tabs.exit_code == 2 and "(or by tabs, in a file whose name ends in .tsv)" in tabs.stderr
+    (tmp_path / "tabs.csv").rename(tmp_path / "tabs.tsv")
+    assert net("cycles", "tabs.tsv", "d.csv").exit_code == 0
 
 
 @pytest.mark.parametrize(("args", "words"), [

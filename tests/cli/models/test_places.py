@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.atomic.places import InDoubt, Network, connect, end, start
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.log import open_log, read_log
+from pellucid.atomic.places.records import make
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.cli.main import cli
@@ -74,6 +75,26 @@ def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
     assert (
         "  aborted                crash: 1\n" in metrics.output and "  state                  stopped" in metrics.output
     )
+
+
+def test_a_log_does_not_say_how_many_messages_of_others_are_there_for_good(net: Callable[..., Result]) -> None:
+    """Their senders may have aborted, which no log has but theirs."""
+    net("new", "trips", *PLACES)
+    network = Network.load("trips")
+    network.folder_of("hotel").mkdir(parents=True, exist_ok=True)
+    log = open_log(network.log_of("hotel"), "hotel")
+    log.append([
+        make("boot", n=1, mark="x"), make("begin", t="hotel:1-x:1"),
+        make("deposit", channel="rooms", mid="hotel:1-x:1/1", sender="hotel:1-x:1", value=b""),
+        make("pending", t="hotel:1-x:1"), make("commit", members=["hotel:1-x:1"]),
+        make("deposit", channel="requests", mid="agent:1-y:1/1", sender="agent:1-y:1", value=b""),
+        make("deposit", channel="requests", mid="agent:1-y:2/1", sender="agent:1-y:2", value=b""),
+    ], sync=True)  # fmt: skip
+    log.close()
+    shown = net("status", "trips", "hotel").output
+    assert "  requests     up to 2 messages\n" in shown and "  rooms        1 message\n" in shown
+    (place,) = json.loads(net("status", "trips", "hotel", "--json").stdout)["places"]
+    assert place["channels"]["requests"] == {"waiting": 2, "at_least": 0, "taken": 0}
 
 
 def test_one_place_in_the_foreground_ends_by_sigterm(net: Callable[..., Result], tmp_path: Path) -> None:

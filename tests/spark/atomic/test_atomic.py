@@ -133,6 +133,7 @@ def test_a_log_that_breaks_a3_as_here(tables: Tables, monkeypatch: pytest.Monkey
         with atomic.committable(*frames, fit=fit) as found:
             assert (by_id(rows(found)), found.counts) == (by_id(here.table().to_pylist()), here.counts())
             assert wrong_committable(statuses, pairs, rows(found)) == []
+            assert len(found.broken) == 3 and {statuses[t] for t in found.broken} == {"committed"}
     with atomic.cycles(*frames) as found:
         assert found.counts == logs.cycles(statuses, pairs).counts()
 
@@ -251,6 +252,8 @@ def test_what_cannot_be_asked(spark: SparkSession) -> None:
     frames = spark.sql("select 1 id, 'committed' status"), spark.sql("select 1 needs, 2 who")
     with pytest.raises(DataError, match="the transaction 1 is committed: it cannot abort any more"):
         atomic.cascade(*frames, [1])
+    with pytest.raises(DataError, match="there is no transaction 2: only the dependencies have this id"):
+        atomic.cascade(*frames, [2])
     with pytest.raises(UsageError, match="abort=: expected the id of a transaction, or several"):
         atomic.cascade(*frames, [])
     with pytest.raises(DataError, match="dependencies: 1 id is in no row of the transactions"):

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, WORDS, Log, Names, read_log
+from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, UNKNOWN, WORDS, Log, Names, read_log
 from pellucid.errors import DataError, UsageError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+NO_ROW = "there is no transaction {!r}: only the dependencies have this id, and no row of the transactions"
+NAMED = 3  # transactions that are named where they are wrong
 
 
 def committable(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknown: str = "block") -> Committable:
@@ -67,13 +70,15 @@ def cycles(transactions: Any, dependencies: Any, *, names: Names = NAMES, unknow
 
 
 def roots_of(log: Log, abort: list[Any]) -> Any:
-    """The vertices of ids that shall abort; a committed one is refused."""
+    """The vertices of ids that shall abort; a committed one is refused, and one that only dependencies have."""
     if not abort:
         raise UsageError(f"{option('abort')}: expected the id of a transaction, or several")
     found = np.array([log.number(one) for one in abort], np.int32)
     for one, v in zip(abort, found, strict=True):
         if log.status[v] == COMMITTED:
             raise DataError(f"the transaction {one!r} is committed: it cannot abort any more")
+        if log.status[v] == UNKNOWN:
+            raise DataError(NO_ROW.format(one))
     return found
 
 
@@ -91,7 +96,7 @@ class Committable:
         inside = free & (log.status == PENDING)
         self.size = int(np.count_nonzero(inside))
         self.blocked = int(np.count_nonzero((log.status == PENDING) & ~free))
-        after = _broken(log)
+        after = self._after = _broken(log)
         self.broken = int(np.count_nonzero(after))
         # Through committed ones that need a pending one, too: they come between, and count for nothing.
         found, count = components(start, out, inside | (free & after) if self.broken else inside)
@@ -113,6 +118,10 @@ class Committable:
     def depth(self) -> int:
         """How many levels: sets of one level can commit at the same time."""
         return int(self._level.max()) + 1 if len(self._level) else 0
+
+    def broken_ids(self) -> list[Any]:
+        """Some of the committed transactions that depend on one that is not."""
+        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def ids(self) -> list[Any]:
         """All of them, needed ones first."""
@@ -171,7 +180,15 @@ class Cascade:
     @cached_property
     def broken(self) -> int:
         """How many committed transactions depend on one that is not, in the whole log."""
-        return int(np.count_nonzero(_broken(self.log)))
+        return int(np.count_nonzero(self._after))
+
+    @cached_property
+    def _after(self) -> Any:
+        return _broken(self.log)
+
+    def broken_ids(self) -> list[Any]:
+        """Some of these."""
+        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def ids(self) -> list[Any]:
         """All that are undone, the nearest first."""
@@ -240,7 +257,15 @@ class Cycles:
     @cached_property
     def broken(self) -> int:
         """How many committed transactions depend on one that is not."""
-        return int(np.count_nonzero(_broken(self.log)))
+        return int(np.count_nonzero(self._after))
+
+    @cached_property
+    def _after(self) -> Any:
+        return _broken(self.log)
+
+    def broken_ids(self) -> list[Any]:
+        """Some of these."""
+        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def sets(self) -> Iterator[list[Any]]:
         """The members of each."""

@@ -265,13 +265,17 @@ def text_batches(path: str, names: Sequence[str]) -> tuple[pa.Schema, Batches]:
     import pyarrow as pa
 
     from pellucid.data.files import open_reader
+    from pellucid.data.formats.csv import OneColumnError
     from pellucid.expr.types import INT, STR, OptionalType
 
     json = TEXTS[os.path.splitext(path)[1].lower()] == "json"
     if json and not os.path.getsize(path):
         nothing = pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
         return nothing, (batch for batch in pa.Table.from_batches([], nothing).to_batches())
-    reader = open_reader(path)
+    try:
+        reader = open_reader(path)
+    except OneColumnError as error:
+        raise DataError(error.words("in a file whose name ends in .tsv")) from None
     try:
         if json and getattr(reader, "bare", False):
             raise DataError(f"{path}: row 1 is no object: expected {{{', '.join(f'{name!r}: …' for name in names)}}}")

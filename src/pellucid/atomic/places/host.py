@@ -55,7 +55,7 @@ FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may as
     "look": {"channel": (str,)},
     "view": {},
     "hand": {"what": (str,), "outcome": (str,), "who": (str,)},
-    "accept": {"who": (str,)},
+    "accept": {"who": (str,), "heard": (list,)},
 }  # fmt: skip
 
 
@@ -74,6 +74,7 @@ class Host:
         self.log = open_log(network.log_of(name), name)
         try:
             self.core = Core(name, network.tree_of(name, self.secrets), self.log.records())
+            self.core.folder = str(network.folder)
             own_folder(network.folder_of(name), "DIR", "lock")
             self.newest = Newest(network.folder_of(name))
         except BaseException:
@@ -199,7 +200,7 @@ class Host:
                 say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
 
     def _say_copy(self, stand: str, source: str) -> None:
-        say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.name)}")
+        say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.network.folder, self.name)}")
 
     def _append(self, records: list[Any], sync: bool) -> None:
         self.log.append(records, sync=sync)
@@ -298,6 +299,8 @@ class Host:
         op, number = message.pop("op", None), message.pop("n", None)
         if op == "send":
             message.setdefault("tokens", None)
+        elif op == "accept":
+            message.setdefault("heard", [])
         kinds = FROM_CLIENTS.get(op) if isinstance(op, str) else None
         if kinds is None or type(number) is not int or not 0 < number < 2**63 or message.keys() != kinds.keys():
             connection.end("asks for what there is not")
@@ -329,7 +332,7 @@ class Host:
         now = time.time()
         commits = sum(n for at, n in list(self._commits) if at >= now - MINUTE)
         return {
-            **view(self.core.state, doubt, self.network.place(self.name).channels),
+            **view(self.core.state, doubt, self.network.place(self.name).channels, self.core.met),
             "commits_per_second": commits / min(max(now - self.began, 1.0), MINUTE),
             "process": {
                 "seconds_up": round(now - self.began, 3), "clients": len(self._clients),

@@ -19,7 +19,8 @@ needs)``                                     are transactions outside of the att
 ``commit(members, attempt)``                 members of this place are committed (``attempt`` None: without others)
 ``abort(t, why, back)``                      t is undone; ``back``, the messages it took, lie in their channels again
 ``end(attempt)``                             every participant has the commit of this attempt
-``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort
+``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort;
+                                             also one that was lost with a log, after that was accepted
 ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
 ``met(place, stand)``                        how far the log of another place was, as it said: START/RECORDS
 ``behind(stand, source)``                    another place has heard of a record that this log lacks: it is an older
@@ -276,7 +277,7 @@ def stand_of(stand: str) -> tuple[str, int]:
     """The start of a stand, and how many records there were.
 
     >>> stand_of("3-k7q2mx/120"), in_words("3-k7q2mx/120")
-    (('3-k7q2mx', 120), 'record 120 of start 3-k7q2mx')
+    (('3-k7q2mx', 120), 'records up to 120 of start 3-k7q2mx')
     """
     start, _, n = stand.partition("/")
     return start, int(n)
@@ -285,7 +286,7 @@ def stand_of(stand: str) -> tuple[str, int]:
 def in_words(stand: str) -> str:
     """A stand, in words."""
     start, n = stand_of(stand)
-    return f"record {n:,} of start {start}"
+    return f"records up to {n:,} of start {start}"
 
 
 def order(name: str) -> tuple[str, int, str, int]:

@@ -18,6 +18,8 @@ from pellucid.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pellucid.atomic.logs import Committable, Cycles
+    from pellucid.atomic.logs.answers import Cascade
     from pellucid.atomic.logs.tables import Log, Names
 
 _SHOWN = 20  # rows that are printed
@@ -138,7 +140,7 @@ def committable_verb(why: str | None, **options: Any) -> None:
     if why is not None:
         word = WORDS[log.status[log.number(_value(log, why))]]
         asked.nothing = "nothing: it can commit" if word == "pending" else f"nothing: it is {word}, not pending"
-    _report(asked, found.table(), found.counts(), begin, more)
+    _report(asked, found, begin, more)
 
 
 @click.command("cascade")
@@ -171,7 +173,7 @@ def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) ->
     found = Cascade(log, roots_of(log, [_value(log, one) for one in abort]))
     more = {} if path_to is None else {"path": found.path(_value(log, path_to))}
     asked.nothing = f"none: the abort does not reach {path_to}"
-    _report(asked, found.table(), found.counts(), begin, more)
+    _report(asked, found, begin, more)
 
 
 @click.command("cycles")
@@ -193,7 +195,7 @@ def cycles_verb(**options: Any) -> None:
 
     begin = time.monotonic()
     found = Cycles(asked.read())
-    _report(asked, found.table(), found.counts(), begin, {})
+    _report(asked, found, begin, {})
 
 
 VERBS = (committable_verb, cascade_verb, cycles_verb)
@@ -234,19 +236,20 @@ def _values(asked: _Asked, transactions: Any, texts: tuple[str, ...]) -> list[An
 # ---------------------------------------------------------------- what is said
 
 
-def _report(asked: _Asked, table: pa.Table, counts: dict[str, int], begin: float, more: dict[str, list[Any]]) -> None:
+def _report(asked: _Asked, found: Committable | Cascade | Cycles, begin: float, more: dict[str, list[Any]]) -> None:
     """Of an answer here."""
+    table, counts = found.table(), found.counts()
     if asked.out is not None:
         _write(asked.out, table)
     rows = table.slice(0, _SHOWN).to_pylist() if asked.out is None else []
-    _say(asked, counts, {}, rows, table.num_rows, time.monotonic() - begin, more)
+    _say(asked, counts, {}, rows, table.num_rows, time.monotonic() - begin, more, found.broken_ids())
 
 
 def _say(
     asked: _Asked, counts: dict[str, int], rounds: dict[str, int], rows: list[dict[str, Any]], many: int,
-    seconds: float, more: dict[str, list[Any]],
+    seconds: float, more: dict[str, list[Any]], broken: list[Any],
 ) -> None:  # fmt: skip
-    for words in _warnings(counts):
+    for words in _warnings(counts, broken):
         click.echo(f"pellucid: warning: {words}", err=True)
     if asked.as_json:
         document: dict[str, Any] = {
@@ -256,6 +259,7 @@ def _say(
             "counts": counts,
             **more,
         }
+        document |= {"broken": broken} if counts.get("broken") else {}
         document |= {"rounds": rounds} if asked.on == "spark" else {}
         document |= {"out": asked.out} if asked.out is not None else {"rows": rows, "more": many - len(rows)}
         document["seconds"] = round(seconds, 3)
@@ -296,7 +300,7 @@ def _line(asked: _Asked, c: dict[str, int]) -> str:
     return f"{count_text(c['cycles'], 'cycle')} with {inside}"
 
 
-def _warnings(c: dict[str, int]) -> Iterator[str]:
+def _warnings(c: dict[str, int], broken: list[Any]) -> Iterator[str]:
     if c["unknown"]:
         yield (
             f"{c['unknown']:,} id{' of DEPENDENCIES is' if c['unknown'] == 1 else 's of DEPENDENCIES are'} in no row "
@@ -311,7 +315,8 @@ def _warnings(c: dict[str, int]) -> Iterator[str]:
     if c.get("broken"):
         yield (
             f"{c['broken']:,} committed transaction{' depends' if c['broken'] == 1 else 's depend'} on one that is "
-            "not: the log breaks A3 (what is committed is closed under what it needs)"
+            f"not: the log breaks A3 (what is committed is closed under what it needs): {', '.join(map(str, broken))}"
+            f"{', …' if c['broken'] > len(broken) else ''}"
         )
 
 
@@ -388,7 +393,7 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
             with ask(atomic, tables, common) as found:
                 rows = _spark_rows(asked, found)
                 many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]
-                _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {})
+                _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {}, found.broken)
         finally:
             for folder in handed:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pellucid.atomic.places.network import Network
 
 __all__ = ["net"]
+
+TOLD = 10  # tenths of a second in which a place that was started is told by others that its log is an older copy
 
 _folder = click.argument("folder", metavar="DIR")
 _places = click.argument("names", metavar="[PLACE]…", nargs=-1)
@@ -146,9 +149,16 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
             click.echo(f"{one:12} {network.place(one).address:21} elsewhere: its keys are not here")
     for one, pid in starting.start(network, here).items():
         click.echo(f"{one:12} {network.place(one).address:21} process {pid}")
-    if copies := doubts(network, here).copies:
+    copies = doubts(network, here).copies
+    for _ in range(TOLD):  # who runs and has heard of it tells the place within a moment
+        if all(copy.held for copy in copies):
+            break
+        time.sleep(0.1)
+        copies = doubts(network, here).copies
+    if copies:
         for copy in copies:
-            click.echo(f"pellucid: {copy.place} runs and does nothing: {copy.words()}", err=True)
+            what = "runs and does nothing" if copy.held else "runs, and nobody has told it"
+            click.echo(f"pellucid: {copy.place} {what}: {copy.words()}", err=True)
         raise click.exceptions.Exit(2)
 
 

@@ -25,6 +25,21 @@ from pellucid.expr.types import INT, STR, OptionalType, Type
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
 
+class OneColumnError(DataError):
+    """A header whose names are parted by something else."""
+
+    def __init__(self, name: str, column: str) -> None:
+        self.name, self.column = name, column
+        super().__init__(self.words(f"with {option('in_format', 'tsv')}"))
+
+    def words(self, tabs: str) -> str:
+        """What to do; ``tabs`` says how to have it read if the fields are parted by tabs."""
+        return (
+            f"{self.name}: its header is one column {self.column!r}: its fields must be parted by commas "
+            f"(or by tabs, {tabs})"
+        )
+
+
 class CsvReader(TextReader):
     """A CSV file with a header line.
 
@@ -49,10 +64,7 @@ class CsvReader(TextReader):
         _refuse_no_names(name, header)
         refuse_twice(name, header)
         if len(self.names) == 1 and any(c in self.names[0] for c in ";\t"):
-            raise DataError(
-                f"{name}: its header is one column {self.names[0]!r}: its fields must be parted by commas "
-                f"(or by tabs, with {option('in_format', 'tsv')})"
-            )
+            raise OneColumnError(name, self.names[0])
         self.single = len(header) == 1
         self._at_once = max(_ROWS_AT_ONCE, 64 * len(header), 4 * sum(map(len, header)))
 

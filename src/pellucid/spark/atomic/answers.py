@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, WORDS, Names
+from pellucid.atomic.logs.answers import NAMED, NO_ROW
+from pellucid.atomic.logs.tables import COMMITTED, NAMES, PENDING, UNKNOWN, WORDS, Names
 from pellucid.errors import DataError, UsageError, option
 from pellucid.spark.atomic import finish, rounds
 from pellucid.spark.atomic.tables import SparkLog, read_log
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 class Found:
     """An answer: ``table`` is a DataFrame that reads files of a folder, which `close`, or the end of a ``with``,
-    removes; ``counts`` is what a report says, ``rounds`` how many rounds each part took before it fit in one task."""
+    removes; ``counts`` is what a report says, ``rounds`` how many rounds each part took before it fit in one task;
+    ``broken`` are some of the committed transactions that depend on one that is not."""
 
-    def __init__(self, work: Work, table: DataFrame, counts: dict[str, int]) -> None:
+    def __init__(self, work: Work, table: DataFrame, counts: dict[str, int], broken: list[Any]) -> None:
+        self.broken = broken
         self.table, self.counts, self.rounds, self._work = table, counts, dict(work.rounds), work
 
     def close(self) -> None:
@@ -84,7 +87,7 @@ def _answer(
     try:
         log = read_log(job, transactions, dependencies, names, unknown)
         table, counts, edges = ask(job, log)
-        return Found(job, table, {**counts, **log.counts(edges.rows, edges.told["selves"])})
+        return Found(job, table, {**counts, **log.counts(edges.rows, edges.told["selves"])}, log.broken)
     except BaseException as error:
         job.close()
         ours = explain(error) if isinstance(error, Exception) else None
@@ -175,7 +178,9 @@ def _broken(job: Work, log: SparkLog, edges: DataFrame) -> Saved | None:
         return None
     source = sql.when(undone, sql.lit(rounds.DOOMED)).otherwise(sql.col("src")).cast("long").alias("src")
     begun = job.save(edges.where("src != dst").select(source, "dst"), doomed=_many(sql.col("src") == rounds.DOOMED))
-    return job.save(done.join(rounds.reach(job, begun, "broken"), "v", "left_semi"))
+    found = job.save(done.join(rounds.reach(job, begun, "broken"), "v", "left_semi"))
+    log.broken[:] = [row[0] for row in log.named(found.frame.orderBy("v").limit(NAMED), "v").collect()]
+    return found
 
 
 def _parts_through(job: Work, edges: DataFrame, members: DataFrame, free: DataFrame, after: Saved) -> DataFrame:
@@ -384,13 +389,15 @@ def _roots(job: Work, log: SparkLog, abort: Iterable[Any] | DataFrame) -> Saved:
     asked = given.select(log.key(name).alias("v"), sql.col(f"`{name}`").alias("_asked")).dropDuplicates(["v"])
     joined = asked.join(log.vertices.frame.select("v", "status"), "v", "left")
     missing, done = sql.col("status").isNull(), sql.col("status") == COMMITTED
-    roots = job.save(joined, missing=sql.sum(missing.cast("int")), done=sql.sum(done.cast("int")))
-    for what, condition in (("missing", missing), ("done", done)):
+    strange = sql.col("status") == UNKNOWN
+    roots = job.save(joined, missing=_many(missing), strange=_many(strange), done=_many(done))
+    for what, condition in (("missing", missing), ("strange", strange), ("done", done)):
         if roots.told[what]:
             row = roots.frame.where(condition).first()
             one = row["_asked"] if row else "?"
             raise DataError(
                 f"there is no transaction {one!r}: expected an id of the log" if what == "missing"
+                else NO_ROW.format(one) if what == "strange"
                 else f"the transaction {one!r} is committed: it cannot abort any more"
             )  # fmt: skip
     if not roots.rows:

@@ -6,7 +6,7 @@ have one key, and then all of them are hashed anew: no two transactions are ever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pellucid.atomic.logs.tables import STATUSES, UNKNOWN, WORDS, Names
@@ -30,6 +30,7 @@ class SparkLog:
     names: Names
     seed: int | None  # of the hash; None: ids are keys
     vertices: Saved
+    broken: list[Any] = field(default_factory=list)  # some of the committed ones that need one that is not, once found
 
     @property
     def edges(self) -> DataFrame:

@@ -408,12 +408,13 @@ class Judge:
         """Another place said how far its log was: so far it must be."""
         if f["place"] in self.tree and self.tails.lacks(f["place"], f["stand"]):
             start, _, n = f["stand"].rpartition("/")
-            self._no("older-copy", row, other=f"{f['place']} lacks record {n} of its start {start}")
+            self._no("older-copy", row, other=f"{f['place']} lacks records up to {int(n):,} of its start {start}")
 
     def on_behind(self, row: Row, f: Any) -> None:
         """The place was told the same."""
         start, _, n = f["stand"].rpartition("/")
-        self._no("behind", row, other=f"it lacks record {n} of its start {start}, which {f['source']} has heard of")
+        what = f"it lacks records up to {int(n):,} of its start {start}"
+        self._no("behind", row, other=f"{what}, which {f['source']} has heard of")
 
     def on_accepted(self, row: Row, f: Any) -> None:
         """Somebody has accepted that; the place goes on, and what is lost is lost."""

@@ -31,7 +31,7 @@ SAID_MOST = 10_000  # refusals that are remembered so as not to be said again
 EARLIER = 500  # starts before this one, of which others are told; about more they ask
 HELD = ("begin", "send", "receive", "commit", "hand")  # operations that wait for the newer log
 WHAT_TO_DO = (
-    "stop the place and bring its newer log back; if there is none, `pellucid net accept DIR {}` goes on without what "
+    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` goes on without what "
     "is lost"
 )
 
@@ -40,12 +40,19 @@ def an_older_copy(place: str, stand: str, source: str) -> str:
     """What is wrong, in words.
 
     >>> an_older_copy("hotel", "3-k7q2mx/120", "agent")
-    "the log of 'hotel' is an older copy: it lacks record 120 of start 3-k7q2mx, which 'agent' has heard of"
+    "the log of 'hotel' is an older copy: it lacks records up to 120 of start 3-k7q2mx, which 'agent' has heard of"
     >>> an_older_copy("hotel", "3-k7q2mx/120", "hotel")
-    "the log of 'hotel' is an older copy: it lacks record 120 of start 3-k7q2mx, which is noted beside it"
+    "the log of 'hotel' is an older copy: it lacks records up to 120 of start 3-k7q2mx, which is noted beside it"
     """
     known = "which is noted beside it" if source == place else f"which {source!r} has heard of"
     return f"the log of {place!r} is an older copy: it lacks {in_words(stand)}, {known}"
+
+
+def _pairs(heard: Any) -> bool:
+    return isinstance(heard, (list, tuple)) and all(
+        isinstance(one, (list, tuple)) and len(one) == 2 and fits("stand", one[0]) and isinstance(one[1], str)
+        for one in heard
+    )
 
 
 class Copies(Speaker):
@@ -53,6 +60,7 @@ class Copies(Speaker):
 
     def __init__(self, name: str, tree: Tree, records: Iterable[Record], timing: Timing) -> None:
         super().__init__(name, tree, records, timing)
+        self.folder = "DIR"  # of the network, for people; who has one says so
         self.lasting = 0  # records that last
         self.met: dict[str, tuple[str, int]] = dict(self.state.met)  # of other places: start, records
         self._asked_met: dict[str, float] = {}
@@ -182,7 +190,7 @@ class Copies(Speaker):
         start, (source, n) = next(iter(self.state.behind.items()))
         self._error(
             asked.request, "copy",
-            f"{an_older_copy(self.name, f'{start}/{n}', source)}: {WHAT_TO_DO.format(self.name)}",
+            f"{an_older_copy(self.name, f'{start}/{n}', source)}: {WHAT_TO_DO.format(self.folder, self.name)}",
         )  # fmt: skip
         return True
 
@@ -190,7 +198,15 @@ class Copies(Speaker):
         """Somebody accepts that what the copy lacks is lost."""
         if not isinstance(args["who"], str) or not fits("time", args["when"]):
             self._error(asked.request, "usage", "accept: who, when")
-        elif not self.state.behind:
+            return
+        heard = args.get("heard", ())
+        if not _pairs(heard):
+            self._error(asked.request, "usage", "accept: heard is a list of stands, each with who has heard of it")
+            return
+        for stand, source in heard:  # what others have written down, and perhaps not said
+            if not self.state.has(stand):
+                self._lacks(stand, source)
+        if not self.state.behind:
             self._error(asked.request, "state", f"nobody has shown that the log of {self.name!r} is an older copy")
         else:
             stands = [f"{start}/{n}" for start, (_, n) in self.state.behind.items()]

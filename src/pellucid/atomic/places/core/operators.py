@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from pellucid.atomic.places.core.commit import Commits
 from pellucid.atomic.places.core.events import Asked
 from pellucid.atomic.places.core.speaking import MOST
 from pellucid.atomic.places.records import fits, place_of
+
+SOME = 100  # transactions of a start, of which something is here, that are named
 
 
 class Operators(Commits):
@@ -44,7 +47,21 @@ class Operators(Commits):
             for t, own in state.live.items()
             if own.state == "pending"
         ]
-        self._reply(asked.request, doubt=doubt[:MOST], deciding=deciding[:MOST], pending=pending[:MOST])
+        self._reply(
+            asked.request, doubt=doubt[:MOST], deciding=deciding[:MOST], pending=pending[:MOST], untold=self._untold()
+        )
+
+    def _untold(self) -> dict[str, list[str]]:
+        """Transactions of other places of which something is here, and which nobody has told to be decided: some of
+        each start.  Whether one is lost is for its place to say."""
+        out: dict[str, dict[str, None]] = {}
+        lying = (one.sender for channel in self.state.channels.values() for one in channel.values())
+        for u in itertools.chain(lying, (u for own in self.state.live.values() for u in own.needs)):
+            if u not in self.foreign and place_of(u) != self.name:
+                some = out.setdefault(u.rpartition(":")[0], {})
+                if len(some) < SOME:
+                    some[u] = None
+        return {start: list(some) for start, some in itertools.islice(out.items(), MOST)}
 
     def _op_hand(self, asked: Asked, args: Mapping[str, Any]) -> None:
         what, outcome, who, when = args["what"], args["outcome"], args["who"], args["when"]
@@ -71,6 +88,11 @@ class Operators(Commits):
             else:
                 self._give_up(what)
                 self._reply(request, status="given up")
+        elif fits("id", what) and state.lost(what):
+            self._write("hand", sync=True, what=what, outcome=outcome, who=who, when=when)
+            for peer in self.tree.parents:  # who waits for it asks again, but seldom
+                self._send(peer, "pushed", statuses=[self._status(what)])
+            self._reply(request, status="committed" if outcome == "commit" else "aborted", members=[what])
         elif what not in state.live:
             self._error(request, "state", f"{what!r} is nothing that is undecided at {self.name!r}")
         elif state.live[what].attempt is not None:

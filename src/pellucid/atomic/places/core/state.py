@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pellucid.atomic.places.records import Record, order, place_of, stand_of, start_of, start_text
+from pellucid.atomic.places.records import Record, fits, order, place_of, stand_of, start_of, start_text
 from pellucid.errors import StateError
 
 
@@ -24,6 +24,27 @@ def summed(value: Any) -> int:
 
 def _boot(start: str) -> int:
     return int(start.partition("-")[0])
+
+
+def has_record(
+    stand: str, ends: Mapping[str, int], accepted: Mapping[str, int], accepted_in: Mapping[str, int]
+) -> bool:
+    """Whether a log whose starts end so has the record that somebody has heard of, or its loss was accepted.
+
+    Who accepted the loss of a start accepted that of the starts before it, too: others may have heard of one of these
+    last.  Only of those that cannot have come after that in this log: their number is another start's here.
+
+    >>> ends, accepted, accepted_in = {"1-new": 7, "2-new": 9}, {"3-old": 50}, {"3-old": 1}
+    >>> [has_record(stand, ends, accepted, accepted_in)
+    ...  for stand in ("2-new/9", "2-new/10", "3-old/50", "3-old/51", "1-old/20", "2-old/40")]
+    [True, False, True, False, True, False]
+    """
+    start, n = stand_of(stand)
+    if n <= max(ends.get(start, 0), accepted.get(start, 0)):
+        return True
+    if start in ends or start in accepted:
+        return False
+    return any(lost not in ends and _boot(start) < _boot(lost) and _boot(start) <= m for lost, m in accepted_in.items())
 
 
 class Lying(NamedTuple):
@@ -92,6 +113,7 @@ class State:
         self.met: dict[str, tuple[str, int]] = {}  # of other places: a start, and how many records last
         self.behind: dict[str, tuple[str, int]] = {}  # starts of which the log lacks records: who knows, and how many
         self.accepted: dict[str, int] = {}  # the same, after somebody accepted the loss
+        self.accepted_in: dict[str, int] = {}  # of these: the number of the start in which somebody did
         self.noticed: dict[str, int] = {}  # of these: the record of the start in which it was noticed first
         self.count = 0  # transactions of this start
         self.live: dict[str, Own] = {}
@@ -153,12 +175,17 @@ class State:
                 return False  # the copy ends in one of these; a start in which that was known came after the copy
         return start != self.start or now
 
+    def lost(self, name: str) -> bool:
+        """Whether what became of a transaction of this place is lost, which was accepted, and nobody has decided it."""
+        of_earlier = place_of(name) == self.place and start_of(name) != self.start
+        return bool(self.accepted) and of_earlier and not self.could_be(name)
+
     def has(self, stand: str) -> bool:
         """Whether the record that somebody has heard of is in the log, or its loss was accepted."""
         start, n = stand_of(stand)
-        return n <= (self.records if start == self.start else self.ends.get(start, 0)) or n <= self.accepted.get(
-            start, 0
-        )
+        if start == self.start:
+            return n <= max(self.records, self.accepted.get(start, 0))
+        return has_record(stand, self.ends, self.accepted, self.accepted_in)
 
     def earlier(self, count: int) -> list[str]:
         """How many records there were of the last starts before this one; what was accepted as lost counts."""
@@ -281,8 +308,11 @@ class State:
         self.decisions.pop(record["attempt"], None)
 
     def _hand(self, record: Record) -> None:
-        if record["what"] in self.prepared:
-            self.handed[record["what"]] = record["outcome"]
+        what, outcome = record["what"], record["outcome"]
+        if what in self.prepared:
+            self.handed[what] = outcome
+        elif fits("id", what) and self.lost(what):
+            self.outcomes[what] = None if outcome == "commit" else "by hand"
 
     def _refused(self, record: Record) -> None:
         self.refused += 1
@@ -299,3 +329,4 @@ class State:
         for start, n in map(stand_of, record["stands"]):
             self.behind.pop(start, None)
             self.accepted[start] = max(n, self.accepted.get(start, 0))
+            self.accepted_in.setdefault(start, self.boot)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pellucid.atomic.places.client import Place
 from pellucid.atomic.places.core import Asked, Core, Noted
 from pellucid.atomic.places.core.copies import WHAT_TO_DO, an_older_copy
+from pellucid.atomic.places.core.state import has_record
 from pellucid.atomic.places.log import open_log
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.records import new_mark, place_of, stand_of, start_of
 from pellucid.atomic.places.serving.lock import only_one
-from pellucid.atomic.places.serving.looking import Looked, looked_at
+from pellucid.atomic.places.serving.looking import Looked, looked_at, lost_at
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
 from pellucid.errors import StateError, UsageError
@@ -22,13 +24,14 @@ from pellucid.errors import StateError, UsageError
 
 @dataclass(frozen=True)
 class Doubt:
-    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding or pending."""
+    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding, pending or lost (its place has
+    lost it with its log, which was accepted, and cannot say what became of it)."""
 
     place: str
     what: str
     kind: str
     members: tuple[str, ...]
-    since: float
+    since: float | None
     waits: tuple[tuple[str, str], ...]  # for whom (a place or a transaction), and what is known of that
     resolve: str
 
@@ -36,12 +39,17 @@ class Doubt:
         """As plain data."""
         return {
             "place": self.place, "what": self.what, "kind": self.kind, "members": list(self.members),
-            "since": _time(self.since), "seconds": round(max(0.0, now - self.since), 3),
+            "since": None if self.since is None else _time(self.since),
+            "seconds": None if self.since is None else round(max(0.0, now - self.since), 3),
             "waits": [{"for": one, "known": known} for one, known in self.waits], "resolve": self.resolve,
         }  # fmt: skip
 
     def lines(self, now: float) -> list[str]:
         """For people."""
+        if self.since is None:
+            out = [f"{self.what}  lost with the log of {self.place}, which cannot say what became of it"]
+            out += [f"  waits      {one}: {known}" for one, known in self.waits]
+            return [*out, f"  resolve    {self.resolve}"]
         word = {"prepared": "in doubt", "deciding": "decided, not everywhere", "pending": "waits"}[self.kind]
         out = [f"{self.what}  {word} at {self.place} since {_time(self.since)} ({_span(now - self.since)})"]
         if self.members and self.members != (self.what,):
@@ -52,22 +60,27 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Copy:
-    """A log that lacks what another place has heard of; ``by`` is that place."""
+    """A log that lacks what another place has heard of; ``by`` is that place.  ``held``: the place knows it, and does
+    nothing."""
 
+    folder: Path
     place: str
     stand: str
     by: str
+    held: bool
     lost: str = ""  # all of it, in words
 
     def lines(self) -> list[str]:
         """For people."""
         if self.lost:
             return [self.lost]
-        return [an_older_copy(self.place, self.stand, self.by), f"  resolve    {WHAT_TO_DO.format(self.place)}"]
+        what_to_do = WHAT_TO_DO.format(self.folder, self.place)
+        return [an_older_copy(self.place, self.stand, self.by), f"  resolve    {what_to_do}"]
 
     def words(self) -> str:
         """In one line."""
-        return self.lost or f"{an_older_copy(self.place, self.stand, self.by)}: {WHAT_TO_DO.format(self.place)}"
+        what_to_do = WHAT_TO_DO.format(self.folder, self.place)
+        return self.lost or f"{an_older_copy(self.place, self.stand, self.by)}: {what_to_do}"
 
 
 @dataclass(frozen=True)
@@ -100,8 +113,9 @@ class Doubts:
 
 def doubts(network: Network, names: Sequence[str]) -> Doubts:
     """What waits at these places, the longest first; the others are looked at, too, to say what would help."""
-    places = {name: looked_at(network, name) for name in network.places}
-    found: list[Doubt] = []
+    places = _all_places(network)
+    lost = _lost(network, places)
+    found = [one for one in lost.values() if {one.place, *(who for who, _ in one.waits)} & set(names)]
     for name in names:
         seen = places[name].seen
         if seen is None:
@@ -109,10 +123,29 @@ def doubts(network: Network, names: Sequence[str]) -> Doubts:
         told = seen["doubt"]
         found += [_prepared(network, places, name, one) for one in told["doubt"]]
         found += [_deciding(network, places, name, one) for one in told["deciding"]]
-        found += [_pending(network, places, name, one) for one in told["pending"]]
+        found += [_pending(network, places, name, one, lost) for one in told["pending"]]
     unseen = tuple(places[name] for name in names if places[name].state == "unseen")
     copies = tuple(copy for name in names for copy in _copies(network, places, name))
-    return Doubts(tuple(sorted(found, key=lambda one: one.since)), unseen, time.time(), copies)
+    return Doubts(tuple(sorted(found, key=lambda one: one.since or 0.0)), unseen, time.time(), copies)
+
+
+def _lost(network: Network, places: dict[str, Looked]) -> dict[str, Doubt]:
+    """Transactions that are lost with a log, and of which others have something: who takes that waits for ever."""
+    asked: dict[str, dict[str, list[str]]] = {}  # by home and transaction: who has something of it
+    for name, one in places.items():
+        for start, some in one.seen["doubt"]["untold"].items() if one.seen is not None else ():
+            for u in some:
+                asked.setdefault(place_of(start), {}).setdefault(u, []).append(name)
+    out: dict[str, Doubt] = {}
+    for home in asked.keys() & places.keys():
+        for u in lost_at(network, places[home], list(asked[home])):
+            waits = tuple((name, "has a message of it, or has taken one") for name in asked[home][u])
+            resolve = (
+                f"by hand: `pellucid net commit {network.folder} {u}`, if others have committed with it; else abort, "
+                "which undoes who took its messages"
+            )
+            out[u] = Doubt(home, u, "lost", (u,), None, waits, resolve)
+    return out
 
 
 def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy]:
@@ -125,24 +158,33 @@ def _copies(network: Network, places: dict[str, Looked], name: str) -> list[Copy
     if seen is None:
         return []
     lost = places[name].why if places[name].state == "lost" else ""
-    if told := [Copy(name, one["stand"], one["by"], lost) for one in seen["behind"]]:
+    if told := [Copy(network.folder, name, one["stand"], one["by"], True, lost) for one in seen["behind"]]:
         return told
-    heard = {other: one.seen["met"][name] for other, one in places.items() if one.seen and name in one.seen["met"]}
+    heard = _heard_of(name, places)
     if not any(_lacks(seen, stand) for stand in heard.values()):
         return []
     again = looked_at(network, name).seen
     if again is None:
         return []
-    if told := [Copy(name, one["stand"], one["by"]) for one in again["behind"]]:  # it has been told meanwhile
+    if told := [Copy(network.folder, name, one["stand"], one["by"], True) for one in again["behind"]]:  # meanwhile
         return told
-    return [Copy(name, stand, other) for other, stand in heard.items() if _lacks(again, stand)][:1]
+    return [Copy(network.folder, name, stand, other, False) for other, stand in heard.items() if _lacks(again, stand)][
+        :1
+    ]
+
+
+def _all_places(network: Network) -> dict[str, Looked]:
+    return {name: looked_at(network, name) for name in network.places}
+
+
+def _heard_of(name: str, places: Mapping[str, Looked]) -> dict[str, str]:
+    """How far the log of a place was, as the others have heard."""
+    return {other: one.seen["met"][name] for other, one in places.items() if one.seen and name in one.seen["met"]}
 
 
 def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
     """Whether a log, as it was looked at, has not the record that somebody has heard of; what was accepted counts."""
-    start, n = stand_of(stand)
-    ends: dict[str, int] = seen["ends"]
-    return n > max(ends.get(start, 0), dict(map(stand_of, seen["accepted"])).get(start, 0))
+    return not has_record(stand, seen["ends"], dict(map(stand_of, seen["accepted"])), seen["accepted_in"])
 
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
@@ -173,12 +215,16 @@ def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[
     return Doubt(name, one["attempt"], "deciding", tuple(one.get("members", ())), one["since"], waits, resolve)
 
 
-def _pending(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
+def _pending(
+    network: Network, places: dict[str, Looked], name: str, one: dict[str, Any], lost: Mapping[str, Doubt]
+) -> Doubt:
     waits = tuple((u, _known_of(places, u)) for u in one["waits"])
     down = sorted({place_of(u) for u, _ in waits if _state(places, place_of(u)) != "running"})
     resolve = _runs(places, name, network)
     if not resolve and down:
         resolve = "; ".join(_start(network, places, place) for place in down)
+    if not resolve and (never := [u for u, _ in waits if u in lost]):
+        resolve = f"decide {', '.join(never)}, which {'is' if len(never) == 1 else 'are'} lost"
     resolve = resolve or (
         "it is decided when these are: their programs commit or abort; by hand: "
         f"`pellucid net abort {network.folder} {one['t']}`"
@@ -276,6 +322,11 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
             f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit "
             f"{network.folder}` will name it"
         )
+    elif one.kind == "lost":
+        said = (
+            f"what became of {what} is lost with the log of {one.place}: if it was the opposite, others have committed "
+            f"with it or have undone it, and nothing mends that; what it did at {one.place} does not come back"
+        )
     else:
         said = f"{what} is undone, with all that took its messages"
     return one.place, said
@@ -308,10 +359,15 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
 
 
 def accept_loss(network: Network, place: str, who: str) -> list[str]:
-    """Have a place whose log is an older copy go on without what it lacks; that is written down.  What is lost."""
+    """Have a place whose log is an older copy go on without what it lacks; that is written down.  What is lost.
+
+    What others have heard of is accepted with it, also if they have not told the place: else they would say it later,
+    and it would stop once more.
+    """
+    heard = [(stand, other) for other, stand in _heard_of(place, _all_places(network)).items()]
     if looked_at(network, place).state != "lost":
         with Place(network, place) as connection:
-            return list(map(str, connection.ask("accept", who=who)["stands"]))
+            return list(map(str, connection.ask("accept", who=who, heard=heard)["stands"]))
     secrets = network.secrets(place)
     with only_one(network, place):
         lost = lost_log(network, place)
@@ -322,7 +378,7 @@ def accept_loss(network: Network, place: str, who: str) -> list[str]:
             core = Core(place, network.tree_of(place, secrets), log.records())
             now = time.time()
             effects = [core.start(now, mark=new_mark()), core.handle(Noted(lost.stand))]
-            effects.append(core.handle(Asked(1, 0, "accept", {"who": who, "when": now})))
+            effects.append(core.handle(Asked(1, 0, "accept", {"who": who, "when": now, "heard": heard})))
             log.append([record for one in effects for record in one.writes], sync=True)  # all of it or nothing
         finally:
             log.close()

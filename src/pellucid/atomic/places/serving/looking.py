@@ -13,14 +13,15 @@ from typing import Any
 from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
 from pellucid.atomic.places.core.copies import an_older_copy
+from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.network import BadSecretsError, Network
-from pellucid.atomic.places.records import in_words, stand_of
+from pellucid.atomic.places.records import in_words, place_of, stand_of
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
 from pellucid.atomic.places.serving.view import commits_a_second, view
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, UsageError
 
 LITTLE = 1_000_000  # bytes: with less, a place may have ended because it could not write
 
@@ -62,7 +63,8 @@ class Looked:
         for channel, found in s["channels"].items():
             taken = f", and {found['taken']:,} taken by who has not committed yet" if found["taken"] else ""
             many = "message" if found["waiting"] == 1 else "messages"
-            out.append(f"  {channel:12} {found['waiting']:,} {many}{taken}")
+            up_to = "up to " if found["at_least"] < found["waiting"] else ""
+            out.append(f"  {channel:12} {up_to}{found['waiting']:,} {many}{taken}")
         if s["outbox"]:
             out.append(f"  on their way  {s['outbox']:,} messages to other places")
         if s["refused"]:
@@ -98,13 +100,45 @@ def looked_at(network: Network, name: str) -> Looked:
             start, n = stand_of(stand)
             core.state.behind[start] = name, n  # as it will write down when it is started
         doubt = dict(core.handle(Asked(1, 0, "doubt", {})).replies)[1]
-        seen = view(core.state, doubt, place.channels)
+        seen = view(core.state, doubt, place.channels, core.met)
     except PellucidError as error:
         return Looked(name, "unseen", place.address, why=str(error))
     if lost:
         return Looked(name, "lost", place.address, seen=seen, why=str(lost))
+    for channel, numbers in seen["channels"].items():
+        numbers["at_least"] = _sure(core.state, channel)
     seen["commits_per_second"] = commits_a_second(records, time.time())
     return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def _sure(state: State, channel: str) -> int:
+    """How many messages are there for good, as far as the log alone says: of a sender elsewhere it does not say whether
+    it has aborted, and an own one that is not committed may abort at the next start."""
+    own = (one.sender for one in state.channels.get(channel, {}).values() if place_of(one.sender) == state.place)
+    return sum(state.status(sender) == "committed" for sender in own)
+
+
+def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:
+    """Which of these transactions of a place are lost: its log, whose loss was accepted, cannot say what became of
+    them."""
+    if home.seen is None or not home.seen["accepted"] or home.seen["behind"]:
+        return []
+    out = []
+    try:
+        if home.state == "running":
+            with Place(network, home.name) as connection:
+                for t in ids:
+                    try:
+                        connection.status(t)
+                    except UsageError:
+                        out.append(t)
+            return out
+        state = State(home.name)
+        for record in read_log(network.log_of(home.name), home.name):
+            state.apply(record)
+        return [t for t in ids if state.lost(t)]
+    except PellucidError:  # it has ended meanwhile
+        return out
 
 
 def _room(target: Path | str) -> int | None:

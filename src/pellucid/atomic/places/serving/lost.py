@@ -25,6 +25,7 @@ FIRST = "1/1"  # the first record of its first start, whose mark is not known
 class Lost:
     """What is wrong, and a record that was there."""
 
+    folder: Path
     place: str
     stand: str
     what: str
@@ -35,7 +36,7 @@ class Lost:
     @property
     def without(self) -> str:
         """What to do if it cannot be brought back."""
-        return f"if there is none, `pellucid net accept DIR {self.place}` goes on without what is lost"
+        return f"if there is none, `pellucid net accept {self.folder} {self.place}` goes on without what is lost"
 
 
 def lost_log(network: Network, name: str) -> Lost | None:
@@ -57,9 +58,11 @@ def lost_log(network: Network, name: str) -> Lost | None:
             return None  # it is another file, or damaged: who opens it says so
         how = "has no records"
     if stand is not None:
-        return Lost(name, stand, f"{log}: the log of {name!r} {how}, and the note beside it says that it had some")
+        note = "the note beside it says that it had some"
+        return Lost(network.folder, name, stand, f"{log}: the log of {name!r} {how}, and {note}")
     if _listened(folder / SAID):
-        return Lost(name, FIRST, f"{log}: the log of {name!r} {how}, and {SAID} beside it says that the place has run")
+        note = f"{SAID} beside it says that the place has run"
+        return Lost(network.folder, name, FIRST, f"{log}: the log of {name!r} {how}, and {note}")
     return None
 
 

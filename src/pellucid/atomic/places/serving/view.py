@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pellucid.atomic.places.core.state import State
@@ -11,8 +11,11 @@ from pellucid.atomic.places.records import Record
 MINUTE = 60.0
 
 
-def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[str, Any]:
-    """The counts of a place, and what it told of its doubts; no value, and no token."""
+def view(
+    state: State, doubt: dict[str, Any], channels: Sequence[str], met: Mapping[str, tuple[str, int]]
+) -> dict[str, Any]:
+    """The counts of a place, and what it told of its doubts; no value, and no token.  ``met`` is what it has heard of
+    other places, which can be newer than what it has written down of that."""
     undecided = {"active": 0, "pending": 0, "prepared": 0}
     taken: dict[str, int] = {}
     for own in state.live.values():
@@ -22,7 +25,7 @@ def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[s
     waiting = {channel: len(state.channels.get(channel, ())) for channel in channels}
     return {
         "starts": state.boot,
-        "channels": {c: {"waiting": n, "taken": taken.get(c, 0)} for c, n in waiting.items()},
+        "channels": {c: {"waiting": n, "at_least": n, "taken": taken.get(c, 0)} for c, n in waiting.items()},
         "undecided": undecided,
         "committed": state.commits,
         "aborted": dict(state.why),
@@ -30,7 +33,8 @@ def view(state: State, doubt: dict[str, Any], channels: Sequence[str]) -> dict[s
         "refused": state.refused,
         "behind": [{"stand": f"{start}/{n}", "by": source} for start, (source, n) in state.behind.items()],
         "accepted": [f"{start}/{n}" for start, n in state.accepted.items()],
-        "met": {place: f"{start}/{n}" for place, (start, n) in state.met.items()},
+        "accepted_in": dict(state.accepted_in),
+        "met": {place: f"{start}/{n}" for place, (start, n) in met.items()},
         "ends": {**state.ends, state.start: state.records},
         "doubt": doubt,
     }
