@@ -61,7 +61,7 @@ def files(folder: Path) -> None:
 
 
 def test_a_topology(pellucid: Command, folder: Path) -> None:
-    result = pellucid("capacity", "chain.toml", "--limit", "A=3", "--out", "run.svg")
+    result = pellucid("capacity", "chain.toml", "--limit", "A=3", "--out", "run.svg", "--timeout", "600")
     assert result.exit_code == 1, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split()[:4] == ["bolt", "verdict", "workers", "longest"]
@@ -75,7 +75,9 @@ def test_a_topology(pellucid: Command, folder: Path) -> None:
 
 
 def test_what_the_command_line_says_instead(pellucid: Command) -> None:
-    result = pellucid("capacity", "chain.toml", "--workers", "A=2", "--workers", "B=2", "--limit", "B=2")
+    result = pellucid(
+        "capacity", "chain.toml", "--workers", "A=2", "--workers", "B=2", "--limit", "B=2", "--timeout", "600"
+    )
     assert result.exit_code == 0, result.output
     result = pellucid("capacity", "chain.toml", "--gap", "S=1", "--observe", "settled", "--limit", "A=1", "--json")
     found = json.loads(result.stdout)
@@ -86,7 +88,7 @@ def test_what_the_command_line_says_instead(pellucid: Command) -> None:
 
 
 def test_the_example_of_the_docs(pellucid: Command) -> None:
-    result = pellucid("capacity", "payments.toml")
+    result = pellucid("capacity", "payments.toml", "--timeout", "600")
     assert result.exit_code == 1
     assert "first: 3 workers for enrich (instead of 2): enrich unbounded → 1" in result.stdout
     assert pellucid("capacity", "payments.toml", "--workers", "enrich=3").exit_code == 0
