@@ -95,9 +95,9 @@ MISTAKES = ["covered too soon", "no start is seen", "no new processes", "no tran
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_broken_engine_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a mistake in the search no wrong answer comes out, and some right ones do not either."""
-    right = [decide(read_text(random_system(seed)), timeout=2).status for seed in SEEDS]
+    right = [decide(read_text(random_system(seed)), timeout=20).status for seed in SEEDS]  # also on a busy machine
     _broken(name, monkeypatch)
     answers = [decide(read_text(random_system(seed)), timeout=0.3).status for seed in SEEDS]
     for before, after in zip(right, answers, strict=True):
-        assert after in (before, "unknown") or before == "unknown"  # a loaded machine may not get so far
+        assert after in (before, "unknown")
     assert answers != right
