@@ -144,6 +144,42 @@ def test_a_decision_is_heard_only_when_it_lasts() -> None:
     assert settle(world, ts) in ({"committed"}, {"aborted"})
 
 
+def test_that_it_is_pending_lasts_when_it_is_told() -> None:
+    """Who is told "pending" goes away: what it wanted to commit is not undone by a crash."""
+    world = World(PAIR)
+    t, u = world.begin("p"), world.begin("q")
+    world.send(t, "q", "d")
+    world.ask("q", "receive", t=u, channel="d", timeout=0)
+    assert world.ask("q", "commit", t=u, timeout=0)["status"] == "pending"
+    world.kill("q", "all")
+    world.start("q")
+    assert world.status(u) == "pending"
+    world.ask("p", "commit", t=t, timeout=None)
+    assert settle(world, [t, u]) == {"committed"}
+
+
+def test_what_a_participant_says_lasts() -> None:
+    """Its vote, its word that it has the commit, that a message has come: a crash takes none of it back."""
+    world = World(PAIR)
+    t = world.begin("p")
+    world.send(t, "q", "d")
+    world.until("deposited")
+    world.kill("q", "all")
+    assert [kind for kind, _ in world.logs()["q"]].count("deposit") == 1
+    world.start("q")
+    ts = [t, world.begin("q")]
+    world.send(ts[1], "p", "c")
+    for one, channel in zip(ts, "cd", strict=True):
+        assert "value" in world.ask(oracle.home(one), "receive", t=one, channel=channel, timeout=0)
+    commit_all(world, ts)
+    for said, written in (("vote", "prepared"), ("done", "commit")):
+        world.until(said)
+        world.kill("q", "all")
+        assert written in [kind for kind, _ in world.logs()["q"]]
+        world.start("q")
+    assert settle(world, ts) == {"committed"}
+
+
 def test_a_host_that_speaks_before_it_writes_is_found_out() -> None:
     """The same crash with a host that sends first: the oracle sees a commit that nobody decided."""
     world = World(PAIR, lazy=True, watch=False)

@@ -154,9 +154,15 @@ def test_a_checkpoint_that_races_with_the_records_of_a_commit_loses_none(tmp_pat
                 while time.monotonic() < until or not emptied:
                     with suppress(sqlite3.OperationalError):
                         emptied += not other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                other.execute("PRAGMA busy_timeout = 60000")
+                other.execute("BEGIN IMMEDIATE")  # who cannot write now must not say that it has
+                time.sleep(0.1)
+                os.kill(writer, signal.SIGKILL)
         finally:
-            os.kill(writer, signal.SIGKILL)
-            os.waitpid(writer, 0)
+            with suppress(ProcessLookupError):
+                os.kill(writer, signal.SIGKILL)
+            _, ended = os.waitpid(writer, 0)
+        assert os.WIFSIGNALED(ended), "the writer did not wait for the others, and ended by itself"
         told = max([told, *map(int, pipe.read().split(b"\n")[:-1])])
     found = [r["attempt"] for r in read_log(target) if r.kind == "commit"]
     assert found[:told] == [f"p:1:a{n}" for n in range(1, told + 1)] and len(found) in (told, told + 1) and emptied

@@ -14,10 +14,14 @@ from pellucid import sinks
 from pellucid.errors import DataError
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.delta_job import BATCHES, members
+from tests.sinks.group.world import QUERY
 
 ROOT = Path(__file__).parents[3]
-DECIDED = ("together:decided", "delta:before-commit", "delta:after-commit", "sqlite:after-commit", "together:committed")
-NOT = ("together:kept", "together:prepare", "together:prepared", "together:before-decision")
+NOBODY_HAS_IT = ("together:decided", "delta:before-commit")
+DELTA_HAS_IT = ("delta:after-commit", "sqlite:before-commit")
+ALL_HAVE_IT = ("sqlite:after-commit", "together:committed")
+NOT_DECIDED = ("together:kept", "together:before-decision")
+OF_EACH_MEMBER = ("together:prepare@1", "together:prepare@2", "together:prepared@1", "together:prepared@2")
 
 
 def start(folder: Path, attempt: int, faults: str = "") -> int:
@@ -43,13 +47,19 @@ def seen(folder: Path) -> list[tuple[int, int]]:
     return sorted({row[:2] for row in found[0]})
 
 
-def killed(folder: Path, point: str, hit: int) -> None:
+def killed(folder: Path, point: str, batch: int) -> None:
     pytest.importorskip("deltalake")
+    point, _, member = point.partition("@")
+    hit = 2 * batch + int(member) if member else batch + 1  # who comes there once for each member, or once
     assert start(folder, 1, f"{point}=kill@{hit}") == -signal.SIGKILL
-    record = DecisionLog(folder / "log").read()
+    record, lake = DecisionLog(folder / "log").read(), members(folder)["lake"]
     assert record is not None
-    decided = record.batch + 1
-    assert seen(folder) in ([(n, 1) for n in range(decided)], [(n, 1) for n in range(decided - 1)])
+    decided = batch if member or point in NOT_DECIDED else batch + 1
+    there = decided - (point in NOBODY_HAS_IT)
+    assert record.batch == decided - 1
+    assert lake.last(QUERY) == (there - 1 if there else None)
+    assert not there or lake.read().num_rows == 3 * there
+    assert seen(folder) == [(n, 1) for n in range(there - (point in DELTA_HAS_IT))]
     assert start(folder, 2) == 0
     # what was decided stays as it was, and the rest comes from who came later
     assert seen(folder) == [(n, 1 if n < decided else 2) for n in range(BATCHES)]
@@ -57,12 +67,13 @@ def killed(folder: Path, point: str, hit: int) -> None:
         assert sink.read().num_rows == 3 * BATCHES
 
 
-def test_killed_after_the_decision_and_before_delta_has_it(tmp_path: Path) -> None:
-    killed(tmp_path, "delta:before-commit", 2)
+@pytest.mark.parametrize("point", ["together:before-decision", "delta:before-commit", "delta:after-commit"])
+def test_killed_around_the_commit(tmp_path: Path, point: str) -> None:
+    killed(tmp_path, point, 1)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("hit", [1, 2])
-@pytest.mark.parametrize("point", [*NOT, *DECIDED])
-def test_killed_at_every_moment(tmp_path: Path, point: str, hit: int) -> None:
-    killed(tmp_path, point, hit)
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("point", [*NOT_DECIDED, *OF_EACH_MEMBER, *NOBODY_HAS_IT, *DELTA_HAS_IT, *ALL_HAVE_IT])
+def test_killed_at_every_moment(tmp_path: Path, point: str, batch: int) -> None:
+    killed(tmp_path, point, batch)
