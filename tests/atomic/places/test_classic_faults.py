@@ -67,6 +67,27 @@ def test_crash_between_the_first_and_the_second_commit(lost: str) -> None:
     assert settle(world, ts) == {"committed"}
 
 
+@pytest.mark.parametrize("lost", ["outcome", "decided"])
+def test_a_decision_arrives_by_either_way(lost: str) -> None:
+    """The coordinator says it again after its crash, and who is in doubt asks: each is enough, where the other is lost.
+    (Of what is told, only the answers to questions arrive.)"""
+    world = World(THREE)
+    ts = knot(world)
+    commit_all(world, ts)
+    world.until("decided", count=2)
+    world.drop("decided")
+    for place in ("p", "q", "r"):
+        world.kill(place)
+    world.restart_all()
+    world.drop(lost)
+    for _ in range(20):
+        world.tick()
+        world.drop(lost)
+        world.quiet()
+    assert [world.status(t) for t in ts] == ["committed"] * 3
+    world.judge()
+
+
 def test_recovery_while_another_prepares() -> None:
     """The coordinator is back before the request to prepare has arrived everywhere: no wrong abort, no orphan."""
     world = World(THREE)
@@ -211,6 +232,26 @@ def test_readers_between_the_phases_wait() -> None:
     assert settle(world, ts) == {"committed"}
 
 
+@pytest.mark.parametrize("place", ["r", "q", "s"])
+def test_readers_that_take_what_is_only_prepared_wait(place: str) -> None:
+    """At the place that has prepared it, at one that has committed its part, and at one that has no part in it."""
+    world = World({**THREE, "s": ["f"]})
+    ts = knot(world, ["p", "q", "r"])
+    world.send(ts[2], place, world.channels[place][0], "for a reader")
+    commit_all(world, ts)
+    world.until("decided", count=2)
+    world.pass_on("decided", "q")
+    reader = world.begin(place)
+    taken = world.ask(place, "receive", t=reader, channel=world.channels[place][0], timeout=0)
+    assert taken["value"] == "for a reader"
+    commit_all(world, [reader])
+    for kind in ("ask", "told", "ask", "told"):
+        world.pass_on(kind)
+    assert world.status(ts[2]) == "prepared"
+    assert world.status(reader) == "pending"
+    assert settle(world, [*ts, reader]) == {"committed"}
+
+
 def test_an_empty_transaction_is_one_synced_write() -> None:
     world = World(PAIR)
     t = world.begin("p")
@@ -255,7 +296,8 @@ def test_one_failing_commit_does_not_stop_the_others() -> None:
     world = World({"p": ["c"], "q": ["d"], "r": ["e"], "s": ["f"]})
     ts = knot(world)
     commit_all(world, ts)
-    world.until("decided", count=3)
+    world.until("decided")
+    assert {world.flying[n][1] for n in world.find("decided")} == {"q", "r", "s"}  # nobody is kept waiting for another
     world.kill("q")
     for _ in range(6):
         world.quiet()
@@ -341,8 +383,48 @@ def test_a_late_message_does_not_hit_the_next_attempt(kind: str) -> None:
         world.flying.insert(0, (sender, to, msgpack.packb(message)))
         world.deliver(0)
     assert list(world.up("q").state.prepared) == [new]
-    assert world.status(ts[1]) == "prepared"
+    assert [world.status(t) for t in ts] == ["pending", "prepared"]
     assert settle(world, ts) == {"committed"}
+
+
+def test_a_late_request_to_prepare_what_was_given_up_is_refused() -> None:
+    world = World(PAIR)
+    ts = knot(world)
+    commit_all(world, ts)
+    world.until("prepare")
+    late = world.flying[world.find("prepare")[0]]
+    world.pass_on("prepare")
+    (old,) = world.up("q").state.prepared
+    while not world.up("p").gave_up:
+        world.flying.clear()
+        world.tick(0.5)
+    while old in world.up("q").state.prepared:
+        world.until("decided", "q")
+        world.pass_on("decided", "q")
+    assert world.status(ts[1]) == "pending"
+    world.flying = [late]
+    world.pass_on("prepare")
+    assert world.status(ts[1]) == "pending"
+    assert settle(world, ts) == {"committed"}
+
+
+def test_who_asks_while_others_still_vote_is_not_told_that_it_is_given_up() -> None:
+    world = World(THREE)
+    ts = knot(world)
+    commit_all(world, ts)
+    world.until("vote", count=2)
+    slow = world.flying.pop(next(n for n in world.find("vote") if world.flying[n][0] == "r"))
+    world.pass_on("vote")
+    asked = 0
+    while not asked:
+        world.tick()
+        world.drop("prepare")
+        asked = world.pass_on("outcome", "p")
+    world.pass_on("decided")
+    assert [world.status(t) for t in ts] == ["pending", "prepared", "prepared"]
+    world.flying = [slow]
+    assert settle(world, ts) == {"committed"}
+    assert world.up("p").gave_up == 0
 
 
 def test_a_late_message_does_not_hit_the_next_transaction() -> None:
@@ -358,7 +440,7 @@ def test_a_late_message_does_not_hit_the_next_transaction() -> None:
     for sender, to, message in old:
         world.flying.insert(0, (sender, to, msgpack.packb(message)))
         world.deliver(0)
-    assert world.status(second[1]) == "prepared"
+    assert [world.status(t) for t in second] == ["pending", "prepared"]
     assert settle(world, [*first, *second]) == {"committed"}
     assert oracle.lying(world.logs()).total() == 0
 
@@ -380,6 +462,7 @@ def test_a_lost_doubled_reordered_vote(fate: str) -> None:
     else:
         world.flying.reverse()
     assert settle(world, ts) == {"committed"}
+    assert (world.up("p").tried, world.up("p").gave_up) == (1, 0)
 
 
 def test_the_vote_of_a_stranger_is_refused() -> None:
