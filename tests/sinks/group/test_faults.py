@@ -19,12 +19,15 @@ a checkpoint that races with the commit record         `test_who_lost_the_log_re
                                                        `test_spark.py::test_a_streaming_query`
 recoverer and owner decide under different ids         `test_an_attempt_of_another_name_is_not_taken`
 a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is_caught`
+a decision that is written and not synced              `test_rows_and_decision_are_synced_before_anybody_commits`
 a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is…`
-readers between the phases                             `test_readers_while_epochs_are_committed`;
+readers between the phases                             `test_readers_while_epochs_are_committed`,
+                                                       `test_a_reader_that_is_overtaken_reads_again`;
                                                        `test_together.py::test_a_reader_sees_whole_epochs_while…`
 an empty epoch, a member without rows                  `test_crash.py::test_an_empty_epoch`,
                                                        `test_a_member_without_rows`
 double commit, commit after abort                      `test_a_group_commits_once_and_not_after_it_gave_up`,
+                                                       `test_who_is_interrupted_after_the_decision_takes_nothing_back`,
                                                        `test_together.py::test_commit_after_abort_and_double_commit`
 one failing commit must not stop the others            `test_together.py::test_one_that_fails_does_not_stop…`,
                                                        `test_one_that_is_away_does_not_stop_the_recovery_of_others`
@@ -42,7 +45,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,7 @@ from pellucid.sinks.group.kept import make_last
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.test_together import Moody
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
+from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, server_or_skip
 
 MEMBERS = ("orders", "archive", "totals")
@@ -129,6 +133,42 @@ def test_crash_at_each_write_of_the_log(world: World, monkeypatch: pytest.Monkey
     decided = what == "what is whole now" or (what == "the decision" and after)
     assert (record.batch == 1) == decided
     goes_on(world, decided)
+
+
+class Watching(Lines):
+    """Tells of each commit before it happens."""
+
+    def __init__(self, folder: Path, told: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self.told = told
+
+    def commit(self, staged: Any) -> None:
+        self.told()
+        super().commit(staged)
+
+
+def test_rows_and_decision_are_synced_before_anybody_commits(plain: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kill shows it, only a power failure: a decision that the disk does not have yet is one in memory."""
+    synced: list[int] = []
+    seen: list[bool] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        real(handle)
+        synced.append(os.fstat(handle).st_ino)
+
+    def look() -> None:
+        (kept,) = (plain.log / "rows").iterdir()
+        wanted = [kept, kept.parent, plain.log / "decisions.json", plain.log]
+        order = [len(synced) - 1 - synced[::-1].index(path.stat().st_ino) for path in wanted]
+        seen.append(order == sorted(order))
+
+    group = sinks.together({name: Watching(plain.folder / name, look) for name in "ab"}, log=plain.log, patience=0)
+    monkeypatch.setattr(os, "fsync", fsync)
+    for epoch in range(2):
+        group.write(rows(epoch, 1), QUERY, epoch)
+        synced.clear()
+    assert seen == [True] * 4
 
 
 # ---------------------------------------------------------------- two at a time
@@ -289,6 +329,31 @@ def test_readers_while_epochs_are_committed(world: World) -> None:
     assert world.read()["totals"] == expected(*((epoch, 1) for epoch in range(6)))
 
 
+class Overtaken(Lines):
+    """While it is read, something happens; it has no way to read up to an epoch but to look which is its last."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.meanwhile: list[Callable[[], Any]] = []
+
+    def read(self) -> pa.Table:
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        return pa.Table.from_pylist(self.rows())
+
+
+def test_a_reader_that_is_overtaken_reads_again(plain: World) -> None:
+    own = Overtaken(plain.folder / "own")
+    group = sinks.together({**plain.sinks(), "own": own}, log=plain.log, patience=0)
+    group.write(rows(0, 1), QUERY, 0)
+    own.meanwhile.append(lambda: group.write(rows(1, 2), QUERY, 1))
+    found = sinks.read_together(group)
+    assert own.meanwhile == []
+    assert {name: sorted(table["epoch"].to_pylist()) for name, table in found.items()} == dict.fromkeys(
+        ["orders", "archive", "totals", "own"], [0] * 3 + [1] * 3
+    )
+
+
 def test_a_member_without_rows(plain: World) -> None:
     """One that nothing of an epoch is for takes part all the same: it knows the epoch, and is not behind."""
     members = {name: sinks.sqlite(plain.folder / f"{name}.db", name) for name in ("sums", "late")}
@@ -300,6 +365,9 @@ def test_a_member_without_rows(plain: World) -> None:
     write(0, ["sums", "late"])
     assert dies(lambda: write(1, ["sums", "sums"]), "together:decided=kill")
     assert doubt_of_group(plain.log).in_doubt
+    sinks.together(members, log=plain.log, by="output", patience=0).recover()
+    assert not doubt_of_group(plain.log).in_doubt
+    assert {name: sink.last(QUERY) for name, sink in members.items()} == {"sums": 1, "late": 1}
     assert write(1, ["sums"]).skipped
     assert {name: sink.last(QUERY) for name, sink in members.items()} == {"sums": 1, "late": 1}
     found = sinks.read_together(members, log=plain.log)
@@ -319,9 +387,25 @@ def test_a_group_commits_once_and_not_after_it_gave_up(world: World) -> None:
     with pytest.raises(StateError, match=r"was given up"):
         group.commit(given_up)
     group.commit(staged)
+    record = group.log.read()
     group.commit(staged)
     group.abort(staged)  # it is decided: nothing is taken back
+    assert group.log.read() == record
     assert world.have() == dict.fromkeys(MEMBERS, expected((0, 1), (1, 3)))
+
+
+def test_who_is_interrupted_after_the_decision_takes_nothing_back(world: World) -> None:
+    """Whoever stops between the decision and the commits gives the attempt up, as everywhere else: it is too late."""
+    group = world.group()
+    group.write(rows(0, 1), QUERY, 0)
+    staged = group.stage(rows(1, 2), QUERY, 1)
+    group.prepare(staged)
+    group.log.decide(1, staged.held)
+    group.abort(staged)
+    assert world.sinks()["totals"].held(QUERY) == [(1, staged.held)]
+    assert len(list((world.log / "rows").iterdir())) == 1
+    group.commit(staged)
+    assert world.have() == dict.fromkeys(MEMBERS, expected((0, 1), (1, 2)))
 
 
 # ---------------------------------------------------------------- who is away
