@@ -15,18 +15,21 @@ from pellucid.sinks.group.log import NOTHING, DecisionLog
 class Task:
     """A member as the coordinator sees it; what it was told is kept."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.committed, self.told = name, 0, 0
+    def __init__(self, name: str, log: Path) -> None:
+        self.name, self.log, self.committed, self.told = name, log, 0, 0
         self.heard: list[str] = []
+        self.lasted: list[int] = []  # which epoch the log said was decided, when it was told to commit
         self.link = SimpleNamespace(send=self._send, receive=lambda: [{"aborted": True}])
 
     def _send(self, **message: Any) -> None:
         self.heard.append(next(iter(message)))
+        if "commit" in message and (found := DecisionLog(self.log).read()) is not None:
+            self.lasted.append(found.epoch)
 
 
 class Group:
     def __init__(self, folder: Path) -> None:
-        self.tasks = {f"sink.{name}": Task(f"sink.{name}") for name in "abc"}
+        self.tasks = {f"sink.{name}": Task(f"sink.{name}", folder / "together") for name in "abc"}
         outputs = {name: f"{folder}/{name}.csv" for name in "abc"}
         job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
         self.log, self.said = DecisionLog(folder / "together"), []  # type: ignore[var-annotated]
@@ -56,6 +59,17 @@ def test_all_votes_in_any_order(group: Group, order: str) -> None:
         group.rounds.prepared(f"sink.{name}", 1, 100 + n if name != "b" else None)  # b has no rows
     assert group.decided() == (1, max(100 + n for n, name in enumerate(order) if name != "b"))
     assert group.heard() == [["prepare", "commit"]] * 3
+
+
+def test_nobody_is_told_to_commit_before_the_log_has_it(group: Group) -> None:
+    for epoch in (1, 2):
+        for name in "abc":
+            group.rounds.prepared(f"sink.{name}", epoch, 100 * epoch)
+        for task in group.tasks.values():
+            task.committed = epoch
+        group.rounds.committed()
+        group.rounds.offer(epoch + 1)
+    assert [task.lasted for task in group.tasks.values()] == [[1, 2]] * 3
 
 
 def test_a_doubled_vote_is_one(group: Group) -> None:

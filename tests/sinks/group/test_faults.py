@@ -18,7 +18,8 @@ a checkpoint that races with the commit record         `test_who_lost_the_log_re
                                                        `test_what_may_be_missing_is_not_noted_as_whole`; Spark's own:
                                                        `test_spark.py::test_a_streaming_query`
 recoverer and owner decide under different ids         `test_an_attempt_of_another_name_is_not_taken`
-a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is_caught`
+a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is_caught`,
+                                                       `engine/epochs/test_rounds.py::test_nobody_is_told_to_commit…`
 a decision that is written and not synced              `test_rows_and_decision_are_synced_before_anybody_commits`
 a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is…`
 readers between the phases                             `test_readers_while_epochs_are_committed`,
@@ -31,7 +32,8 @@ double commit, commit after abort                      `test_a_group_commits_onc
                                                        `test_together.py::test_commit_after_abort_and_double_commit`
 one failing commit must not stop the others            `test_together.py::test_one_that_fails_does_not_stop…`,
                                                        `test_one_that_is_away_does_not_stop_the_recovery_of_others`
-a time-out must not abort what is prepared             `test_a_time_out_aborts_nothing_that_is_decided`
+a time-out must not abort what is prepared             `test_a_time_out_aborts_nothing_that_is_decided`,
+                                                       `test_what_is_prepared_and_decided_is_committed_and_not…`
 a lost, doubled, reordered, late vote                  `engine/epochs/test_rounds.py`
 a coordinator that never comes back                    `test_a_driver_that_never_comes_back`, `test_not_even_its_log`
 =====================================================  ================================================================
@@ -266,6 +268,17 @@ def test_a_member_leaves_while_another_driver_decides(world: World, monkeypatch:
     goes_on(world, decided=True)
 
 
+def test_a_stranger_has_written_the_epoch_to_one_member(plain: World) -> None:
+    """Nobody has decided it: it is neither the group's, nor may it be taken for a vote."""
+    group = plain.group()
+    group.write(rows(0, 1), QUERY, 0)
+    plain.sinks()["archive"].write(rows(1, 9), QUERY, 1)
+    with pytest.raises(StateError, match=r"member 'archive' .* has batch 1 of query 'shop' already, which nobody has"):
+        group.write(rows(1, 2), QUERY, 1)
+    assert [plain.have()[name] for name in ("orders", "totals")] == [expected((0, 1))] * 2
+    assert group.log.read().batch == 0
+
+
 def test_what_may_be_missing_is_not_noted_as_whole(plain: World) -> None:
     """A member back from a backup lacks an epoch that comes again: until it has that, nobody says that all have it."""
     plain.write(0, 1)
@@ -456,6 +469,22 @@ def test_a_time_out_aborts_nothing_that_is_decided(tmp_path: Path, monkeypatch: 
         assert record is not None
         assert world.sinks()["totals"].held(QUERY) == [(1, record.attempt)]
         goes_on(world, decided=True)
+
+
+def test_what_is_prepared_and_decided_is_committed_and_not_written_again(world: World) -> None:
+    """Where the rows beside the log are gone, what the server has prepared is all that there is of the epoch."""
+    members = {name: sinks.postgres(str(world.dsn), name, wait=5) for name in ("orders", "totals")}
+
+    def write(epoch: int, attempt: int) -> Any:
+        return sinks.together(members, log=world.log, patience=0).write(rows(epoch, attempt), QUERY, epoch)
+
+    write(0, 1)
+    assert dies(lambda: write(1, 2), "together:decided=kill")
+    shutil.rmtree(world.log / "rows")
+    sinks.together(members, log=world.log, patience=0).recover()
+    for sink in members.values():
+        assert sorted(sink.read()["attempt"].to_pylist()) == [1] * 3 + [2] * 3
+        assert sink.held(QUERY) == []
 
 
 def test_a_driver_that_never_comes_back(world: World) -> None:
