@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +112,18 @@ def test_a_measurement_finds_the_tests_that_it_uses(file: Path) -> None:
         text = ast.unparse(node)
         reached = reached or (text.startswith("sys.path.insert") and "parents[1]" in text)
         assert reached or not text.startswith(("from tests", "import tests")), f"{file.name}:{node.lineno}: {text}"
+
+
+@pytest.mark.parametrize("file", ["sinks/group/test_faults.py", "atomic/places/test_classic_faults.py"])
+def test_the_tables_of_classic_faults_name_tests_that_are_there(file: str) -> None:
+    """Which test is about which fault; a name without a file is in the same file, or in the one that was named last."""
+    tests = Path(__file__).parent
+    own = last = tests / file
+    table = own.read_text().split("\n=====")[2]
+    named = re.findall(r"`(?:([\w/]+\.py)(?:::)?)?(test_\w+(?!\.py)…?)?`", table)
+    assert len(named) > 20
+    for where, name in named:
+        if where:
+            last = next(path for path in (own.parent / where, tests / where) if path.exists())
+        begins = f"def {name.removesuffix('…')}" + ("" if name.endswith("…") else "(")
+        assert not name or any(begins in place.read_text() for place in (own, last)), f"{file}: there is no {name}"

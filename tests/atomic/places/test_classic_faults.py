@@ -1,4 +1,41 @@
-"""Each classic fault of two-phase commit, by its name: what it would do, and that it does not."""
+"""Each classic fault of two-phase commit, by its name: what it would do, and that it does not.
+
+=====================================================  ================================================================
+fault                                                  test
+=====================================================  ================================================================
+crash before and after each write and each message     `test_simulated.py::test_killed_before_and_after_each…`,
+                                                       `test_what_a_participant_says_lasts`,
+                                                       `test_that_it_is_pending_lasts_when_it_is_told`; of real
+                                                       processes `test_kills.py::test_killed_at_a_moment`
+between the first and the second commit                `test_crash_between_the_first_and_the_second_commit`,
+                                                       `test_a_decision_arrives_by_either_way`
+recovery while another prepares                        `test_recovery_while_another_prepares`,
+                                                       `test_recovery_of_a_pending_coordinator_while_another…`
+a prepare that ends after recovery made its list       `test_a_prepare_that_ends_after_recovery_made_its_list`,
+                                                       `test_a_late_request_to_prepare_what_was_given_up_is_refused`
+a checkpoint that races with the commit record         `test_log.py::test_a_checkpoint_that_races_with_the_records…`
+recoverer and owner decide under different ids         `test_recoverer_and_owner_never_decide_under_the_same_name`
+a decision only in memory                              `test_a_decision_is_heard_only_when_it_lasts`,
+                                                       `test_a_host_that_speaks_before_it_writes_is_found_out`
+readers between the phases                             `test_readers_between_the_phases_wait`,
+                                                       `test_readers_that_take_what_is_only_prepared_wait`
+an empty transaction                                   `test_an_empty_transaction_is_one_synced_write`
+double commit, commit after abort                      `test_double_commit_commit_after_abort_abort_after_commit`
+one failing commit must not stop the others            `test_one_failing_commit_does_not_stop_the_others`
+a time-out must not abort what is prepared             `test_a_time_out_does_not_abort_what_is_prepared`,
+                                                       `test_an_attempt_that_takes_too_long_is_given_up_and…`,
+                                                       `test_a_commit_that_times_out_stays_pending_and_is…`
+a late message must not hit the next transaction       `test_a_late_message_does_not_hit_the_next_attempt`,
+                                                       `test_a_late_message_does_not_hit_the_next_transaction`
+a lost, doubled, reordered vote                        `test_a_lost_doubled_reordered_vote`,
+                                                       `test_the_vote_of_a_stranger_is_refused`,
+                                                       `test_who_asks_while_others_still_vote_is_not_told_that…`
+a read-only participant                                `test_a_read_only_participant_commits_alone`
+a coordinator that never comes back                    `test_a_coordinator_that_never_comes_back`
+=====================================================  ================================================================
+
+Sinks together have the same table in `tests/sinks/group/test_faults.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The coordinator of a group of outputs: votes that are lost, doubled, late or in another order."""
+"""The coordinator of a group of outputs: votes that are lost, doubled, late or in another order; and what becomes of
+what was left prepared."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.epochs.together import Rounds
+from pellucid.engine.epochs.tasks.member_sink import MemberSink
+from pellucid.engine.epochs.together import Rounds, _settle_left
 from pellucid.sinks.group.log import NOTHING, DecisionLog
 
 
@@ -131,3 +133,30 @@ def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
     group.rounds.committed()
     assert group.log.whole() == 100
     assert group.heard() == [["prepare", "commit", "prepare"]] * 3
+
+
+class Left:
+    """A target in which attempts have left something prepared."""
+
+    def __init__(self) -> None:
+        self.settled: dict[tuple[int, str], bool] = {}
+
+    def held(self, run: str) -> list[tuple[int, str]]:
+        return [(100, "decided"), (100, "another"), (200, "decided"), (200, "late")]
+
+    def settle(self, run: str, batch: int, attempt: str, *, commit: bool) -> bool:
+        self.settled[batch, attempt] = commit
+        return True
+
+
+@pytest.mark.parametrize("who", ["the run", "the member"])
+def test_of_what_is_left_prepared_only_what_is_decided_is_committed(tmp_path: Path, who: str) -> None:
+    log, left = DecisionLog(tmp_path / "together"), Left()
+    log.take("run", {"a": "somewhere"})
+    log.decide(100, "decided", 1)
+    if who == "the run":
+        _settle_left(log, left, "run")  # type: ignore[arg-type]
+    else:
+        member = SimpleNamespace(target=left, _log=log, context=SimpleNamespace(run="run"))
+        assert MemberSink._take_back(member) == 4  # type: ignore[arg-type]
+    assert left.settled == {one: one == (100, "decided") for one in left.held("run")}

@@ -6,11 +6,13 @@ fault                                                  test
 crash before and after each write of the log           `test_crash_at_each_write_of_the_log`
 crash before and after each step of a member           `test_crash.py::test_whoever_dies_all_have_it_or_none`; of
                                                        runs with epochs, whose members are told by messages,
-                                                       `engine/epochs/test_together.py::test_killed_at_every_moment…`
+                                                       `engine/epochs/test_together.py::test_killed_at_every_moment…`;
+                                                       of Delta `test_delta_crash.py::test_killed_at_every_moment`
 between the first and the second commit                the same, ``sqlite:after-commit`` and ``parquet:after-commit``
 recovery while another prepares                        `test_recovery_while_another_group_prepares`,
                                                        `test_recovery_while_the_owner_prepares`,
-                                                       `test_who_lost_the_log_takes_nothing_back`
+                                                       `test_who_lost_the_log_takes_nothing_back`,
+                                                       `test_a_stranger_has_written_the_epoch_to_one_member`,
                                                        `test_what_an_earlier_query_left_is_cleared`
 a prepare that ends after recovery made its list       `test_together.py::test_what_a_late_prepare_left_is_cleared`
 a checkpoint that races with the commit record         `test_who_lost_the_log_removes_no_rows`,
@@ -18,7 +20,7 @@ a checkpoint that races with the commit record         `test_who_lost_the_log_re
                                                        `test_what_may_be_missing_is_not_noted_as_whole`; Spark's own:
                                                        `test_spark.py::test_a_streaming_query`
 recoverer and owner decide under different ids         `test_an_attempt_of_another_name_is_not_taken`
-a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is_caught`,
+a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is…`,
                                                        `engine/epochs/test_rounds.py::test_nobody_is_told_to_commit…`
 a decision that is written and not synced              `test_rows_and_decision_are_synced_before_anybody_commits`
 a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is…`
@@ -34,11 +36,16 @@ one failing commit must not stop the others            `test_together.py::test_o
                                                        `test_one_that_is_away_does_not_stop_the_recovery_of_others`
 a time-out must not abort what is prepared             `test_a_time_out_aborts_nothing_that_is_decided`,
                                                        `test_what_is_prepared_and_decided_is_committed_and_not…`
-a lost, doubled, reordered, late vote                  `engine/epochs/test_rounds.py`
+a late message must not hit the next transaction       `engine/epochs/test_rounds.py::test_a_vote_for_another_epoch…`,
+                                                       `test_together.py::test_a_driver_that_was_believed_dead…`
+a lost, doubled, reordered vote                        `engine/epochs/test_rounds.py`: `test_a_lost_vote_decides…`,
+                                                       `test_a_doubled_vote_is_one`, `test_all_votes_in_any_order`
+a read-only participant                                `test_a_member_without_rows`
 a coordinator that never comes back                    `test_a_driver_that_never_comes_back`, `test_not_even_its_log`
 =====================================================  ================================================================
 
-The meaning behind them is `sinks/group/machine.py`; its mutants are in `test_machine.py`.
+Places have the same table in `tests/atomic/places/test_classic_faults.py`.  The meaning behind these is
+`sinks/group/machine.py`; its mutants are in `test_machine.py`.
 """
 
 from __future__ import annotations
