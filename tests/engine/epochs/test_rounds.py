@@ -11,6 +11,7 @@ import pytest
 
 from pellucid.engine.epochs.tasks.member_sink import MemberSink
 from pellucid.engine.epochs.together import Rounds, _settle_left
+from pellucid.errors import StateError
 from pellucid.sinks.group.log import NOTHING, DecisionLog
 
 
@@ -33,7 +34,7 @@ class Group:
     def __init__(self, folder: Path) -> None:
         self.tasks = {f"sink.{name}": Task(f"sink.{name}", folder / "together") for name in "abc"}
         outputs = {name: f"{folder}/{name}.csv" for name in "abc"}
-        job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
+        job = self.job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
         self.log, self.said = DecisionLog(folder / "together"), []  # type: ignore[var-annotated]
         self.rounds = Rounds(job, self.tasks, self.said.append)  # type: ignore[arg-type]
         self.rounds.begin(0, lambda epoch: [], 0)
@@ -135,6 +136,23 @@ def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
     assert group.heard() == [["prepare", "commit", "prepare"]] * 3
 
 
+def test_after_a_restart_what_is_decided_is_committed_before_anything_is_prepared(tmp_path: Path) -> None:
+    first = Group(tmp_path)
+    for name in "abc":
+        first.rounds.prepared(f"sink.{name}", 1, 100)
+    again = Group(tmp_path)  # nobody had heard of it
+    assert again.heard() == [["prepare"]] * 3  # of a run that does not have the epoch complete it cannot be told
+    for task in again.tasks.values():
+        task.heard.clear()
+    later = Rounds(again.job, again.tasks, again.said.append)  # type: ignore[arg-type]
+    later.begin(1, lambda epoch: [], 2)
+    assert again.heard() == [["commit"]] * 3
+    for task in again.tasks.values():
+        task.committed = 1
+    later.committed()
+    assert again.heard() == [["commit", "prepare"]] * 3
+
+
 class Left:
     """A target in which attempts have left something prepared."""
 
@@ -160,3 +178,13 @@ def test_of_what_is_left_prepared_only_what_is_decided_is_committed(tmp_path: Pa
         member = SimpleNamespace(target=left, _log=log, context=SimpleNamespace(run="run"))
         assert MemberSink._take_back(member) == 4  # type: ignore[arg-type]
     assert left.settled == {one: one == (100, "decided") for one in left.held("run")}
+
+
+def test_who_lost_the_log_settles_nothing(tmp_path: Path) -> None:
+    """Another has begun meanwhile, and may decide what is prepared there."""
+    log, left = DecisionLog(tmp_path / "together"), Left()
+    log.take("run", {"a": "somewhere"})
+    DecisionLog(tmp_path / "together").take("run", {"a": "somewhere"})
+    with pytest.raises(StateError, match="another driver of this group has begun meanwhile"):
+        _settle_left(log, left, "run")  # type: ignore[arg-type]
+    assert left.settled == {}

@@ -48,7 +48,7 @@ def start(folder: Path, dsn: str | None, faults: str = "") -> subprocess.Complet
 
 SOME = (
     "together:prepared[sink.archive]=tree@2",  # two may be prepared, one is not
-    "together:before-decision=kill@2",  # all are prepared
+    "together:before-decision=kill@2;together:before-decision=kill@1/1",  # all are prepared, twice
     "together:decided=kill@2",  # nobody has committed
     "postgres:after-commit=tree@2",  # one has
     "sqlite:before-commit=tree@3",

@@ -275,6 +275,17 @@ def test_a_member_leaves_while_another_driver_decides(world: World, monkeypatch:
     goes_on(world, decided=True)
 
 
+def test_two_groups_that_share_a_table_of_a_server(world: World) -> None:
+    world.write(0, 1)
+    members = {
+        "more": sinks.sqlite(world.folder / "more.db", "more"),
+        "sums": sinks.postgres(str(world.dsn), "public.totals"),
+    }
+    with pytest.raises(StateError, match=r"member 'sums' .* belongs to another group, whose log is .*log: .* pellucid_gr"):
+        sinks.together(members, log=world.folder / "other").write(rows(0, 7), QUERY, 0)
+    assert world.have() == dict.fromkeys(MEMBERS, expected((0, 1)))
+
+
 def test_a_stranger_has_written_the_epoch_to_one_member(plain: World) -> None:
     """Nobody has decided it: it is neither the group's, nor may it be taken for a vote."""
     group = plain.group()
