@@ -95,6 +95,23 @@ def test_a_log_does_not_say_how_many_messages_of_others_are_there_for_good(net: 
     assert "  requests     up to 2 messages\n" in shown and "  rooms        1 message\n" in shown
     (place,) = json.loads(net("status", "trips", "hotel", "--json").stdout)["places"]
     assert place["channels"]["requests"] == {"waiting": 2, "at_least": 0, "taken": 0}
+    assert "  messages               up to 3\n" in net("metrics", "trips", "hotel").output
+    numbers = json.loads(net("metrics", "trips", "hotel", "--json").stdout)["places"]["hotel"]
+    assert (numbers["messages"], numbers["messages_at_least"]) == (3, 1)
+
+
+def test_of_a_stopped_place_it_is_not_known_what_has_arrived(net: Callable[..., Result]) -> None:
+    net("new", "trips", *PLACES)
+    network = Network.load("trips")
+    net("up", "trips", "agent", "--background")
+    with connect("trips", "agent") as agent, agent.transaction() as t:
+        t.send("hotel.requests", "ada")
+        t.commit()
+    for command, line in (("status", "  on their way  {}1 message to"), ("metrics", "  on their way           {}1\n")):
+        assert line.format("") in net(command, "trips", "agent").output
+        end(network)
+        assert line.format("up to ") in net(command, "trips", "agent").output
+        start(network, ["agent"])
 
 
 def test_one_place_in_the_foreground_ends_by_sigterm(net: Callable[..., Result], tmp_path: Path) -> None:

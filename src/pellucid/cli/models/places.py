@@ -248,11 +248,14 @@ def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
 def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     """Numbers: in doubt, the oldest, commits a second, aborts and why.
 
+    Of a place that does not run, from its log: "up to" so many messages, where their senders may have aborted, or where
+    they may have arrived.
+
     \b
     Example:
       pellucid net metrics trips --json
     """
-    from pellucid.atomic.places.serving.looking import metrics
+    from pellucid.atomic.places.serving.looking import metrics, up_to
 
     network, chosen = _network(folder, names, "metrics")
     found = metrics(network, chosen)
@@ -261,14 +264,24 @@ def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
         return
     for name, numbers in found.items():
         click.echo(name)
+        if (least := numbers.pop("messages_at_least", None)) is not None:
+            numbers["messages"] = up_to(numbers["messages"], least)
+            numbers["on_their_way"] = up_to(numbers["on_their_way"], 0 if numbers["state"] == "stopped" else 2**63)
         for what, value in numbers.items():
-            if isinstance(value, dict):
-                value = ", ".join(f"{why}: {n:,}" for why, n in value.items()) or "none"
-            elif isinstance(value, float):
-                value = f"{value:,.1f}"
-            elif isinstance(value, int) and not isinstance(value, bool):
-                value = f"{value:,}"
-            click.echo(f"  {what.replace('_', ' '):22} {'-' if value is None else value}")
+            click.echo(f"  {what.replace('_', ' '):22} {_number(value)}")
+
+
+def _number(value: Any) -> str:
+    """Of the metrics, for people.
+
+    >>> [_number(one) for one in (None, 1234, 0.25, {"crash": 1200}, {}, "up to 3")]
+    ['-', '1,234', '0.2', 'crash: 1,200', 'none', 'up to 3']
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{why}: {n:,}" for why, n in value.items()) or "none"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 # ---------------------------------------------------------------- by hand

@@ -63,13 +63,23 @@ class Looked:
         for channel, found in s["channels"].items():
             taken = f", and {found['taken']:,} taken by who has not committed yet" if found["taken"] else ""
             many = "message" if found["waiting"] == 1 else "messages"
-            up_to = "up to " if found["at_least"] < found["waiting"] else ""
-            out.append(f"  {channel:12} {up_to}{found['waiting']:,} {many}{taken}")
+            out.append(f"  {channel:12} {up_to(found['waiting'], found['at_least'])} {many}{taken}")
         if s["outbox"]:
-            out.append(f"  on their way  {s['outbox']:,} messages to other places")
+            sure = 0 if self.state == "stopped" else s["outbox"]
+            many = "message" if s["outbox"] == 1 else "messages"
+            out.append(f"  on their way  {up_to(s['outbox'], sure)} {many} to other places")
         if s["refused"]:
             out.append(f"  refused       {s['refused']:,}: see its said.log")
         return out
+
+
+def up_to(most: int, least: int) -> str:
+    """How many there are, as far as is known.
+
+    >>> up_to(1200, 1200), up_to(3, 0)
+    ('1,200', 'up to 3')
+    """
+    return f"{most:,}" if least >= most else f"up to {most:,}"
 
 
 def looked_at(network: Network, name: str) -> Looked:
@@ -151,7 +161,8 @@ def _room(target: Path | str) -> int | None:
 
 
 def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Numbers of each place, for whoever watches."""
+    """Numbers of each place, for whoever watches.  Of one that is stopped its log does not know whether senders
+    elsewhere have aborted: there are at most ``messages``, and at least ``messages_at_least``."""
     out: dict[str, dict[str, Any]] = {}
     now = time.time()
     for name in names:
@@ -169,6 +180,7 @@ def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]
                 "committed": s["committed"],
                 "aborted": s["aborted"],
                 "messages": sum(c["waiting"] for c in s["channels"].values()),
+                "messages_at_least": sum(c["at_least"] for c in s["channels"].values()),
                 "on_their_way": s["outbox"],
                 "refused": s["refused"],
                 "starts": s["starts"],
