@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from pellucid.atomic.places import InDoubt, Network, connect, end, start
 from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.records import make
+from pellucid.atomic.places.serving import doubt
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.cli.main import cli
@@ -205,6 +206,29 @@ def test_who_waits_for_whom(net: Callable[..., Result]) -> None:
         assert undone.exit_code == 0 and "aborted, by hand" in undone.stdout
         assert "is undone, with all that took its messages" in undone.stderr
         assert one.messages("answers") == [1] and two.status(second.id) == "aborted"
+
+
+def test_a_place_that_starts_while_others_are_looked_at_is_no_older_copy(
+    net: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked at before its start, and who took a message of that start after it."""
+    net("new", "trips", *PLACES)
+    net("up", "trips")
+    network = Network.load("trips")
+    end(network, ["hotel"])
+    before = doubt.looked_at(network, "hotel")
+    start(network)
+    with connect("trips", "hotel") as hotel, connect("trips", "agent") as agent:
+        first, second = hotel.begin(), agent.begin()
+        first.send("agent.answers", 1)
+        second.receive("answers", timeout=60)
+        with pytest.raises(InDoubt):
+            second.commit(timeout=0)
+        real = doubt._all_places
+        monkeypatch.setattr(doubt, "_all_places", lambda network: {**real(network), "hotel": before})
+        shown = net("doubt", "trips")
+        assert "older copy" not in shown.output and "start hotel" not in shown.output, shown.output
+        assert f"  waits for  {first.id}: of hotel, which runs: its program has not ended it" in shown.output
 
 
 def test_secrets_are_never_shown(net: Callable[..., Result], tmp_path: Path) -> None:
