@@ -287,6 +287,17 @@ def _number(value: Any) -> str:
 # ---------------------------------------------------------------- by hand
 
 
+def _who(warning: str, question: str, yes: bool) -> str:
+    """Who does this, as it is written down, after a warning and unless told to be sure."""
+    click.echo(f"pellucid: warning: {warning}", err=True)
+    if not yes:
+        try:
+            click.confirm(question, abort=True, err=True)
+        except click.Abort:
+            raise UsageError("nothing was done; --yes does it without asking") from None
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
 def _by_hand(outcome: str) -> Callable[..., None]:
     @_folder
     @click.argument("what", metavar="ID")
@@ -298,13 +309,9 @@ def _by_hand(outcome: str) -> Callable[..., None]:
 
         network, _ = _network(folder, [place] if place else [], outcome)
         where, words = warning(network, what, outcome, place)
-        click.echo(f"pellucid: warning: {words}", err=True)
-        if not yes:
-            try:
-                click.confirm(f"{outcome} {what} at {where} by hand?", abort=True, err=True)
-            except click.Abort:
-                raise UsageError("nothing was done; --yes does it without asking") from None
-        answer = decide_by_hand(network, where, what, outcome, f"{getpass.getuser()}@{socket.gethostname()}")
+        answer = decide_by_hand(
+            network, where, what, outcome, _who(words, f"{outcome} {what} at {where} by hand?", yes)
+        )
         if as_json:
             _print(outcome, {"network": folder, "place": where, "what": what, "status": answer, "warning": words})
             return
@@ -335,13 +342,7 @@ def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
     if not words:
         raise UsageError(f"{name}: no place has heard of a record that its log lacks: there is nothing to accept")
     words += ". What it lacks is lost for good, and others may have committed with it: `pellucid audit` will name it"
-    click.echo(f"pellucid: warning: {words}", err=True)
-    if not yes:
-        try:
-            click.confirm(f"go on at {name} without it?", abort=True, err=True)
-        except click.Abort:
-            raise UsageError("nothing was done; --yes does it without asking") from None
-    stands = accept_loss(network, name, f"{getpass.getuser()}@{socket.gethostname()}")
+    stands = accept_loss(network, name, _who(words, f"go on at {name} without it?", yes))
     if as_json:
         _print("accept", {"network": folder, "place": name, "lost": stands, "warning": words})
         return
