@@ -9,6 +9,7 @@ heard, is asked before that: a log that has less is an older copy.
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pellucid.atomic.places.audit.facts import Stand
 from pellucid.atomic.places.client import Place
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.log import count_records, each_record
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
@@ -46,7 +47,7 @@ def read_network(folder: str | os.PathLike[str]) -> Logs:
     if not there:
         raise StateError(f"{folder}: no place of this network has a log: none was ever started")
     stands = list(_stands(network))
-    upto = {name: len(_records(network, name)) for name in there}
+    upto = {name: _count(network, name) for name in there}
     logs = {name: _records(network, name) for name in there}
     return Logs(network.tree, {name: logs.get(name, []) for name in network.places}, upto, stands)
 
@@ -68,6 +69,14 @@ def _there(network: Network, name: str) -> bool:
     return "://" in str(where) or Path(where).exists()
 
 
+def _count(network: Network, name: str) -> int:
+    where = network.log_of(name)
+    if isinstance(where, Path):
+        with suppress(sqlite3.Error):  # who reads it says what is wrong
+            return count_records(where)
+    return sum(1 for _ in each_record(where, name))
+
+
 def _records(network: Network, name: str) -> list[Record]:
-    found = read_log(network.log_of(name), name)
+    found = each_record(network.log_of(name), name)
     return [(number, record.kind, record.fields) for number, record in enumerate(found, 1)]

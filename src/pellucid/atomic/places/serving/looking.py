@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
 from pellucid.atomic.places.core.copies import an_older_copy
 from pellucid.atomic.places.core.state import State
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.log import each_record
 from pellucid.atomic.places.network import BadSecretsError, Network
-from pellucid.atomic.places.records import in_words, place_of, stand_of
+from pellucid.atomic.places.records import Record, in_words, place_of, stand_of
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
-from pellucid.atomic.places.serving.view import commits_a_second, view
+from pellucid.atomic.places.serving.view import MINUTE, commits_a_second, view
 from pellucid.errors import PellucidError, UsageError
 
 LITTLE = 1_000_000  # bytes: with less, a place may have ended because it could not write
@@ -103,7 +103,9 @@ def looked_at(network: Network, name: str) -> Looked:
         lost, stand = lost_log(network, name), noted(network.folder_of(name))  # before the log, which only grows
         if lost is None and isinstance(target, Path) and not target.exists():
             return Looked(name, "new", place.address, why="it has never run here")
-        records = [] if lost else read_log(target, name)
+        now = time.time()
+        commits: list[Record] = []
+        records = iter(()) if lost else _keeping(each_record(target, name), commits, now - MINUTE)
         core = Core(name, network.tree_of(name, secrets), records)
         stand = lost.stand if lost else stand
         if stand is not None and not core.state.has(stand):
@@ -117,8 +119,16 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "lost", place.address, seen=seen, why=str(lost))
     for channel, numbers in seen["channels"].items():
         numbers["at_least"] = _sure(core.state, channel)
-    seen["commits_per_second"] = commits_a_second(records, time.time())
+    seen["commits_per_second"] = commits_a_second(commits, now)
     return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def _keeping(records: Iterator[Record], commits: list[Record], since: float) -> Iterator[Record]:
+    """The same records; the commits since a time are kept."""
+    for record in records:
+        if record.kind == "commit" and record.when >= since:
+            commits.append(record)
+        yield record
 
 
 def _sure(state: State, channel: str) -> int:
@@ -144,7 +154,7 @@ def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:
                         out.append(t)
             return out
         state = State(home.name)
-        for record in read_log(network.log_of(home.name), home.name):
+        for record in each_record(network.log_of(home.name), home.name):
             state.apply(record)
         return [t for t in ids if state.lost(t)]
     except PellucidError:  # it has ended meanwhile
