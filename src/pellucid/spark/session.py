@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,8 +175,9 @@ def stop_if_ours(spark: SparkSession) -> bool:
     if _ours is None or spark is not _ours:
         return False
     _ours = None
-    with contextlib.suppress(ConnectionError):  # its JVM is gone already
-        spark.stop()
+    # A signal may have ended a call half way: then the answer to it is still to come in this thread's connection.
+    with ThreadPoolExecutor(1) as another, contextlib.suppress(Exception):  # else its JVM ends with this process
+        another.submit(spark.stop).result()
     return True
 
 

@@ -234,7 +234,7 @@ def test_a_place_that_never_ran_and_one_that_is_whole_start(network: Network, tm
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a named pipe", "a folder"])
 @pytest.mark.parametrize(
     "name",
-    ["network.toml", "secrets/hotel.toml", "places/hotel/log.sqlite", "places/hotel/newest", "places/hotel/lock",
+    ["secrets/hotel.toml", "places/hotel/log.sqlite", "places/hotel/newest", "places/hotel/lock",
      "places/hotel/said.log"],
 )  # fmt: skip
 def test_what_is_no_file_is_refused_and_not_waited_for(network: Network, name: str, make: object) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pellucid.atomic.places.core.paths import Arrived, NoWay, Onward, walk
 from pellucid.atomic.places.described import PlaceInfo, is_loopback
 from pellucid.atomic.places.network import Network, check_may_listen, network_of, new_network
+from pellucid.atomic.places.serving import starting
 from pellucid.errors import StateError, UsageError
 
 PLACES = [
@@ -208,6 +209,16 @@ def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
         (network.folder / "secrets" / "far.toml").unlink()
         with pytest.raises(UsageError, match=r"without its tokens \(secrets/far.toml\) and without TLS"):
             check_may_listen(network, "far")
+
+
+def test_a_long_log_has_more_time_to_be_read(tmp_path: Path) -> None:
+    network = new_network(tmp_path / "trips", {"agent": [], "hotel": []})
+    assert starting._to_read(network, ["agent", "hotel"]) == 0
+    for name in network.places:
+        network.folder_of(name).mkdir(parents=True)
+        with open(network.log_of(name), "wb") as file:
+            file.truncate(300_000_000)
+    assert starting._to_read(network, ["agent", "hotel"]) == 600
 
 
 def test_a_folder_or_a_pipe_in_its_place(tmp_path: Path) -> None:

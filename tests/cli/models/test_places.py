@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from pellucid.atomic.places import InDoubt, Network, connect, end, start
 from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.records import make
+from pellucid.atomic.places.serving import doubt
 from pellucid.atomic.places.serving.lock import running
 from pellucid.base import faults
 from pellucid.cli.main import cli
@@ -95,6 +96,23 @@ def test_a_log_does_not_say_how_many_messages_of_others_are_there_for_good(net: 
     assert "  requests     up to 2 messages\n" in shown and "  rooms        1 message\n" in shown
     (place,) = json.loads(net("status", "trips", "hotel", "--json").stdout)["places"]
     assert place["channels"]["requests"] == {"waiting": 2, "at_least": 0, "taken": 0}
+    assert "  messages               up to 3\n" in net("metrics", "trips", "hotel").output
+    numbers = json.loads(net("metrics", "trips", "hotel", "--json").stdout)["places"]["hotel"]
+    assert (numbers["messages"], numbers["messages_at_least"]) == (3, 1)
+
+
+def test_of_a_stopped_place_it_is_not_known_what_has_arrived(net: Callable[..., Result]) -> None:
+    net("new", "trips", *PLACES)
+    network = Network.load("trips")
+    net("up", "trips", "agent", "--background")
+    with connect("trips", "agent") as agent, agent.transaction() as t:
+        t.send("hotel.requests", "ada")
+        t.commit()
+    for command, line in (("status", "  on their way  {}1 message to"), ("metrics", "  on their way           {}1\n")):
+        assert line.format("") in net(command, "trips", "agent").output
+        end(network)
+        assert line.format("up to ") in net(command, "trips", "agent").output
+        start(network, ["agent"])
 
 
 def test_one_place_in_the_foreground_ends_by_sigterm(net: Callable[..., Result], tmp_path: Path) -> None:
@@ -188,6 +206,29 @@ def test_who_waits_for_whom(net: Callable[..., Result]) -> None:
         assert undone.exit_code == 0 and "aborted, by hand" in undone.stdout
         assert "is undone, with all that took its messages" in undone.stderr
         assert one.messages("answers") == [1] and two.status(second.id) == "aborted"
+
+
+def test_a_place_that_starts_while_others_are_looked_at_is_no_older_copy(
+    net: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked at before its start, and who took a message of that start after it."""
+    net("new", "trips", *PLACES)
+    net("up", "trips")
+    network = Network.load("trips")
+    end(network, ["hotel"])
+    before = doubt.looked_at(network, "hotel")
+    start(network)
+    with connect("trips", "hotel") as hotel, connect("trips", "agent") as agent:
+        first, second = hotel.begin(), agent.begin()
+        first.send("agent.answers", 1)
+        second.receive("answers", timeout=60)
+        with pytest.raises(InDoubt):
+            second.commit(timeout=0)
+        real = doubt._all_places
+        monkeypatch.setattr(doubt, "_all_places", lambda network: {**real(network), "hotel": before})
+        shown = net("doubt", "trips")
+        assert "older copy" not in shown.output and "start hotel" not in shown.output, shown.output
+        assert f"  waits for  {first.id}: of hotel, which runs: its program has not ended it" in shown.output
 
 
 def test_secrets_are_never_shown(net: Callable[..., Result], tmp_path: Path) -> None:

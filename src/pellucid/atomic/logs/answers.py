@@ -82,7 +82,26 @@ def roots_of(log: Log, abort: list[Any]) -> Any:
     return found
 
 
-class Committable:
+class _Answer:
+    """What every answer knows of its log."""
+
+    log: Log
+
+    @cached_property
+    def broken(self) -> int:
+        """How many committed transactions depend on one that is not, in the whole log."""
+        return int(np.count_nonzero(self._after))
+
+    @cached_property
+    def _after(self) -> Any:
+        return _broken(self.log)
+
+    def broken_ids(self) -> list[Any]:
+        """Some of these."""
+        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
+
+
+class Committable(_Answer):
     """The largest committable set of a log."""
 
     def __init__(self, log: Log) -> None:
@@ -96,10 +115,8 @@ class Committable:
         inside = free & (log.status == PENDING)
         self.size = int(np.count_nonzero(inside))
         self.blocked = int(np.count_nonzero((log.status == PENDING) & ~free))
-        after = self._after = _broken(log)
-        self.broken = int(np.count_nonzero(after))
         # Through committed ones that need a pending one, too: they come between, and count for nothing.
-        found, count = components(start, out, inside | (free & after) if self.broken else inside)
+        found, count = components(start, out, inside | (free & self._after) if self.broken else inside)
         level = levels(start, out, found, count, inside)
         if self.broken:
             kept = np.zeros(count, np.bool_)
@@ -118,10 +135,6 @@ class Committable:
     def depth(self) -> int:
         """How many levels: sets of one level can commit at the same time."""
         return int(self._level.max()) + 1 if len(self._level) else 0
-
-    def broken_ids(self) -> list[Any]:
-        """Some of the committed transactions that depend on one that is not."""
-        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def ids(self) -> list[Any]:
         """All of them, needed ones first."""
@@ -162,7 +175,7 @@ class Committable:
         }  # fmt: skip
 
 
-class Cascade:
+class Cascade(_Answer):
     """What an abort takes with it."""
 
     def __init__(self, log: Log, roots: Any) -> None:
@@ -176,19 +189,6 @@ class Cascade:
         self.size = len(hit)
         self.roots = len(set(roots.tolist()))
         self.taken_back = int(np.count_nonzero(log.status[hit] == COMMITTED))
-
-    @cached_property
-    def broken(self) -> int:
-        """How many committed transactions depend on one that is not, in the whole log."""
-        return int(np.count_nonzero(self._after))
-
-    @cached_property
-    def _after(self) -> Any:
-        return _broken(self.log)
-
-    def broken_ids(self) -> list[Any]:
-        """Some of these."""
-        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def ids(self) -> list[Any]:
         """All that are undone, the nearest first."""
@@ -225,7 +225,7 @@ class Cascade:
 
 
 @dataclass(eq=False)
-class Cycles:
+class Cycles(_Answer):
     """Transactions that depend on each other."""
 
     log: Log
@@ -253,19 +253,6 @@ class Cycles:
     def size(self) -> int:
         """How many transactions are in one."""
         return len(self._parts[1])
-
-    @cached_property
-    def broken(self) -> int:
-        """How many committed transactions depend on one that is not."""
-        return int(np.count_nonzero(self._after))
-
-    @cached_property
-    def _after(self) -> Any:
-        return _broken(self.log)
-
-    def broken_ids(self) -> list[Any]:
-        """Some of these."""
-        return self.log.listed(np.flatnonzero(self._after)[:NAMED])
 
     def sets(self) -> Iterator[list[Any]]:
         """The members of each."""

@@ -77,10 +77,22 @@ def open_log(target: str | os.PathLike[str], place: str) -> Log:
 def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[Record]:
     """What a log has, for who only looks (the place may be running).  ``place``: whose it should be; a database of
     PostgreSQL can have the logs of many."""
+    return list(each_record(target, place))
+
+
+def each_record(target: str | os.PathLike[str], place: str | None = None) -> Iterator[Record]:
+    """The same, one after the other: a log of millions of records is not held.
+
+    >>> next(each_record("/nowhere/log.sqlite"))
+    Traceback (most recent call last):
+    pellucid.errors.StateError: /nowhere/log.sqlite: there is no such log: the place has never been started, or the
+    folder is another
+    """
     if _elsewhere(target):
         from pellucid.atomic.places.postgres_log import read_postgres
 
-        return read_postgres(str(target), place)
+        yield from read_postgres(str(target), place)
+        return
     path = Path(target)
     check_regular(path)
     if not path.is_file():
@@ -88,9 +100,7 @@ def read_log(target: str | os.PathLike[str], place: str | None = None) -> list[R
     try:
         with closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10)) as db:
             _check_head(str(path), db.execute("SELECT version, place FROM head").fetchall(), place)
-            return list(
-                unpacked(str(path), db.execute("SELECT number, at, kind, fields, checksum FROM log ORDER BY 1"))
-            )
+            yield from unpacked(str(path), db.execute("SELECT number, at, kind, fields, checksum FROM log ORDER BY 1"))
     except sqlite3.Error as error:
         raise _not_readable(path, error) from None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import count_text
+from pellucid.cli.signals import checkpoint
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -387,10 +388,12 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
         there = _is_there()
         spark = session(master=asked.spark["master"], conf=settings, name=f"pellucid net {asked.verb}")
         try:
+            checkpoint()
             tables = _spark_tables(spark, asked, handed)
             fit = FIT if asked.spark["fit"] is None else asked.spark["fit"]
             common = {"names": asked.names, "unknown": asked.unknown, "work": asked.spark["work"], "fit": fit}
             with ask(atomic, tables, common) as found:
+                checkpoint()
                 rows = _spark_rows(asked, found)
                 many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]
                 _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {}, found.broken)

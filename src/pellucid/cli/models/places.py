@@ -248,11 +248,14 @@ def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
 def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     """Numbers: in doubt, the oldest, commits a second, aborts and why.
 
+    Of a place that does not run, from its log: "up to" so many messages, where their senders may have aborted, or where
+    they may have arrived.
+
     \b
     Example:
       pellucid net metrics trips --json
     """
-    from pellucid.atomic.places.serving.looking import metrics
+    from pellucid.atomic.places.serving.looking import metrics, up_to
 
     network, chosen = _network(folder, names, "metrics")
     found = metrics(network, chosen)
@@ -261,17 +264,38 @@ def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
         return
     for name, numbers in found.items():
         click.echo(name)
+        if (least := numbers.pop("messages_at_least", None)) is not None:
+            numbers["messages"] = up_to(numbers["messages"], least)
+            numbers["on_their_way"] = up_to(numbers["on_their_way"], 0 if numbers["state"] == "stopped" else 2**63)
         for what, value in numbers.items():
-            if isinstance(value, dict):
-                value = ", ".join(f"{why}: {n:,}" for why, n in value.items()) or "none"
-            elif isinstance(value, float):
-                value = f"{value:,.1f}"
-            elif isinstance(value, int) and not isinstance(value, bool):
-                value = f"{value:,}"
-            click.echo(f"  {what.replace('_', ' '):22} {'-' if value is None else value}")
+            click.echo(f"  {what.replace('_', ' '):22} {_number(value)}")
+
+
+def _number(value: Any) -> str:
+    """Of the metrics, for people.
+
+    >>> [_number(one) for one in (None, 1234, 0.25, {"crash": 1200}, {}, "up to 3")]
+    ['-', '1,234', '0.2', 'crash: 1,200', 'none', 'up to 3']
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{why}: {n:,}" for why, n in value.items()) or "none"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 # ---------------------------------------------------------------- by hand
+
+
+def _who(warning: str, question: str, yes: bool) -> str:
+    """Who does this, as it is written down, after a warning and unless told to be sure."""
+    click.echo(f"pellucid: warning: {warning}", err=True)
+    if not yes:
+        try:
+            click.confirm(question, abort=True, err=True)
+        except click.Abort:
+            raise UsageError("nothing was done; --yes does it without asking") from None
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _by_hand(outcome: str) -> Callable[..., None]:
@@ -285,13 +309,9 @@ def _by_hand(outcome: str) -> Callable[..., None]:
 
         network, _ = _network(folder, [place] if place else [], outcome)
         where, words = warning(network, what, outcome, place)
-        click.echo(f"pellucid: warning: {words}", err=True)
-        if not yes:
-            try:
-                click.confirm(f"{outcome} {what} at {where} by hand?", abort=True, err=True)
-            except click.Abort:
-                raise UsageError("nothing was done; --yes does it without asking") from None
-        answer = decide_by_hand(network, where, what, outcome, f"{getpass.getuser()}@{socket.gethostname()}")
+        answer = decide_by_hand(
+            network, where, what, outcome, _who(words, f"{outcome} {what} at {where} by hand?", yes)
+        )
         if as_json:
             _print(outcome, {"network": folder, "place": where, "what": what, "status": answer, "warning": words})
             return
@@ -322,13 +342,7 @@ def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
     if not words:
         raise UsageError(f"{name}: no place has heard of a record that its log lacks: there is nothing to accept")
     words += ". What it lacks is lost for good, and others may have committed with it: `pellucid audit` will name it"
-    click.echo(f"pellucid: warning: {words}", err=True)
-    if not yes:
-        try:
-            click.confirm(f"go on at {name} without it?", abort=True, err=True)
-        except click.Abort:
-            raise UsageError("nothing was done; --yes does it without asking") from None
-    stands = accept_loss(network, name, f"{getpass.getuser()}@{socket.gethostname()}")
+    stands = accept_loss(network, name, _who(words, f"go on at {name} without it?", yes))
     if as_json:
         _print("accept", {"network": folder, "place": name, "lost": stands, "warning": words})
         return

@@ -89,7 +89,7 @@ def _answer(
         table, counts, edges = ask(job, log)
         return Found(job, table, {**counts, **log.counts(edges.rows, edges.told["selves"])}, log.broken)
     except BaseException as error:
-        job.close()
+        job.abandon()
         ours = explain(error) if isinstance(error, Exception) else None
         if ours is None or ours is error:
             raise

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pellucid.atomic.places.audit.facts import by_hand, causal
+from pellucid.atomic.places.audit.facts import Stand, by_hand, causal, older_copy
 from pellucid.atomic.places.audit.judge import Judge
 from pellucid.atomic.places.audit.order import one_run
 from pellucid.atomic.places.audit.shapes import Row, rows_of
@@ -103,11 +103,13 @@ def audit_logs(
     limit: int = 5,
     upto: Mapping[str, int] | None = None,
     replay: bool = True,
+    stands: Sequence[Stand] = (),
 ) -> PlacesAudit:
     """Audit logs: ``tree`` has for each place the one around it, ``logs`` its records (number, kind, fields).
 
     ``upto``: of logs that were still written to, how far each was before any was read; what comes after serves as
     evidence and is not judged.  ``replay``: whether a small run is replayed on the machine of the calculus, too.
+    ``stands``: how far logs were, as is known beside them; one that has less is an older copy.
 
     >>> bought = [(1, "boot", {"n": 1}), (2, "begin", {"t": "shop:1:1"}), (3, "pending", {"t": "shop:1:1"}),
     ...           (4, "commit", {"members": ["shop:1:1"]})]
@@ -127,6 +129,8 @@ def audit_logs(
     judge.at_the_end()
     causal(run, found)
     by_hand(judge, found)
+    for place, log in rows.items():
+        older_copy(place, log, stands, found)
     checks = [check for check in CHECKS if check != "calculus"]
     notes = []
     if judge.refused:
@@ -180,5 +184,5 @@ def audit(folder: str | os.PathLike[str], *, limit: int = 5, replay: bool = True
     places run.  Of each kind the first ``limit`` violations are told."""
     from pellucid.atomic.places.audit.reading import read_network
 
-    tree, logs, upto = read_network(folder)
-    return audit_logs(tree, logs, limit=limit, upto=upto, replay=replay)
+    tree, logs, upto, stands = read_network(folder)
+    return audit_logs(tree, logs, limit=limit, upto=upto, replay=replay, stands=stands)

@@ -1,14 +1,27 @@
 """What the logs say as a whole, without any order: nothing committed and aborted, nothing committed that needs what is
-not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone."""
+not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone.  And whether a
+log is an older copy, by what is known of it outside of all logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pellucid.atomic.places.audit.judge import Judge
 from pellucid.atomic.places.audit.order import needs_of
-from pellucid.atomic.places.audit.shapes import Row
+from pellucid.atomic.places.audit.shapes import Row, start_in
 from pellucid.atomic.places.audit.words import Findings, Violation
+from pellucid.atomic.places.core.copies import an_older_copy
+from pellucid.atomic.places.core.state import has_record
+from pellucid.atomic.places.records import stand_of
+
+
+class Stand(NamedTuple):
+    """How far the log of a place was, and who says so: another place, or itself by the note beside its log."""
+
+    place: str
+    stand: str
+    by: str
 
 
 def causal(rows: Iterable[Row], found: Findings) -> None:
@@ -64,3 +77,33 @@ def by_hand(judge: Judge, found: Findings) -> None:
             other = f"{outcome}, and {what} {known.says}"
         if other:
             found.add(Violation("hand-against", row.place, row.seq, row.kind, what, other=other))
+
+
+def older_copy(place: str, rows: Sequence[Row], stands: Iterable[Stand], found: Findings) -> None:
+    """Whether the log of a place has what is known of it; a loss that was accepted counts.
+
+    >>> rows = [Row("p", 1, "boot", {"n": 1, "mark": "x"}), Row("p", 2, "begin", {"t": "p:1-x:1"})]
+    >>> found = Findings(5)
+    >>> older_copy("p", rows, [Stand("p", "1-x/2", "p"), Stand("p", "1-x/9", "q"), Stand("q", "1-y/9", "p")], found)
+    >>> print(found.first[0])
+    p, record 2 (begin): the log of 'p' is an older copy: it lacks records up to 9 of start 1-x, which 'q' has heard of
+    """
+    ends: dict[str, int] = {}
+    accepted: dict[str, int] = {}
+    accepted_in: dict[str, int] = {}
+    now, boot = "", 0
+    for row in rows:
+        if row.kind == "boot":
+            now, boot = start_in(row), row.fields["n"]
+        elif row.kind == "accepted":
+            for start, n in map(stand_of, row.fields["stands"]):
+                accepted[start] = max(n, accepted.get(start, 0))
+                accepted_in.setdefault(start, boot)
+        ends[now] = row.seq
+    for known in stands:
+        if known.place == place and not has_record(known.stand, ends, accepted, accepted_in):
+            judged = [row for row in rows if found.upto is None or row.seq <= found.upto.get(place, 0)]
+            last = judged[-1] if judged else Row(place, 0, "none", {})
+            words = an_older_copy(place, known.stand, known.by)
+            found.add(Violation("less-than-known", place, last.seq, last.kind, other=words))
+            return

@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "boot": ("well-formed", "this start should be number {other}: starts of a place count up by one"),
     "older-copy": ("well-formed", "the log of {other}, which was told here: it came back from an older copy"),
     "behind": ("well-formed", "this log came back from an older copy: {other}"),
+    "less-than-known": ("well-formed", "{other}"),
     "start-unknown": ("well-formed", "{t} is of a start that the log of {other} does not have: it is an older copy"),
     "id-foreign": ("well-formed", "{t} is not at home here: only {other} may write this about it"),
     "id-boot": ("well-formed", "{t} has the number of start {other}: a name of another start may come twice"),

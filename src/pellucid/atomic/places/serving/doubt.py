@@ -218,7 +218,7 @@ def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[
 def _pending(
     network: Network, places: dict[str, Looked], name: str, one: dict[str, Any], lost: Mapping[str, Doubt]
 ) -> Doubt:
-    waits = tuple((u, _known_of(places, u)) for u in one["waits"])
+    waits = tuple((u, _known_of(network, places, u)) for u in one["waits"])
     down = sorted({place_of(u) for u, _ in waits if _state(places, place_of(u)) != "running"})
     resolve = _runs(places, name, network)
     if not resolve and down:
@@ -266,20 +266,33 @@ def _state(places: dict[str, Looked], name: str) -> str:
     return places[name].state if name in places else "gone"
 
 
-def _known_of(places: dict[str, Looked], t: str) -> str:
-    """What the home of a transaction says of it, as far as it was looked at."""
+def _known_of(network: Network, places: dict[str, Looked], t: str) -> str:
+    """What the home of a transaction says of it, as far as it was looked at.
+
+    It may have been looked at before the start in which the transaction began, while who waits was looked at after
+    that: then it is looked at again.
+    """
     home = place_of(t)
+    if home in places and not _has_start(places[home], t):
+        places[home] = looked_at(network, home)
     one = places.get(home)
-    if one is None or one.seen is None:
-        return f"of {home}, which {_known(places, home) if one else 'is not in this network'}"
-    if start_of(t) not in one.seen["ends"]:
+    if one is None or one.seen is None or one.state == "lost":
+        return f"of {home}, which {_known(places, home)}"
+    if not _has_start(one, t):
         return f"of a start of {home} that its log does not have: it is an older copy, and cannot say what became of it"
     for kind in ("pending", "doubt"):
         for item in one.seen["doubt"][kind]:
             if t in (item.get("t"), *item.get("members", ())):
                 state = "pending" if kind == "pending" else "prepared"
                 return f"{state} at {home}, which {_known(places, home)}"
+    if one.state != "running":
+        return f"of {home}, which {_known(places, home)}: it says what became of it when it is started"
     return f"of {home}, which {_known(places, home)}: its program has not ended it, or it is decided by now"
+
+
+def _has_start(one: Looked, t: str) -> bool:
+    """Whether the log of a place, as it was looked at, has the start in which a transaction began."""
+    return one.seen is not None and start_of(t) in one.seen["ends"]
 
 
 # ---------------------------------------------------------------- by hand

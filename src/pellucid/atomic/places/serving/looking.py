@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from pellucid.atomic.places.client import NotReached, Place
 from pellucid.atomic.places.core import Asked, Core
 from pellucid.atomic.places.core.copies import an_older_copy
 from pellucid.atomic.places.core.state import State
-from pellucid.atomic.places.log import read_log
+from pellucid.atomic.places.log import each_record
 from pellucid.atomic.places.network import BadSecretsError, Network
-from pellucid.atomic.places.records import in_words, place_of, stand_of
+from pellucid.atomic.places.records import Record, in_words, place_of, stand_of
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.lost import lost_log
 from pellucid.atomic.places.serving.newest import noted
-from pellucid.atomic.places.serving.view import commits_a_second, view
+from pellucid.atomic.places.serving.view import MINUTE, commits_a_second, view
 from pellucid.errors import PellucidError, UsageError
 
 LITTLE = 1_000_000  # bytes: with less, a place may have ended because it could not write
@@ -63,13 +63,23 @@ class Looked:
         for channel, found in s["channels"].items():
             taken = f", and {found['taken']:,} taken by who has not committed yet" if found["taken"] else ""
             many = "message" if found["waiting"] == 1 else "messages"
-            up_to = "up to " if found["at_least"] < found["waiting"] else ""
-            out.append(f"  {channel:12} {up_to}{found['waiting']:,} {many}{taken}")
+            out.append(f"  {channel:12} {up_to(found['waiting'], found['at_least'])} {many}{taken}")
         if s["outbox"]:
-            out.append(f"  on their way  {s['outbox']:,} messages to other places")
+            sure = 0 if self.state == "stopped" else s["outbox"]
+            many = "message" if s["outbox"] == 1 else "messages"
+            out.append(f"  on their way  {up_to(s['outbox'], sure)} {many} to other places")
         if s["refused"]:
             out.append(f"  refused       {s['refused']:,}: see its said.log")
         return out
+
+
+def up_to(most: int, least: int) -> str:
+    """How many there are, as far as is known.
+
+    >>> up_to(1200, 1200), up_to(3, 0)
+    ('1,200', 'up to 3')
+    """
+    return f"{most:,}" if least >= most else f"up to {most:,}"
 
 
 def looked_at(network: Network, name: str) -> Looked:
@@ -93,7 +103,9 @@ def looked_at(network: Network, name: str) -> Looked:
         lost, stand = lost_log(network, name), noted(network.folder_of(name))  # before the log, which only grows
         if lost is None and isinstance(target, Path) and not target.exists():
             return Looked(name, "new", place.address, why="it has never run here")
-        records = [] if lost else read_log(target, name)
+        now = time.time()
+        commits: list[Record] = []
+        records = iter(()) if lost else _keeping(each_record(target, name), commits, now - MINUTE)
         core = Core(name, network.tree_of(name, secrets), records)
         stand = lost.stand if lost else stand
         if stand is not None and not core.state.has(stand):
@@ -107,8 +119,16 @@ def looked_at(network: Network, name: str) -> Looked:
         return Looked(name, "lost", place.address, seen=seen, why=str(lost))
     for channel, numbers in seen["channels"].items():
         numbers["at_least"] = _sure(core.state, channel)
-    seen["commits_per_second"] = commits_a_second(records, time.time())
+    seen["commits_per_second"] = commits_a_second(commits, now)
     return Looked(name, "stopped", place.address, seen=seen, room=_room(target))
+
+
+def _keeping(records: Iterator[Record], commits: list[Record], since: float) -> Iterator[Record]:
+    """The same records; the commits since a time are kept."""
+    for record in records:
+        if record.kind == "commit" and record.when >= since:
+            commits.append(record)
+        yield record
 
 
 def _sure(state: State, channel: str) -> int:
@@ -134,7 +154,7 @@ def lost_at(network: Network, home: Looked, ids: Sequence[str]) -> list[str]:
                         out.append(t)
             return out
         state = State(home.name)
-        for record in read_log(network.log_of(home.name), home.name):
+        for record in each_record(network.log_of(home.name), home.name):
             state.apply(record)
         return [t for t in ids if state.lost(t)]
     except PellucidError:  # it has ended meanwhile
@@ -151,7 +171,8 @@ def _room(target: Path | str) -> int | None:
 
 
 def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Numbers of each place, for whoever watches."""
+    """Numbers of each place, for whoever watches.  Of one that is stopped its log does not know whether senders
+    elsewhere have aborted: there are at most ``messages``, and at least ``messages_at_least``."""
     out: dict[str, dict[str, Any]] = {}
     now = time.time()
     for name in names:
@@ -169,6 +190,7 @@ def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]
                 "committed": s["committed"],
                 "aborted": s["aborted"],
                 "messages": sum(c["waiting"] for c in s["channels"].values()),
+                "messages_at_least": sum(c["at_least"] for c in s["channels"].values()),
                 "on_their_way": s["outbox"],
                 "refused": s["refused"],
                 "starts": s["starts"],

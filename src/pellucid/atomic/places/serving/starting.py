@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pellucid.atomic.places.network import Network, check_may_listen
 from pellucid.atomic.places.serving.lock import running
@@ -19,6 +20,7 @@ from pellucid.base import faults
 from pellucid.errors import PellucidError, StateError
 
 SECONDS = 60.0  # to start, or to end
+BYTES = 1_000_000  # of a log, that a place reads at least in a second when it starts
 
 
 def start(
@@ -26,16 +28,23 @@ def start(
 ) -> dict[str, int]:
     """Start these places, each as a process of its own that goes on when this one ends; their process numbers.
 
-    One that runs already stays as it is.  Returns when all answer; what keeps one from it is raised.  ``calm``: what
-    tests arm (`pellucid.base.faults`) is not armed there.
+    One that runs already stays as it is.  Returns when all answer; what keeps one from it is raised.  A place reads its
+    log when it starts: for each megabyte there is one of the ``seconds`` more.  ``calm``: what tests arm
+    (`pellucid.base.faults`) is not armed there.
     """
     names = list(names) or list(network.places)
     for name in names:
         check_may_listen(network, name)
     new = [name for name in names if running(network, name) is None]
     if new:
-        _begin(network, new, calm, time.monotonic() + seconds)
+        _begin(network, new, calm, time.monotonic() + seconds + _to_read(network, new))
     return {name: running(network, name) or 0 for name in names}
+
+
+def _to_read(network: Network, names: Sequence[str]) -> float:
+    """Seconds that it may take to read the logs of these places."""
+    logs = [log for name in names if isinstance(log := network.log_of(name), Path) and log.is_file()]
+    return sum(log.stat().st_size for log in logs) / BYTES
 
 
 def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> None:
