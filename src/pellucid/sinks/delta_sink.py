@@ -104,11 +104,18 @@ class DeltaSink(interface.Sink):
         table = self._table()
         if table is None or table.transaction_version(query) not in (batch, after):
             return None
-        for version in range(table.version(), -1, -1):
-            table.load_as_version(version)
-            if table.transaction_version(query) == batch:
-                return table.to_pyarrow_table()
-        return None
+        lake, version = _deltalake(), table.version()
+        try:
+            for version in range(table.version(), -1, -1):
+                table.load_as_version(version)
+                if table.transaction_version(query) == batch:
+                    return table.to_pyarrow_table()
+        except (lake.exceptions.DeltaError, OSError) as error:
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise interface.Untold(
+                f"its version {version} cannot be read any more ({said}): was it vacuumed?"
+            ) from None
+        raise interface.Untold("its log has no version without them: was it copied, or its log cut?")
 
     def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
         lake = _deltalake()

@@ -27,6 +27,7 @@ from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared
 from pellucid.sinks import postgres_tables as tables
 from pellucid.sinks.copy_csv import csv_bytes
+from pellucid.sinks.interface import Untold
 from pellucid.sinks.postgres_marks import quoted
 from pellucid.sinks.postgres_words import may_come_back, refusal
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
@@ -260,13 +261,27 @@ class PostgresSink(interface.Sink):
             last = marks.last_mark(db, target, query)
             if last == (-1 if batch is None else batch):
                 return self._read(db, "")
-            found = db.execute(
-                "SELECT xmin::text FROM pellucid_epochs WHERE target = %s AND query = %s AND batch = %s",
-                (target.name, query, last),
-            ).fetchone()
-            if found is None or last != after:
+            found = None if last != after else marks.written_by(db, target, query, last)
+            if found is None:
                 return None
-            return self._read(db, f" WHERE xmin::text <> '{int(found[0])}'")
+            self._see_rows_of(db, *found)
+            return self._read(db, f" WHERE xmin::text <> '{found[0]}'")
+
+    def _see_rows_of(self, db: psycopg.Connection[Any], transaction: int, added: int) -> None:
+        """The rows of the last batch must be seen by their transaction, if a cut is to leave them out."""
+        import psycopg
+
+        count = f"SELECT count(*) FROM {quoted(self.table)} WHERE xmin::text = '{transaction}'"
+        try:
+            row = db.execute(count.encode()).fetchone()
+        except psycopg.errors.UndefinedColumn:
+            raise Untold("it is no table whose rows know which transaction wrote them (a view?)") from None
+        there = 0 if row is None else int(row[0])
+        if there > added or (added and not there and not self.drained):
+            raise Untold(
+                f"{added:,} rows were written by its transaction, and {there:,} of it are there: the table was "
+                "rewritten, restored or changed by another program"
+            )
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:
@@ -320,7 +335,7 @@ class PostgresSink(interface.Sink):
             return self._gone(db, query)
 
     def _gone(self, db: psycopg.Connection[Any], query: str) -> str:
-        if self.drained or not marks.counts(db):
+        if self.drained or not marks.has(db, "rows"):
             return ""
         target = marks.target_of(db, self.table)
         names = [self._claimed(db)] if target is None else target.spellings()
