@@ -93,7 +93,12 @@ class PostgresSink(interface.Sink):
 
     @property
     def identity(self) -> str:
-        return self.address.identity
+        return (self.address if self.address.connection.strip() else Address("postgresql://", self.table)).identity
+
+    @property
+    def user(self) -> str:
+        """Who logs in, where that is said: for who asks the target later."""
+        return self.address.user
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:

@@ -20,7 +20,7 @@ from pellucid.address import Address
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog
-from pellucid.sinks.group.member import Member, told_once
+from pellucid.sinks.group.member import Member, told_once, users_of
 from pellucid.sinks.interface import Sink
 from pellucid.sinks.sqlite_sink import SQLiteSink
 
@@ -206,7 +206,7 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
         say(f"{log.folder}: the log was damaged, and is set aside: what the members have is decided")
     most = _refuse_older_log(job, log, sinks)
     drained = [name for name, sink in sinks.items() if getattr(sink, "drained", False)]
-    record = log.take(job.run, places(job), drained=drained)
+    record = log.take(job.run, places(job), drained=drained, users=users_of(sinks))
     if most > record.batch:
         log.adopt(most, max(1, record.epoch, job.store.number("progress.json", "epoch")))
         say(f"{log.folder}: the log is older than its members: what they have, up to push {most:,}, is decided")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pellucid.address import alike
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink, Untold
@@ -95,10 +96,10 @@ def _refuse_others(sinks: Mapping[str, Sink], record: Record) -> None:
                 f"read_together: member {name!r} is {record.members[name][0].removeprefix(FILE)}, and {sink!r} is "
                 "given, which is no sink: give sinks.sqlite(…), sinks.postgres(…) or another sink; leave files out"
             )
-        if sink.identity != record.members[name][0]:
+        if alike(sink.identity) != alike(record.members[name][0]):
             raise UsageError(
                 f"read_together: member {name!r} is {record.members[name][0]}, and {sink.identity} is given: name the "
-                "same target, in the same form"
+                "same target"
             )
 
 

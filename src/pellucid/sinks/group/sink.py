@@ -20,12 +20,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pellucid.address import alike
 from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, nearest, option
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
-from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, refuse_one_twice, told_once
+from pellucid.sinks.group.member import (
+    Member,
+    Rows,
+    checked_members,
+    places_of,
+    refuse_one_twice,
+    told_once,
+    users_of,
+)
 from pellucid.sinks.group.patience import Patience
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
@@ -185,7 +194,8 @@ class TogetherSink(interface.Sink):
         joined = self._members_as_before(found)
         self._claim(found)
         drained = [m.name for m in self.members if getattr(m.sink, "drained", False)]
-        return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained)
+        users = users_of({m.name: m.sink for m in self.members})
+        return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained, users=users)
 
     def _members_as_before(self, found: Record | None) -> dict[str, int]:
         """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
@@ -204,7 +214,7 @@ class TogetherSink(interface.Sink):
                     f"together: member {name!r} ({place}) cannot leave the group now: batch {found.batch} is decided, "
                     "and nobody knows whether it is there: begin once more with it, and take it away when that is done"
                 )
-            if name in now and now[name] != place:
+            if name in now and alike(now[name]) != alike(place):
                 raise StateError(f"together: member {name!r} was {place}, and is {now[name]} now: name the same target")
         new = [name for name in now if name not in found.members]
         for name in new:
