@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pellucid.address import Address
 from pellucid.base import faults
@@ -30,6 +30,30 @@ if TYPE_CHECKING:
 
 _LOOK = 2.0  # seconds to wait for a lock where it is only looked
 _GIVE_UP = 5.0  # seconds for the other members to take back what they have prepared
+
+
+class Span(NamedTuple):
+    """Epochs that are committed as one, in words.
+
+    >>> print(Span(14, 14), Span(14, 14).it, Span(14, 14).are), print(Span(2, 14), Span(2, 14).it, Span(2, 14).are)
+    epoch 14 it is
+    epochs 2 to 14 them are
+    (None, None)
+    """
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.last:,}" if self.first >= self.last else f"epochs {self.first:,} to {self.last:,}"
+
+    @property
+    def it(self) -> str:
+        return "it" if self.first >= self.last else "them"
+
+    @property
+    def are(self) -> str:
+        return "is" if self.first >= self.last else "are"
 
 
 class Told(Protocol):
@@ -49,6 +73,7 @@ class Rounds:
         self._log = DecisionLog(job.log_folder)
         self._record = self._log.take(job.run, places(job))
         self._epoch = 0  # of the round that is open
+        self._first = 0  # the first that the round brings; 0 where that was another start's
         self._attempt = ""
         self._votes: dict[str, int | None] = {}
         self._deciding = False  # whether the round that is open is not decided
@@ -61,7 +86,7 @@ class Rounds:
         """All tasks are where they were: what is decided is committed first, then what is allowed."""
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete and self._record.attempt:
-            self._epoch, self._reached = self._record.epoch, self._record.batch
+            self._epoch, self._reached, self._first = self._record.epoch, self._record.batch, 0
             self._tell_commit()
         self.offer(allowed)
 
@@ -73,10 +98,12 @@ class Rounds:
             return
         # Many short epochs go in one round; one by one where a test counts.
         self._epoch = max(have, self._from) + 1 if faults.armed() else self._offered
+        decided = self._record.epoch if self._record.epoch < self._epoch else 0
+        self._first = min(max(have, decided) + 1, self._epoch)
         self._attempt, self._votes = uuid.uuid4().hex[:16], {}
         self._deciding = True
         for task in self._tasks.values():
-            task.link.send(prepare=self._epoch, attempt=self._attempt)
+            task.link.send(prepare=self._epoch, first=self._first, attempt=self._attempt)
 
     def prepared(self, task: str, epoch: int, until: int | None) -> None:
         """A member can commit; when all can, it is decided."""
@@ -95,7 +122,7 @@ class Rounds:
     def _tell_commit(self) -> None:
         for task in self._tasks.values():
             task.told = self._epoch
-            task.link.send(commit=self._epoch, acks=self._acks(self._epoch))
+            task.link.send(commit=self._epoch, first=self._first, acks=self._acks(self._epoch))
 
     def committed(self) -> None:
         """A member has it; when all have, the next round may begin."""
@@ -105,13 +132,13 @@ class Rounds:
                 self._log.note_whole(self._record.query, self._reached)
             self.offer(self._offered)
 
-    def doubt(self, task: str, epoch: int, why: str) -> None:
+    def doubt(self, task: str, span: Span, why: str) -> None:
         """A commit failed after the decision: said once."""
-        if (task, epoch) not in self._doubted:
-            self._doubted.add((task, epoch))
+        if (task, span.last) not in self._doubted:
+            self._doubted.add((task, span.last))
             self._say(
-                f"epoch {epoch} is decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; later "
-                "epochs wait"
+                f"{span} {span.are} decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; "
+                "later epochs wait"
             )
 
     def give_up(self, failed: str) -> None:

@@ -127,7 +127,7 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
         try:
             table = sink.cut(record.query, upto, record.batch)
         except Untold as error:
-            what = f"epoch {record.epoch}" if record.epoch else f"batch {record.batch}"
+            what = f"what was decided last, up to epoch {record.epoch:,}," if record.epoch else f"batch {record.batch}"
             raise _Uncut(
                 f"{what} is not yet at {' and '.join(map(repr, behind)) or 'every member'}, and which rows of member "
                 f"{name!r} ({sink.place}) are of it cannot be told: {error}. Nothing is lost: "
