@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, Unreachable, UsageError
+from pellucid.errors import DataError, StateError, Unreachable, UsageError, option
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared
@@ -29,7 +29,7 @@ from pellucid.sinks import postgres_tables as tables
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.interface import Untold
 from pellucid.sinks.postgres_marks import quoted
-from pellucid.sinks.postgres_words import may_come_back, refusal
+from pellucid.sinks.postgres_words import answering, may_come_back, refusal
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
 
@@ -82,6 +82,8 @@ class PostgresSink(interface.Sink):
         self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
+        self.answers_within: float | None = None  # seconds for which the server may say nothing; None: for ever
+        self.heard: Callable[[], None] | None = None  # what is called when there is a sign of life
         self._idle: tuple[int, Any] | None = None  # a connection that what is prepared was made with, and whose it is
 
     @property
@@ -457,16 +459,20 @@ class PostgresSink(interface.Sink):
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         psycopg = interface.needed("psycopg", "the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'")
         try:
-            db = psycopg.connect(self.address.connection, autocommit=True, **self._at_most())
+            self._sign_of_life()
+            db = answering().connect(self.address.connection, autocommit=True, **self._at_most())
         except psycopg.OperationalError as error:
             kind = Unreachable if may_come_back(str(error)) else DataError
-            raise kind(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
+            why = " ".join(self.address.clean(error).split())
+            raise kind(f"PostgreSQL cannot be reached for table {self.table!r}: {why}") from None
         except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
             raise UsageError(
                 f"table {self.table!r}: this is no address that PostgreSQL understands: expected "
                 "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
                 "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs"
             ) from None
+        self._sign_of_life()
+        db.answers_within, db.heard = self.answers_within, self._sign_of_life
         # who waited for the lock must see what was committed meanwhile
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
@@ -484,7 +490,12 @@ class PostgresSink(interface.Sink):
 
         if "PGCONNECT_TIMEOUT" in os.environ or "connect_timeout" in conninfo_to_dict(self.address.connection):
             return {}
-        return {"connect_timeout": max(_LEAST, int(self.wait))}
+        most = max(_LEAST, int(self.wait))
+        return {"connect_timeout": most if self.answers_within is None else max(2, min(most, int(self.answers_within)))}
+
+    def _sign_of_life(self) -> None:
+        if self.heard is not None:
+            self.heard()
 
     def _holders(self, waited: psycopg.Connection[Any]) -> str:
         """Who holds what a connection has waited for, as the end of a sentence."""
@@ -509,6 +520,12 @@ class PostgresSink(interface.Sink):
                 "that is over, the same again goes on"
             ) from error
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
+            if getattr(db, "silent", False):
+                self._sign_of_life()
+                raise Unreachable(
+                    f"table {self.table!r}: PostgreSQL has not answered for {self.answers_within:g} s: the server "
+                    f"hangs, or one statement takes longer than {option('patience')} allows"
+                ) from None
             kind = Unreachable if db.broken else DataError
             raise kind(
                 f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"

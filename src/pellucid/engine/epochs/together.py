@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, UsageError, nearest, option
+from pellucid.errors import DataError, StateError, Unreachable, UsageError, nearest, option
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog
 from pellucid.sinks.group.member import Member, told_once, users_of
 from pellucid.sinks.interface import Sink
@@ -237,11 +237,23 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
     if most > record.batch:
         log.adopt(most, max(1, record.epoch, job.store.number("progress.json", "epoch")))
         say(f"{log.folder}: the log is older than its members: what they have, up to push {most:,}, is decided")
-    for sink in sinks.values():
-        with suppress(DataError, OSError):  # of one that cannot be reached its own task says so
-            _settle_left(log, sink, job.run)
+    away: dict[str, Unreachable] = {}
     for name, sink in sinks.items():
-        other = sink.claim(record.group, str(log.folder))
+        with suppress(DataError, OSError):  # of one that is wrong its own task says so
+            try:
+                _settle_left(log, sink, job.run)
+            except Unreachable as error:
+                away[name] = error
+    for name, sink in sinks.items():
+        try:
+            if name in away:
+                raise away[name]
+            other = sink.claim(record.group, str(log.folder))
+        except Unreachable as error:
+            raise Unreachable(
+                f"the member {name!r} cannot be reached ({error}). Nothing is lost, and nothing was begun: when it is "
+                "up, the same command goes on"
+            ) from None
         if other == str(log.folder) and job.settings.from_start:
             sink.unclaim(None)  # the group's own log was lost, and is begun anew at the same place
             other = sink.claim(record.group, str(log.folder))

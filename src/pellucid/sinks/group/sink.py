@@ -235,9 +235,9 @@ class TogetherSink(interface.Sink):
         for member in self.members:
             try:
                 other = member.sink.claim(record.group, str(self.folder))
-            except (DataError, OSError):
+            except (DataError, OSError) as error:
                 if member.name not in record.members:
-                    raise
+                    raise _at_the_start(member, error) from None
                 continue  # it was claimed before: who cannot be reached now does not keep the others waiting
             if other is not None:
                 raise StateError(
@@ -269,7 +269,7 @@ class TogetherSink(interface.Sink):
         Everybody is looked at before anything is changed: by a log that is an older copy nothing is taken back.  One
         that cannot be reached does not keep the others from what is decided; only what is not decided stays then.
         """
-        failed: list[Exception] = []
+        failed: list[tuple[Member, Exception]] = []
         behind: dict[str, bool] = {}
         for member in self.members:
             # What the log says is decided stays so, however old the log is: that is out of the way before anything is
@@ -281,7 +281,7 @@ class TogetherSink(interface.Sink):
             try:
                 behind[member.name] = self._behind(member, record, batch)
             except (DataError, OSError) as error:
-                failed.append(error)
+                failed.append((member, error))
         clear, whole = not failed, not failed
         for member in self.members:
             if member.name not in behind:
@@ -296,9 +296,9 @@ class TogetherSink(interface.Sink):
                     else:
                         member.commit(record, kept)
             except (PellucidError, OSError) as error:
-                failed.append(error)
+                failed.append((member, error))
         if failed:
-            raise failed[0]
+            raise _at_the_start(*failed[0])
         return whole
 
     def _behind(self, member: Member, record: Record, batch: int | None) -> bool:
@@ -528,6 +528,16 @@ class TogetherSink(interface.Sink):
         assert self.log is not None
         path = self.log.rows_file(record.attempt, member.name if self.by else "")
         return reader(path) if record.attempt and path.exists() else None
+
+
+def _at_the_start(member: Member, error: Exception) -> Exception:
+    """What is said of a member that is away when a query begins; of one that says no, what it says."""
+    if not isinstance(error, Unreachable):
+        return error
+    return Unreachable(
+        f"together: {member} cannot be reached ({error}). Nothing is lost: when it is up, start the query again, and "
+        "what is decided is committed first"
+    )
 
 
 def _in_background(what: Callable[[], None]) -> Future[None]:

@@ -120,10 +120,7 @@ class MemberSink(SinkTask):
                 f"{self._patience:g} s, and until then nobody has {span.it}"
             )
 
-        def alive() -> None:
-            self.context._job_since = time.monotonic()  # to wait for a server is no hang
-
-        return Patience(self._patience, tell, alive)
+        return Patience(self._patience, tell, self.context.alive)  # to wait for a server is no hang
 
     def _take_back(self) -> int:
         """What is left prepared and is not decided goes; what is decided is committed.  How many there were."""
@@ -178,7 +175,7 @@ class MemberSink(SinkTask):
                         ) from None
                     context.link.send(doubt=epoch, first=span.first, why=str(error))
                     time.sleep(AGAIN[min(turn, len(AGAIN) - 1)])
-                    context._job_since = time.monotonic()  # to wait for a server is no hang
+                    context.alive()  # to wait for a server is no hang
                     turn += 1
             faults.point("sink:after-commit")
             del self._staged[: len(parts)]
