@@ -205,6 +205,7 @@ class Sink(ABC):
 
     # ------------------------------------------------------------ together with others
 
+    forks = True  # whether a process that has used it can be forked, and the child use it, too
     grouped = False  # whether it is one of several that commit together: then it keeps what a cut reading needs
 
     def hold(self, staged: Staged, attempt: str) -> bool:

@@ -9,9 +9,11 @@ the state folder.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -279,7 +281,7 @@ def _refuse_older_log(job: Job, log: DecisionLog, sinks: Mapping[str, Sink]) -> 
     for name, sink in sinks.items():
         try:
             with _soon(sink):
-                last = sink.last(job.run)
+                last = sink.last(job.run) if sink.forks else _asked_apart(sink, job.run)
         except (DataError, OSError):
             continue  # who cannot be reached, or is held by others, says so later
         most = most if last is None else max(most, last)
@@ -291,6 +293,28 @@ def _refuse_older_log(job: Job, log: DecisionLog, sinks: Mapping[str, Sink]) -> 
                 f"all input again with {option('from_start', True)} (what is there is not written twice)"
             )
     return most
+
+
+def _asked_apart(sink: Sink, run: str) -> int | None:
+    """What a sink has, asked in a process of its own: what is used here could not be used in the tasks any more."""
+    here, there = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            said = json.dumps({"last": sink.last(run)})
+        except BaseException as error:
+            said = json.dumps({"error": str(error)})
+        os.write(there, said.encode())
+        os._exit(0)
+    os.close(there)
+    with open(here, "rb") as file:
+        found = json.loads(file.read() or b'{"error": "it died"}')
+    os.waitpid(pid, 0)
+    if "error" in found:
+        raise DataError(found["error"])
+    return None if found["last"] is None else int(found["last"])
 
 
 def _settle_left(log: DecisionLog, sink: Sink, run: str) -> None:
