@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.address import Address, from_environment
+from pellucid import sinks
+from pellucid.address import Address, from_environment, in_one_form
 from pellucid.errors import DataError, PellucidError, StepError, UsageError
 from pellucid.failures.crash import Command
 from pellucid.secrets import redact
@@ -98,6 +99,72 @@ def test_which_target_it_is(one: str, other: str, same: bool) -> None:
     assert (first.identity == second.identity) is same
     assert Address.of(first.identity).identity == first.identity
     assert Address.of(first.stored).identity == first.identity
+
+
+@pytest.mark.parametrize(
+    ("pairs", "url", "same"),
+    [
+        ("host=db dbname=shop", "postgresql://db/shop", True),
+        ("dbname=shop port=5432 host=db user=me password=x", "postgres://you:y@db:5432/shop?sslmode=require", True),
+        ("host = 'db'  dbname = 'shop'", "postgresql://db/shop", True),
+        (r"host=db dbname='it\'s # = one'", "postgresql://db/it%27s%20%23%20%3D%20one", True),
+        (r"host=db dbname=a\ b", "postgresql://db/a%20b", True),
+        ("host=db user=me", "postgresql://me@db", True),
+        ("host=DB dbname=shop", "postgresql://db/shop", True),
+        ("host=/run/pg dbname=shop", "postgresql://%2Frun%2Fpg/shop", True),
+        ("host=/run/pg dbname=shop", "postgresql:///shop?host=/run/pg", True),
+        ("host=::1 dbname=shop", "postgresql://[::1]/shop", True),
+        ("host=a,b port=5432,5433 dbname=shop", "postgresql://a,b:5433/shop", True),
+        ("host=db dbname=shop options=-csearch_path=x", "postgresql://db/shop?options=-csearch_path%3Dx", True),
+        ("host=db dbname=shop options='-c search_path=x'", "postgresql://db/shop?options=-c%20search_path%3Dx", True),
+        ("host=db dbname=shop dbname=other", "postgresql://db/other", True),
+        ("host=db dbname=shop", "postgresql://db/Shop", False),
+        ("host=/run/PG dbname=shop", "postgresql://%2Frun%2Fpg/shop", False),
+        ("host=db dbname=shop", "postgresql://db2/shop", False),
+        ("host=db dbname=shop", "postgresql://db/shop2", False),
+        ("host=db dbname=shop port=5433", "postgresql://db/shop", False),
+        ("host=db dbname=shop hostaddr=10.0.0.1", "postgresql://db/shop", False),
+        ("service=shop", "postgresql://", False),
+        ("host=db dbname=shop options=-csearch_path=x", "postgresql://db/shop", False),
+        ("dbname=shop", "postgresql://db/shop", False),
+        ("host=a,b dbname=shop", "postgresql://b,a/shop", False),
+        ("", "postgresql://", True),
+    ],
+)
+def test_a_url_and_pairs_are_one_target(pairs: str, url: str, same: bool) -> None:
+    psycopg = pytest.importorskip("psycopg.conninfo")
+    one, other = sinks.postgres(pairs, "t"), sinks.postgres(url, "t")
+    assert (one.identity == other.identity) is same
+    assert one.identity != sinks.postgres(url, "u").identity
+    for identity in (one.identity, other.identity):
+        assert in_one_form(identity) == identity
+        again = psycopg.conninfo_to_dict(Address.of(identity).connection)
+        assert sinks.postgres(" ".join(f"{k}='{_quoted(v)}'" for k, v in again.items()), "t").identity == identity
+    if same:  # as libpq has it
+        places = ("host", "dbname", "options", "hostaddr", "service")
+        found = [psycopg.conninfo_to_dict(text) for text in (pairs, url)]
+        meant = [{k: str(f[k]).lower() for k in places if f.get(k) and k in f} for f in found]
+        meant = [{"dbname": f.get("user", "").lower(), **m} for f, m in zip(found, meant, strict=True)]
+        assert meant[0] == meant[1]
+
+
+def _quoted(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("'", "\\'")
+
+
+@pytest.mark.parametrize(
+    "text", ["own: the own sink", "host=db topic=a#t", "file: /a=b#c", "parquet: /x/host=db", "#t"]
+)
+def test_what_is_no_server_is_not_taken_for_one(text: str) -> None:
+    assert in_one_form(text) == text
+
+
+def test_what_was_written_down_is_not_read_by_the_environment_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    was = [sinks.postgres(dsn, "t").identity for dsn in ("dbname=shop", "postgresql:///shop")]
+    monkeypatch.setenv("PGHOST", "other")
+    assert [in_one_form(one) for one in was] == was
+    assert sinks.postgres("dbname=shop", "t").identity == sinks.postgres("postgresql:///shop", "t").identity != was[0]
+    assert in_one_form("dbname=shop#t") == was[0]
 
 
 def test_the_environment_says_where_a_server_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,16 @@ from pellucid.secrets import HIDDEN, in_text, is_secret, redact, without
 
 _KIND = re.compile(r"(postgres)(?:ql)?://|(kafka)://|(sqlite|delta):")
 _PAIRS = re.compile(r"(?:\s*\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|[^\s'=]*))*\s*")  # keyword=value, as libpq has it
+_PAIR = re.compile(r"(\w+)\s*=\s*('(?:\\.|[^'\\])*'|(?!')(?:\\.|[^\s\\])*)", re.DOTALL)
+_KEYWORDS = frozenset((
+    "host", "hostaddr", "port", "dbname", "user", "password", "passfile", "require_auth", "channel_binding",
+    "connect_timeout", "client_encoding", "options", "application_name", "fallback_application_name", "keepalives",
+    "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "replication", "gssencmode",
+    "sslmode", "requiressl", "sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslkeylogfile", "sslpassword",
+    "sslcertmode", "sslrootcert", "sslcrl", "sslcrldir", "sslsni", "requirepeer", "ssl_min_protocol_version",
+    "ssl_max_protocol_version", "min_protocol_version", "max_protocol_version", "krbsrvname", "gsslib",
+    "gssdelegation", "service", "servicefile", "target_session_attrs", "load_balance_hosts",
+))  # fmt: skip
 
 
 def from_environment(place: str) -> str:
@@ -109,20 +119,29 @@ class Address:
     @property
     def stored(self) -> str:
         """To be kept in a file: enough to find the target again, with the user's name and without any secret."""
-        if self.kind != "postgres":
-            return self.identity
-        from urllib.parse import quote
+        return as_user(self.identity, self.user)
 
-        found = _parameters(self.connection)
-        user = f"{quote(found['user'])}@" if found.get("user") else ""
-        return f"postgresql://{user}{_place(found)}{self._hash}"
+    @property
+    def user(self) -> str:
+        """Who logs in to a PostgreSQL, where that is said, here or by the environment; else nothing.
+
+        >>> Address("host=db dbname=shop user=me password=S3cret").user, Address("out.csv").user
+        ('me', '')
+        """
+        found = _server(self.connection)
+        return "" if found is None else _with_environment(found)["user"]
 
     @property
     def identity(self) -> str:
         """Which target it is.  Who logs in, and how, is no part of it; the server, the database, the table and the
-        session's options are."""
-        if self.kind == "postgres":
-            return f"postgresql://{_place(_parameters(self.connection))}{self._hash}"
+        session's options are; not whether they are written as a URL or as ``keyword=value`` pairs.
+
+        >>> Address("dbname=shop host=db", "t").identity == Address("postgresql://db:5432/shop", "t").identity
+        True
+        """
+        found = _server(self.connection)
+        if found is not None:
+            return f"postgresql://{_place(_with_environment(found))}{self._hash}"
         if self.kind == "sqlite":
             return f"sqlite:{os.path.realpath(self.file)}{self._hash}"
         return redact(self.connection) + self._hash
@@ -169,8 +188,38 @@ class Address:
         return f"Address({self.shown!r})"
 
 
+def _server(connection: str) -> dict[str, str] | None:
+    """The parameters of a PostgreSQL, by a URL or by pairs, that are no secrets; None if it is none."""
+    if _KIND.match(connection) is None:
+        return _pairs(connection)
+    return _parameters(connection) if connection.startswith("postgres") else None
+
+
+def _pairs(text: str) -> dict[str, str] | None:
+    r"""``keyword=value`` pairs as libpq reads them; None where one is no keyword of its own.
+
+    >>> _pairs(r"dbname='it\'s' user = me port=5433"), _pairs("host=db topic=a"), _pairs("a=b.csv")
+    ({'host': '', 'port': '5433', 'dbname': "it's", 'user': 'me'}, None, None)
+    """
+    found: dict[str, str] = {}
+    rest = text.strip()
+    while rest:
+        pair = _PAIR.match(rest)
+        if pair is None or pair[1] not in _KEYWORDS:
+            return None
+        value = pair[2][1:-1] if pair[2].startswith("'") else pair[2]
+        if not is_secret(pair[1]):
+            found[pair[1]] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+        rest = rest[pair.end() :].lstrip()
+    if not found:
+        return None
+    hosts = found.get("host", "").split(",")
+    found["host"] = ",".join(f"[{host}]" if ":" in host and not host.startswith("/") else host for host in hosts)
+    return {"host": "", "port": "", "dbname": "", "user": "", **found}
+
+
 def _parameters(url: str) -> dict[str, str]:
-    """The parameters of a PostgreSQL URL; what is not given is what the environment says, as libpq has it."""
+    """The parameters of a PostgreSQL URL."""
     from urllib.parse import parse_qsl, unquote
 
     rest = url.partition("://")[2].partition("#")[0]
@@ -182,29 +231,26 @@ def _parameters(url: str) -> dict[str, str]:
     hosts = [re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d*))?", one) for one in authority.split(",")]
     found["host"] = ",".join(unquote(m[1]) if m else "" for m in hosts)
     found["port"] = ",".join((m[2] or "") if m else "" for m in hosts)
-    found |= {key: value for key, value in parse_qsl(query) if not is_secret(key)}
-    for name, variable in (
-        ("host", "PGHOST"),
-        ("port", "PGPORT"),
-        ("dbname", "PGDATABASE"),
-        ("user", "PGUSER"),
-        ("options", "PGOPTIONS"),
-    ):
-        if not found.get(name, "").strip(","):
-            found[name] = os.environ.get(variable, "")
-    return found
+    return found | {key: value for key, value in parse_qsl(query) if not is_secret(key)}
+
+
+def _with_environment(found: dict[str, str]) -> dict[str, str]:
+    """What is not given is what the environment says, as libpq has it."""
+    said = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER", "options": "PGOPTIONS"}
+    away = [name for name in said if not found.get(name, "").strip(",")]
+    return found | {name: os.environ.get(said[name], "") for name in away}
 
 
 def _place(found: dict[str, str]) -> str:
     """Server, database and what decides which table a name means."""
     from urllib.parse import quote
 
-    hosts = found["host"].split(",")
+    hosts = [host if host.startswith(("/", "@")) else host.lower() for host in found["host"].split(",")]
     ports = found["port"].split(",")
     ports = ports if len(ports) == len(hosts) else [ports[0]] * len(hosts)
     servers = ",".join(f"{quote(host, safe='[]:')}:{port or '5432'}" for host, port in zip(hosts, ports, strict=True))
     more = "&".join(
-        f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key)
+        f"{key}={quote(found[key], safe='')}" for key in ("hostaddr", "options", "service") if found.get(key)
     )
     return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
 
@@ -269,11 +315,37 @@ def _after(place: str, name: str, value: str) -> int:
     return int(value)
 
 
-def alike(identity: str) -> str:
-    """What the identities of one target have in common: for SQLite, ``T`` and ``t`` are one table.
+def as_user(identity: str, user: str) -> str:
+    """The identity of a target in PostgreSQL, with the name of who logs in; any other as it is.
 
-    >>> alike("sqlite:/data/A.db#T"), alike("postgresql://db/shop#T")
-    ('sqlite:/data/A.db#t', 'postgresql://db/shop#T')
+    >>> as_user("postgresql://db:5432/shop#t", "me"), as_user("sqlite:/data/shop.db#t", "me")
+    ('postgresql://me@db:5432/shop#t', 'sqlite:/data/shop.db#t')
+    """
+    from urllib.parse import quote
+
+    head = "postgresql://"
+    if not user or not identity.startswith(head):
+        return identity
+    return f"{head}{quote(user, safe='')}@{identity.removeprefix(head)}"
+
+
+def alike(identity: str) -> str:
+    """What the identities of one target have in common: for SQLite, ``T`` and ``t`` are one table; see `in_one_form`.
+
+    >>> alike("sqlite:/data/A.db#T"), alike("postgresql://db:5432/shop#T")
+    ('sqlite:/data/A.db#t', 'postgresql://db:5432/shop#T')
     """
     file, mark, table = identity.rpartition("#")
-    return f"{file}#{table.lower()}" if mark and identity.startswith("sqlite:") else identity
+    return f"{file}#{table.lower()}" if mark and identity.startswith("sqlite:") else in_one_form(identity)
+
+
+def in_one_form(identity: str) -> str:
+    """An identity that was written down, maybe by an earlier version, as it is written today.  What it does not say is
+    not asked of the environment, which may be another one now.
+
+    >>> in_one_form("host=DB dbname=shop user=me password=***#t"), in_one_form("parquet: /data/a=b")
+    ('postgresql://db:5432/shop#t', 'parquet: /data/a=b')
+    """
+    connection, mark, table = identity.rpartition("#")
+    found = _server(connection) if mark else None
+    return identity if found is None else f"postgresql://{_place(found)}#{table}"

@@ -118,6 +118,11 @@ class Postgres:
                     raise RuntimeError(f"PostgreSQL did not start: {error}\n{said}") from error
                 time.sleep(0.1)
 
+    def processes(self) -> list[int]:
+        """The server and all that work for it."""
+        assert self._process is not None
+        return [self._process.pid, *children(self._process.pid)]
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends it properly, SIGQUIT as a crash would."""
         process, self._process = self._process, None
@@ -166,6 +171,25 @@ class Postgres:
                 if (root / part).is_dir():
                     shutil.copytree(root / part, self.folder / "programs" / part, symlinks=True)
             return self.folder / "programs" / programs.relative_to(root)
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process has started, as Linux says."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(state[1]) == parent:
+            found.append(int(path.parent.name))
+    return found
+
+
+def hang(parent: int) -> None:
+    """Stop a server where it is: it takes connections, and says nothing; SIGCONT to all lets it go on."""
+    for one in [parent, *children(parent)]:
+        os.kill(one, signal.SIGSTOP)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.base.files import by_any_name
-from pellucid.errors import DataError, StateError
+from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
 from pellucid.sinks.files import partitions
@@ -39,6 +40,7 @@ class DeltaSink(interface.Sink):
     """
 
     kind: ClassVar[str] = "delta"
+    forks = False  # its own threads do not outlive a fork
     guarantee: ClassVar[str] = (
         "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
     )
@@ -104,11 +106,16 @@ class DeltaSink(interface.Sink):
         table = self._table()
         if table is None or table.transaction_version(query) not in (batch, after):
             return None
-        for version in range(table.version(), -1, -1):
-            table.load_as_version(version)
-            if table.transaction_version(query) == batch:
-                return table.to_pyarrow_table()
-        return None
+        lake, version = _deltalake(), table.version()
+        try:
+            for version in range(table.version(), -1, -1):
+                table.load_as_version(version)
+                if table.transaction_version(query) == batch:
+                    return table.to_pyarrow_table()
+        except (lake.exceptions.DeltaError, OSError) as error:
+            why = f"its version {version} cannot be read any more ({_plain(error)}): was it vacuumed?"
+            raise interface.Untold(why) from None
+        raise interface.Untold("its log has no version without them: was it copied, or its log cut?")
 
     def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
         lake = _deltalake()
@@ -124,14 +131,14 @@ class DeltaSink(interface.Sink):
             faults.point("delta:before-commit")
             try:
                 self._append(table, rows, parts, query, batch)
-            except lake.exceptions.DeltaError as error:
+            except (lake.exceptions.DeltaError, OSError) as error:
                 if "File name too long" in str(error):
                     raise DataError(
                         f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long "
                         "for the file system; shorten it before the sink, or partition by something shorter"
                     ) from None
                 if not isinstance(error, lake.exceptions.CommitFailedError):
-                    raise
+                    raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(
                         f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a "
@@ -204,6 +211,16 @@ class DeltaSink(interface.Sink):
             return lake.DeltaTable(self.path, storage_options=self.storage_options)
         except lake.exceptions.TableNotFoundError:
             return None
+        except (lake.exceptions.DeltaError, OSError) as error:
+            raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
+        except BaseException as error:  # of this one deltalake makes a panic, which is no Exception
+            if "Forked process" not in str(error):
+                raise
+            raise UsageError(
+                f"{self.path}: this program has used deltalake before it started the run, and deltalake cannot be used "
+                "in processes that are forked after that: start the run in a program of its own, and read Delta tables "
+                "when it is over"
+            ) from None
 
     def _created(self, schema: pa.Schema) -> DeltaTable:
         """An empty table; two drivers may try at once, and one of them finds the other's."""
@@ -218,9 +235,9 @@ class DeltaSink(interface.Sink):
                 partition_by=list(self.partition_by) or None,
                 storage_options=self.storage_options,
             )
-        except lake.exceptions.DeltaError:
+        except (lake.exceptions.DeltaError, OSError) as error:
             if self._table() is None:
-                raise
+                raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
         table = self._table()
         assert table is not None
         return table
@@ -259,6 +276,16 @@ class DeltaSink(interface.Sink):
 def _filled(query: str) -> str:
     """The name under which the log keeps the last batch of the query that had rows; a query's own name has no colon."""
     return f"{query}:rows"
+
+
+def _plain(error: Exception) -> str:
+    """What Delta says, on one line and without colours.
+
+    >>> _plain(OSError("Generic error\\n   \\x1b[31m↳\\x1b[0m No space left"))
+    'Generic error: No space left'
+    """
+    lines = [line.strip(" ↳\t") for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
+    return ": ".join(filter(None, lines)) or type(error).__name__
 
 
 def _deltalake() -> Any:

@@ -100,6 +100,10 @@ class Staged:
     before: int | None = None  # the batch that it follows on, where that was read in the same transaction
 
 
+class Untold(Exception):  # noqa: N818 - no error: who reads together says what it means
+    """A target does not tell the rows of its last batch apart, and why."""
+
+
 class Sink(ABC):
     """A target of batches: ``df.writeStream.foreachBatch(sink)``, or an output of ``p.run_epochs``.
 
@@ -201,6 +205,7 @@ class Sink(ABC):
 
     # ------------------------------------------------------------ together with others
 
+    forks = True  # whether a process that has used it can be forked, and the child use it, too
     grouped = False  # whether it is one of several that commit together: then it keeps what a cut reading needs
 
     def hold(self, staged: Staged, attempt: str) -> bool:
@@ -231,7 +236,7 @@ class Sink(ABC):
 
     def cut(self, query: str, batch: int | None, after: int) -> Any:
         """The rows up to this batch of the query (None: none of it), without ``after``, the one that comes next, read
-        at one moment; None where that cannot be told apart, or where the last batch is neither of the two."""
+        at one moment; None where the last batch is neither of the two, `Untold` where it cannot be told apart."""
         return self.read() if self.last(query) == batch else None
 
     def claim(self, group: str, where: str) -> str | None:

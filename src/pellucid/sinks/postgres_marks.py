@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import StateError, UsageError
+from pellucid.sinks.interface import Untold
 
 if TYPE_CHECKING:
     import psycopg
+
+_WROTE = ("xact", "added")
 
 
 def identifier(name: str) -> str:
@@ -91,13 +94,14 @@ def written(db: psycopg.Connection[Any], names: list[str], query: str | None = N
     return 0 if row is None else int(row[0])
 
 
-def counts(db: psycopg.Connection[Any]) -> bool:
-    """Whether there is a book, and one that counts rows."""
+def has(db: psycopg.Connection[Any], *columns: str) -> bool:
+    """Whether there is a book, and one with these columns: those of earlier versions have fewer."""
     row = db.execute(
-        "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows' "
-        "AND NOT attisdropped)"
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = ANY(%s) AND "
+        "NOT attisdropped",
+        (list(columns),),
     ).fetchone()
-    return bool(row == (True,))
+    return bool(row == (len(columns),))
 
 
 def last_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
@@ -139,14 +143,42 @@ def locked_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) ->
 
 
 def advance(db: psycopg.Connection[Any], target: MarkedTable, query: str, batch: int, rows: int) -> None:
-    """Set the locked mark to this batch, and count its rows."""
+    """Set the locked mark to this batch, count its rows, and say which transaction wrote them."""
     done = db.execute(
-        "UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s WHERE target = %s AND query "
-        "= %s",
-        (batch, rows, target.name, query),
+        "UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s, added = %s, xact = "
+        "txid_current() WHERE target = %s AND query = %s",
+        (batch, rows, rows, target.name, query),
     )
     if done.rowcount != 1:
         raise StateError(
             f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be set; run the batch "
             "again"
         )
+
+
+def written_by(db: psycopg.Connection[Any], target: MarkedTable, query: str, batch: int) -> tuple[int, int] | None:
+    """By which transaction (as rows have it in ``xmin``: 32 bits) the rows of this batch were written, and how many
+    they were; None if it is not the last of the query by our book.
+
+    A database that came back by ``pg_dump`` has every row from the transaction that restored it, and so the mark: its
+    own transaction is not the one that it names.
+    """
+    where = "WHERE target = %s AND query = %s AND batch = %s"
+    there = db.execute(f"SELECT FROM pellucid_epochs {where}".encode(), (target.name, query, batch)).fetchone()
+    if there is None:
+        return None
+    if not has(db, *_WROTE):
+        raise Untold("its mark is of an earlier version, which did not keep by which transaction rows were written")
+    row = db.execute(
+        f"SELECT xmin::text::bigint, xact, added FROM pellucid_epochs {where}".encode(), (target.name, query, batch)
+    ).fetchone()
+    assert row is not None
+    wrote, said, added = row
+    if said is None or added is None:
+        raise Untold("its mark is of an earlier version, which did not keep by which transaction rows were written")
+    if wrote != said & 0xFFFFFFFF:
+        raise Untold(
+            "its mark was not written by the transaction that it names: the database came back by pg_dump or by "
+            "another copy of rows, or somebody changed pellucid_epochs"
+        )
+    return int(wrote), int(added)

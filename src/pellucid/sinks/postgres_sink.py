@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, Unreachable, UsageError
+from pellucid.errors import DataError, StateError, Unreachable, UsageError, option
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared
 from pellucid.sinks import postgres_tables as tables
 from pellucid.sinks.copy_csv import csv_bytes
+from pellucid.sinks.interface import Untold
 from pellucid.sinks.postgres_marks import quoted
-from pellucid.sinks.postgres_words import may_come_back, refusal
+from pellucid.sinks.postgres_words import answering, may_come_back, refusal
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
 
@@ -81,6 +82,8 @@ class PostgresSink(interface.Sink):
         self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
+        self.answers_within: float | None = None  # seconds for which the server may say nothing; None: for ever
+        self.heard: Callable[[], None] | None = None  # what is called when there is a sign of life
         self._idle: tuple[int, Any] | None = None  # a connection that what is prepared was made with, and whose it is
 
     @property
@@ -92,7 +95,12 @@ class PostgresSink(interface.Sink):
 
     @property
     def identity(self) -> str:
-        return self.address.identity
+        return (self.address if self.address.connection.strip() else Address("postgresql://", self.table)).identity
+
+    @property
+    def user(self) -> str:
+        """Who logs in, where that is said: for who asks the target later."""
+        return self.address.user
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:
@@ -260,13 +268,27 @@ class PostgresSink(interface.Sink):
             last = marks.last_mark(db, target, query)
             if last == (-1 if batch is None else batch):
                 return self._read(db, "")
-            found = db.execute(
-                "SELECT xmin::text FROM pellucid_epochs WHERE target = %s AND query = %s AND batch = %s",
-                (target.name, query, last),
-            ).fetchone()
-            if found is None or last != after:
+            found = None if last != after else marks.written_by(db, target, query, last)
+            if found is None:
                 return None
-            return self._read(db, f" WHERE xmin::text <> '{int(found[0])}'")
+            self._see_rows_of(db, *found)
+            return self._read(db, f" WHERE xmin::text <> '{found[0]}'")
+
+    def _see_rows_of(self, db: psycopg.Connection[Any], transaction: int, added: int) -> None:
+        """The rows of the last batch must be seen by their transaction, if a cut is to leave them out."""
+        import psycopg
+
+        count = f"SELECT count(*) FROM {quoted(self.table)} WHERE xmin::text = '{transaction}'"
+        try:
+            row = db.execute(count.encode()).fetchone()
+        except psycopg.errors.UndefinedColumn:
+            raise Untold("it is no table whose rows know which transaction wrote them (a view?)") from None
+        there = 0 if row is None else int(row[0])
+        if there > added or (added and not there and not self.drained):
+            raise Untold(
+                f"{added:,} rows were written by its transaction, and {there:,} of it are there: the table was "
+                "rewritten, restored or changed by another program"
+            )
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:
@@ -320,7 +342,7 @@ class PostgresSink(interface.Sink):
             return self._gone(db, query)
 
     def _gone(self, db: psycopg.Connection[Any], query: str) -> str:
-        if self.drained or not marks.counts(db):
+        if self.drained or not marks.has(db, "rows"):
             return ""
         target = marks.target_of(db, self.table)
         names = [self._claimed(db)] if target is None else target.spellings()
@@ -437,16 +459,20 @@ class PostgresSink(interface.Sink):
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         psycopg = interface.needed("psycopg", "the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'")
         try:
-            db = psycopg.connect(self.address.connection, autocommit=True, **self._at_most())
+            self._sign_of_life()
+            db = answering().connect(self.address.connection, autocommit=True, **self._at_most())
         except psycopg.OperationalError as error:
             kind = Unreachable if may_come_back(str(error)) else DataError
-            raise kind(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
+            why = " ".join(self.address.clean(error).split())
+            raise kind(f"PostgreSQL cannot be reached for table {self.table!r}: {why}") from None
         except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
             raise UsageError(
                 f"table {self.table!r}: this is no address that PostgreSQL understands: expected "
                 "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
                 "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs"
             ) from None
+        self._sign_of_life()
+        db.answers_within, db.heard = self.answers_within, self._sign_of_life
         # who waited for the lock must see what was committed meanwhile
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
@@ -464,7 +490,12 @@ class PostgresSink(interface.Sink):
 
         if "PGCONNECT_TIMEOUT" in os.environ or "connect_timeout" in conninfo_to_dict(self.address.connection):
             return {}
-        return {"connect_timeout": max(_LEAST, int(self.wait))}
+        most = max(_LEAST, int(self.wait))
+        return {"connect_timeout": most if self.answers_within is None else max(2, min(most, int(self.answers_within)))}
+
+    def _sign_of_life(self) -> None:
+        if self.heard is not None:
+            self.heard()
 
     def _holders(self, waited: psycopg.Connection[Any]) -> str:
         """Who holds what a connection has waited for, as the end of a sentence."""
@@ -489,6 +520,12 @@ class PostgresSink(interface.Sink):
                 "that is over, the same again goes on"
             ) from error
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
+            if getattr(db, "silent", False):
+                self._sign_of_life()
+                raise Unreachable(
+                    f"table {self.table!r}: PostgreSQL has not answered for {self.answers_within:g} s: the server "
+                    f"hangs, or one statement takes longer than {option('patience')} allows"
+                ) from None
             kind = Unreachable if db.broken else DataError
             raise kind(
                 f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"

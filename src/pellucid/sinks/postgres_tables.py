@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pellucid.sinks.postgres_marks import counts, identifier, quoted
+from pellucid.sinks.postgres_marks import has, identifier, quoted
 from pellucid.sinks.postgres_words import beginning
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ _ADVISORY = 7233181290055142706
 
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL,
-     at timestamptz NOT NULL DEFAULT now(), rows bigint, PRIMARY KEY (target, query))"""
-# for a book of an earlier version, which did not count
-_COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"
+     at timestamptz NOT NULL DEFAULT now(), rows bigint, added bigint, xact bigint, PRIMARY KEY (target, query))"""
+# for a book of an earlier version: how many rows there are, how many the last batch has, which transaction wrote it
+_LATER = ("rows", "added", "xact")
+_ALTER = f"ALTER TABLE pellucid_epochs {', '.join(f'ADD COLUMN IF NOT EXISTS {name} bigint' for name in _LATER)}"
 _STAGING = """CREATE TABLE IF NOT EXISTS pellucid_staging
     (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)"""
 _GROUPS = """CREATE TABLE IF NOT EXISTS pellucid_groups
@@ -64,7 +65,7 @@ def _missing_books(db: psycopg.Connection[Any]) -> list[str]:
     wanted = [] if _there(db, "pellucid_staging") else [_STAGING]
     if not _there(db, "pellucid_epochs"):
         return [EPOCHS, *wanted]
-    return wanted if counts(db) else [_COUNT, *wanted]
+    return wanted if has(db, *_LATER) else [_ALTER, *wanted]
 
 
 def _there(db: psycopg.Connection[Any], name: str) -> bool:

@@ -1,9 +1,13 @@
-"""What PostgreSQL says of a row that it refuses, as one line that names the table, the column and what was expected."""
+"""What PostgreSQL says of a row that it refuses, as one line that names the table, the column and what was expected;
+and a connection that notices when it says nothing."""
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,6 +52,65 @@ def may_come_back(said: str) -> bool:
     False
     """
     return "FATAL" not in said or any(words in said for words in _SOON)
+
+
+@functools.cache
+def answering() -> Any:
+    """A class of connections with ``answers_within``: for so many seconds a server that is asked may be silent (None:
+    for ever).  Then the connection is given up, and is ``silent``; ``heard`` is called whenever there is a sign of
+    life."""
+    import psycopg
+
+    class Answering(psycopg.Connection[Any]):  # type: ignore[misc]  # it may not be installed
+        answers_within: float | None = None
+        silent = False
+
+        @staticmethod
+        def heard() -> None:
+            """Nobody wants to know."""
+
+        def wait(self, gen: Any, *more: Any, **named: Any) -> Any:
+            if self.answers_within is None:
+                return super().wait(gen, *more, **named)
+            try:
+                return super().wait(_heard(gen, self.answers_within, self.heard), *more, **named)
+            except _NoAnswerError:
+                self.silent = True
+                self.pgconn.finish()
+                raise psycopg.OperationalError("no answer") from None
+
+    return Answering
+
+
+class _NoAnswerError(Exception):
+    """A server says nothing."""
+
+
+def _heard(asked: Any, within: float, heard: Callable[[], None]) -> Generator[Any, Any, Any]:
+    """What asks a server, with an eye on how long it has said nothing.
+
+    >>> def asked():
+    ...     return (yield "ready to read?")
+    >>> one = _heard(asked(), 0.0, lambda: print("heard"))
+    >>> next(one)
+    'ready to read?'
+    >>> one.send(0)
+    Traceback (most recent call last):
+    pellucid.sinks.postgres_words._NoAnswerError
+    """
+    since = time.monotonic()
+    try:
+        wants = next(asked)
+        while True:
+            ready = yield wants
+            if ready:
+                since = time.monotonic()
+                heard()
+            elif time.monotonic() - since > within:
+                raise _NoAnswerError
+            wants = asked.send(ready)
+    except StopIteration as done:
+        return done.value
 
 
 def shortened(text: str) -> str:

@@ -117,9 +117,10 @@ class SQLiteSink(interface.Sink):
             if last is not None and batch <= last:
                 return interface.Staged(query, batch, skipped=True)
             self._fit(db, rows.schema)
-            if self.grouped:
-                self._note_top(db, query, batch)
+            top = self._top(db) if self.grouped else None
             self._insert(db, rows, batch)
+            if self.grouped:
+                self._note_cut(db, query, batch, top, rows.count)
             db.execute(
                 "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
                 "query) DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
@@ -141,18 +142,29 @@ class SQLiteSink(interface.Sink):
 
     # ------------------------------------------------------------ together with others
 
-    def _note_top(self, db: sqlite3.Connection, query: str, batch: int) -> None:
-        """Which rows are of this batch: those above the highest that was there, as SQLite numbers rows."""
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS pellucid_cuts (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT "
-            "NULL, top INTEGER, PRIMARY KEY (target, query))"
-        )
-        top: int | None = None
+    def _top(self, db: sqlite3.Connection) -> int | None:
+        """The highest number of a row, as SQLite numbers rows."""
         number = self._numbers(db)
         with suppress(sqlite3.OperationalError):  # a table of one's own WITHOUT ROWID
             if number:
-                (top,) = db.execute(f"SELECT coalesce(max({number}), 0) FROM {_quoted(self.table)}").fetchone()
-        db.execute("INSERT OR REPLACE INTO pellucid_cuts VALUES (?, ?, ?, ?)", (self.table, query, batch, top))
+                found = db.execute(f"SELECT coalesce(max({number}), 0) FROM {_quoted(self.table)}").fetchone()
+                return int(found[0])
+        return None
+
+    def _note_cut(self, db: sqlite3.Connection, query: str, batch: int, top: int | None, added: int) -> None:
+        """Which rows are of this batch: so many, above the highest number that was there, up to the highest now."""
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS pellucid_cuts (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT "
+            "NULL, top INTEGER, upto INTEGER, added INTEGER, PRIMARY KEY (target, query))"
+        )
+        there = self._columns(db, "pellucid_cuts")
+        for name in (name for name in ("upto", "added") if name not in there):  # of an earlier version
+            db.execute(f"ALTER TABLE pellucid_cuts ADD COLUMN {name} INTEGER")
+        upto = None if top is None else self._top(db)
+        db.execute(
+            "INSERT OR REPLACE INTO pellucid_cuts (target, query, batch, top, upto, added) VALUES (?, ?, ?, ?, ?, ?)",
+            (self.table, query, batch, top, upto, added),
+        )
 
     def _numbers(self, db: sqlite3.Connection) -> str:
         """By which name SQLite tells how it has numbered the rows; nothing if it cannot be told: a view or a virtual
@@ -178,16 +190,29 @@ class SQLiteSink(interface.Sink):
             last = self._last(db, query) if self._columns(db, "pellucid_epochs") else None
             if last == batch:
                 return self._read(db, "")
-            if not self._columns(db, "pellucid_cuts"):
-                return None
+            return None if last != after else self._read(db, f" WHERE NOT ({self._of_last(db, query, after)})")
+
+    def _of_last(self, db: sqlite3.Connection, query: str, last: int) -> str:
+        """Which rows are of the last batch, as a condition; they must be there as they were written."""
+        there, number = self._columns(db, "pellucid_cuts"), self._numbers(db)
+        if there and "added" not in there:
+            raise interface.Untold("its mark is of an earlier version, which did not keep how many rows they are")
+        found = None
+        if there and number:
             found = db.execute(
-                "SELECT batch, top FROM pellucid_cuts WHERE target = ? COLLATE NOCASE AND query = ?",
-                (self.table, query),
-            ).fetchone()
-            if found is None or found[0] != last or last != after or found[1] is None:
-                return None
-            number = self._numbers(db)
-            return self._read(db, f" WHERE {number} <= {int(found[1])}") if number else None
+                "SELECT top, upto, added FROM pellucid_cuts WHERE target = ? COLLATE NOCASE AND query = ? AND batch = "
+                "?", (self.table, query, last),
+            ).fetchone()  # fmt: skip
+        if found is None or None in found:
+            raise interface.Untold("SQLite has not told how its rows are numbered (a view, a table WITHOUT ROWID?)")
+        which = f"{number} > {int(found[0])} AND {number} <= {int(found[1])}"
+        (count,) = db.execute(f"SELECT count(*) FROM {_quoted(self.table)} WHERE {which}").fetchone()
+        if count > found[2] or (count < found[2] and not self.drained):
+            raise interface.Untold(
+                f"{found[2]:,} rows were written, and {count:,} are there under their numbers: other rows have them "
+                "since the file came back from a dump, or another program has taken rows out"
+            )
+        return which
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -133,3 +134,75 @@ def test_a_table_that_was_emptied(
         assert "  a            lost rows " in shown.output
         assert drained or "it is empty, yet 2 rows were written there" in shown.output
         assert "to resolve it: bring a back from a copy that has all" in shown.output
+
+
+def test_a_server_is_asked_as_the_user_of_the_run(
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without PGUSER it would be asked as the user of this machine.  The password is nowhere."""
+    for name in ("PGUSER", "USER"):
+        monkeypatch.delenv(name, raising=False)
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as db:
+        db.execute('CREATE ROLE "a shop/keeper" LOGIN SUPERUSER')
+    name = dsn.replace("postgres@", "a%20shop%2Fkeeper:S3cret@")
+    made = {"a": sinks.postgres(name, "a"), "b": sinks.sqlite(tmp_path / "b.db", "b")}
+    sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1]}), "q", 0)
+    assert "S3cret" not in (tmp_path / "log" / "decisions.json").read_text()
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    assert shown.exit_code == 0, shown.output
+    where = dsn.partition("@")[2]
+    assert f"  a            has it         postgresql://a%20shop%2Fkeeper@{where}#a" in shown.output.splitlines()
+    monkeypatch.setenv("PGUSER", "nobody-of-this-name")
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    assert shown.exit_code == 3
+    assert 'role "nobody-of-this-name" does not exist' in shown.output
+
+
+def test_a_log_without_users_is_read(tmp_path: Path) -> None:
+    """Of an earlier version; and what is there for later ones does not disturb."""
+    log = DecisionLog(tmp_path / "log")
+    record = log.take("q", {"a": "postgresql://db:5432/shop#a"}, drained=["a"], users={"a": "me"})
+    document = record.document()
+    assert document["members"] == {"a": ["postgresql://db:5432/shop#a", -1, "drained", "user=me"]}
+    assert type(record).parse(document) == record == log.read()
+    document["members"] = {"a": ["postgresql://db:5432/shop#a", -1]}
+    assert type(record).parse(document).users == {}
+    assert log.take("q", {"a": "postgresql://db:5432/shop#a"}).users == {"a": "me"}
+
+
+@pytest.mark.parametrize("gone", ["the file", "the folder", "the rows"])
+def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
+    """It is not said that it has what was committed."""
+    (tmp_path / "x.jsonl").write_text("1\n2\n3\n")
+    (tmp_path / "to").mkdir()
+    (tmp_path / "p.py").write_text("from pellucid import pipeline\ntotal = pipeline(lambda x: x.trim(1), x=int)\n")
+    state = str(tmp_path / "state")
+    outs = ["--out", f"sqlite:{tmp_path}/t.db#t", "--out", f"{tmp_path}/to/out.csv"]
+    command = ["run", f"{tmp_path}/p.py:total", "--in", f"{tmp_path}/x.jsonl", "--pushes", "1", "--state", state, *outs]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0
+    if gone == "the file":
+        (tmp_path / "to" / "out.csv").unlink()
+    else:
+        shutil.rmtree(tmp_path / "to")
+    if gone == "the rows":
+        shutil.rmtree(tmp_path / "state" / "committed")
+    shown = CliRunner().invoke(cli, ["net", "doubt", state])
+    assert shown.exit_code == 1, shown.output
+    lines = shown.output.splitlines()
+    rows = tmp_path / "state" / "committed" / "out-2"
+    if gone == "the rows":
+        assert lines[0].endswith("was decided and committed, and out-2 does not have all that was")
+        assert lines[2].startswith("  out-2        lost rows ")
+        assert lines[2].endswith(f" (the rows that were committed are gone: no folder {rows})")
+        return
+    assert lines[0].endswith("was decided and committed, and out-2 is gone")
+    assert lines[2].startswith("  out-2        is gone ")
+    assert lines[2].endswith(f" ({gone} is gone; its rows are in {rows})")
+    first = "make the folder anew, and " if gone == "the folder" else ""
+    assert lines[3:] == [f"to resolve it: {first}give the same command again: out-2 is made from its rows"]
+    (tmp_path / "to").mkdir(exist_ok=True)
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0

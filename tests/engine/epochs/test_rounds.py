@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pellucid.engine.epochs.tasks.member_sink import MemberSink
-from pellucid.engine.epochs.together import Rounds, _settle_left
+from pellucid.engine.epochs.together import Rounds, Span, _settle_left
 from pellucid.errors import StateError
 from pellucid.sinks.group.log import NOTHING, DecisionLog
 
@@ -22,23 +22,25 @@ class Task:
         self.name, self.log, self.committed, self.told = name, log, 0, 0
         self.heard: list[str] = []
         self.lasted: list[int] = []  # which epoch the log said was decided, when it was told to commit
+        self.last: dict[str, Any] = {}
         self.link = SimpleNamespace(send=self._send, receive=lambda: [{"aborted": True}])
 
     def _send(self, **message: Any) -> None:
         self.heard.append(next(iter(message)))
+        self.last = message
         if "commit" in message and (found := DecisionLog(self.log).read()) is not None:
             self.lasted.append(found.epoch)
 
 
 class Group:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, complete: int = 0) -> None:
         self.tasks = {f"sink.{name}": Task(f"sink.{name}", folder / "together") for name in "abc"}
         outputs = {name: f"{folder}/{name}.csv" for name in "abc"}
         job = self.job = SimpleNamespace(log_folder=folder / "together", run="run", members=outputs, outputs=outputs)
         self.log, self.said = DecisionLog(folder / "together"), []  # type: ignore[var-annotated]
         self.rounds = Rounds(job, self.tasks, self.said.append)  # type: ignore[arg-type]
-        self.rounds.begin(0, lambda epoch: [], 0)
-        self.rounds.offer(1)
+        self.rounds.begin(complete, lambda epoch: [], complete)
+        self.rounds.offer(max(1, complete))
 
     def heard(self) -> list[list[str]]:
         return [task.heard for task in self.tasks.values()]
@@ -123,8 +125,8 @@ def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
     for name in "ab":
         group.tasks[f"sink.{name}"].committed = 1
         group.rounds.committed()
-    group.rounds.doubt("sink.c", 1, "the server is gone")
-    group.rounds.doubt("sink.c", 1, "the server is gone")
+    group.rounds.doubt("sink.c", Span(1, 1), "the server is gone")
+    group.rounds.doubt("sink.c", Span(1, 1), "the server is gone")
     assert group.said == [
         "epoch 1 is decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
     ]
@@ -188,3 +190,37 @@ def test_who_lost_the_log_settles_nothing(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="another driver of this group has begun meanwhile"):
         _settle_left(log, left, "run")  # type: ignore[arg-type]
     assert left.settled == {}
+
+
+def told(group: Group) -> list[tuple[int, int, int]]:
+    """Which epochs each was told to prepare or to commit last."""
+    return [(m["first"], m.get("prepare", 0), m.get("commit", 0)) for m in (t.last for t in group.tasks.values())]
+
+
+def all_commit(group: Group, epoch: int) -> None:
+    for task in group.tasks.values():
+        task.committed = epoch
+    group.rounds.committed()
+
+
+def test_epochs_that_are_committed_as_one_are_named_all(tmp_path: Path) -> None:
+    """Those that were complete while a round was open go together; also after a start that knows of the last one."""
+    group = Group(tmp_path)
+    group.rounds.offer(14)
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 1, 100)
+    assert told(group) == [(1, 0, 1)] * 3
+    all_commit(group, 1)
+    assert told(group) == [(2, 14, 0)] * 3
+    for name in "abc":
+        group.rounds.prepared(f"sink.{name}", 14, 1400)
+    assert told(group) == [(2, 0, 14)] * 3
+    group.rounds.doubt("sink.c", Span(2, 14), "the server is gone")
+    assert group.said == [
+        "epochs 2 to 14 are decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
+    ]
+    # a new start: with which epoch the decided round began its members know by their rows
+    again = Group(tmp_path, 16)
+    assert told(again) == [(0, 0, 14)] * 3
+    all_commit(again, 14)
+    assert told(again) == [(15, 16, 0)] * 3

@@ -54,5 +54,5 @@ def test_rows_that_cannot_be_told_apart(
     with closing(sqlite3.connect(tmp_path / "a.db")) as db:
         db.executescript(made)
     one_behind(tmp_path, columns)
-    with pytest.raises(StateError, match="does not tell the rows of its last epoch apart"):
+    with pytest.raises(StateError, match="cannot be told: SQLite has not told how its rows are numbered"):
         sinks.read_together(members(tmp_path), log=tmp_path / "log")

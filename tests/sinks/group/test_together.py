@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import warnings
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
+from pellucid.base.small import sealed
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks.group import log as logs
 from pellucid.sinks.group.log import DecisionLog
@@ -502,3 +504,38 @@ def test_one_table_in_two_spellings(tmp_path: Path) -> None:
     """SQLite does not tell T from t; two writers of one table would take each other's epochs for their own."""
     with pytest.raises(UsageError, match="'a' and 'b' are the same target"):
         sinks.together(a=sinks.sqlite(tmp_path / "a.db", "t"), b=sinks.sqlite(tmp_path / "a.db", "T"))
+
+
+def test_a_server_by_a_url_and_by_pairs(tmp_path: Path, server: Postgres) -> None:
+    """One target, whoever writes it how; another table, database or server is another one."""
+    dsn = server.database()
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    pairs = f"dbname={found['dbname']} port={found['port']} host={found['host']} user=postgres"
+    archive = sinks.parquet(tmp_path / "archive")
+
+    def group(address: str, table: str = "totals") -> Any:
+        return sinks.together(
+            {"totals": sinks.postgres(address, table), "archive": archive}, log=tmp_path / "log", patience=0
+        )
+
+    def earlier() -> None:
+        """The log as an earlier version wrote it: the pairs as they were given."""
+        path = tmp_path / "log" / "decisions.json"
+        document = json.loads(path.read_text())
+        document.pop("checksum")
+        document["members"]["totals"] = [f"{pairs} password=***#totals", -1]
+        path.write_bytes(sealed(document))
+
+    for batch, address in enumerate((pairs, dsn, pairs, dsn)):
+        group(address).write(rows(batch, 1), QUERY, batch)
+        if batch == 2:
+            earlier()
+        for other in (pairs, dsn):
+            assert group(other).read()["totals"].num_rows == 3 * (batch + 1)
+    for other, table in ((server.dsn, "totals"), (dsn, "other"), (pairs.replace("host=", "host=not-"), "totals")):
+        with pytest.raises(UsageError, match=r"read_together: member 'totals' is postgresql:.*: name the same target$"):
+            group(other, table).read()
+        with pytest.raises(StateError, match=r"member 'totals' was postgresql:.*: name the same target"):
+            group(other, table).write(rows(4, 1), QUERY, 4)
+    with pytest.raises(UsageError, match=r"are the same target"):
+        sinks.together(a=sinks.postgres(dsn, "t"), b=sinks.postgres(pairs, "t"), log=tmp_path / "other")

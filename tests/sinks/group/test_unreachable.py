@@ -165,3 +165,19 @@ def test_a_server_that_is_down_before_the_decision(tmp_path: Path, prepared: int
         assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))
         group.write(rows(2, 4), QUERY, 2)
         assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2), (2, 4)))
+
+
+def test_a_server_that_is_down_when_the_query_begins(world: World) -> None:
+    """It is said that nothing is lost, and what to do; also of a batch that is decided."""
+    begins = "a member cannot be reached when the run or the query begins"
+    down = {**world.sinks(), "totals": sinks.postgres("postgresql://127.0.0.1:1/shop", "totals", wait=1)}
+    group = sinks.together(down, log=world.log, patience=0)
+    for _ in range(2):
+        with pytest.raises(
+            Unreachable,
+            match=r"member 'totals' \(table 'totals'\) cannot be reached \(PostgreSQL cannot be reached for table "
+            r"'totals': .*\)\. Nothing is lost: when it is up, start the query again",
+        ) as caught:
+            group.write(rows(0, 1), QUERY, 0)
+        assert_told(begins, str(caught.value))
+        assert "\n" not in str(caught.value)

@@ -26,7 +26,7 @@ from pellucid.engine.epochs.plan import sink_name
 from pellucid.engine.epochs.recording import seal
 from pellucid.engine.epochs.store import Damaged
 from pellucid.engine.epochs.tasks.channels import BEAT, Link
-from pellucid.engine.epochs.together import Rounds
+from pellucid.engine.epochs.together import Rounds, Span
 from pellucid.errors import DataError, StateError
 
 _START = 60.0  # seconds in which a task has loaded its state
@@ -176,7 +176,7 @@ class Generation:
         elif "prepared" in message and self._rounds is not None:
             self._rounds.prepared(task.name, message["prepared"], message["until"])
         elif "doubt" in message and self._rounds is not None:
-            self._rounds.doubt(task.name, message["doubt"], message["why"])
+            self._rounds.doubt(task.name, Span(message["first"], message["doubt"]), message["why"])
         elif "failed" in message:
             self._refused(task, message["failed"], message["why"])
         elif "border" in message:

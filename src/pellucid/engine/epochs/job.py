@@ -46,7 +46,9 @@ from pellucid.graph.memory import refuse_key, why_cut
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
+from pellucid.sinks.postgres_sink import PostgresSink
 
+_ANSWERS = 0.9  # of the patience: a server that says nothing is named before its task is taken for one that hangs
 Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
 
 
@@ -278,6 +280,8 @@ class Job:
             return None
         sink = place if isinstance(place, Sink) else self._sink(output, place)
         sink.grouped = output in self.members
+        if isinstance(sink, PostgresSink):
+            sink.answers_within = _ANSWERS * self.settings.patience
         return sink
 
     def target(self, output: str) -> Target:

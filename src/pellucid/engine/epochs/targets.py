@@ -16,7 +16,7 @@ import io
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError, StateError, option
 from pellucid.sinks.interface import Sink, Staged, Written
+from pellucid.sinks.postgres_sink import PostgresSink
 
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream: four bytes of ones and a length of zero
@@ -117,6 +118,11 @@ class Target(Sink):
     def abort(self, staged: Staged) -> None:
         """The parts stay."""
         self._sink.abort(staged.held[1])
+
+    def on_sign_of_life(self, heard: Callable[[], None]) -> None:
+        """What to call when a server has said something: who waits for it does not hang."""
+        if isinstance(self._sink, PostgresSink):
+            self._sink.heard = heard
 
     def finish(self, rows: int) -> None:
         """All epochs are committed: so many rows."""

@@ -9,18 +9,20 @@ the state folder.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pellucid.address import Address
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, UsageError, nearest, option
+from pellucid.errors import DataError, StateError, Unreachable, UsageError, nearest, option
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog
-from pellucid.sinks.group.member import Member, told_once
+from pellucid.sinks.group.member import Member, told_once, users_of
 from pellucid.sinks.interface import Sink
 from pellucid.sinks.sqlite_sink import SQLiteSink
 
@@ -30,6 +32,30 @@ if TYPE_CHECKING:
 
 _LOOK = 2.0  # seconds to wait for a lock where it is only looked
 _GIVE_UP = 5.0  # seconds for the other members to take back what they have prepared
+
+
+class Span(NamedTuple):
+    """Epochs that are committed as one, in words.
+
+    >>> print(Span(14, 14), Span(14, 14).it, Span(14, 14).are), print(Span(2, 14), Span(2, 14).it, Span(2, 14).are)
+    epoch 14 it is
+    epochs 2 to 14 them are
+    (None, None)
+    """
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.last:,}" if self.first >= self.last else f"epochs {self.first:,} to {self.last:,}"
+
+    @property
+    def it(self) -> str:
+        return "it" if self.first >= self.last else "them"
+
+    @property
+    def are(self) -> str:
+        return "is" if self.first >= self.last else "are"
 
 
 class Told(Protocol):
@@ -49,6 +75,7 @@ class Rounds:
         self._log = DecisionLog(job.log_folder)
         self._record = self._log.take(job.run, places(job))
         self._epoch = 0  # of the round that is open
+        self._first = 0  # the first that the round brings; 0 where that was another start's
         self._attempt = ""
         self._votes: dict[str, int | None] = {}
         self._deciding = False  # whether the round that is open is not decided
@@ -61,7 +88,7 @@ class Rounds:
         """All tasks are where they were: what is decided is committed first, then what is allowed."""
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete and self._record.attempt:
-            self._epoch, self._reached = self._record.epoch, self._record.batch
+            self._epoch, self._reached, self._first = self._record.epoch, self._record.batch, 0
             self._tell_commit()
         self.offer(allowed)
 
@@ -73,10 +100,12 @@ class Rounds:
             return
         # Many short epochs go in one round; one by one where a test counts.
         self._epoch = max(have, self._from) + 1 if faults.armed() else self._offered
+        decided = self._record.epoch if self._record.epoch < self._epoch else 0
+        self._first = min(max(have, decided) + 1, self._epoch)
         self._attempt, self._votes = uuid.uuid4().hex[:16], {}
         self._deciding = True
         for task in self._tasks.values():
-            task.link.send(prepare=self._epoch, attempt=self._attempt)
+            task.link.send(prepare=self._epoch, first=self._first, attempt=self._attempt)
 
     def prepared(self, task: str, epoch: int, until: int | None) -> None:
         """A member can commit; when all can, it is decided."""
@@ -95,7 +124,7 @@ class Rounds:
     def _tell_commit(self) -> None:
         for task in self._tasks.values():
             task.told = self._epoch
-            task.link.send(commit=self._epoch, acks=self._acks(self._epoch))
+            task.link.send(commit=self._epoch, first=self._first, acks=self._acks(self._epoch))
 
     def committed(self) -> None:
         """A member has it; when all have, the next round may begin."""
@@ -105,13 +134,13 @@ class Rounds:
                 self._log.note_whole(self._record.query, self._reached)
             self.offer(self._offered)
 
-    def doubt(self, task: str, epoch: int, why: str) -> None:
+    def doubt(self, task: str, span: Span, why: str) -> None:
         """A commit failed after the decision: said once."""
-        if (task, epoch) not in self._doubted:
-            self._doubted.add((task, epoch))
+        if (task, span.last) not in self._doubted:
+            self._doubted.add((task, span.last))
             self._say(
-                f"epoch {epoch} is decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; later "
-                "epochs wait"
+                f"{span} {span.are} decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; "
+                "later epochs wait"
             )
 
     def give_up(self, failed: str) -> None:
@@ -206,15 +235,27 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
         say(f"{log.folder}: the log was damaged, and is set aside: what the members have is decided")
     most = _refuse_older_log(job, log, sinks)
     drained = [name for name, sink in sinks.items() if getattr(sink, "drained", False)]
-    record = log.take(job.run, places(job), drained=drained)
+    record = log.take(job.run, places(job), drained=drained, users=users_of(sinks))
     if most > record.batch:
         log.adopt(most, max(1, record.epoch, job.store.number("progress.json", "epoch")))
         say(f"{log.folder}: the log is older than its members: what they have, up to push {most:,}, is decided")
-    for sink in sinks.values():
-        with suppress(DataError, OSError):  # of one that cannot be reached its own task says so
-            _settle_left(log, sink, job.run)
+    away: dict[str, Unreachable] = {}
     for name, sink in sinks.items():
-        other = sink.claim(record.group, str(log.folder))
+        with suppress(DataError, OSError):  # of one that is wrong its own task says so
+            try:
+                _settle_left(log, sink, job.run)
+            except Unreachable as error:
+                away[name] = error
+    for name, sink in sinks.items():
+        try:
+            if name in away:
+                raise away[name]
+            other = sink.claim(record.group, str(log.folder))
+        except Unreachable as error:
+            raise Unreachable(
+                f"the member {name!r} cannot be reached ({error}). Nothing is lost, and nothing was begun: when it is "
+                "up, the same command goes on"
+            ) from None
         if other == str(log.folder) and job.settings.from_start:
             sink.unclaim(None)  # the group's own log was lost, and is begun anew at the same place
             other = sink.claim(record.group, str(log.folder))
@@ -240,7 +281,7 @@ def _refuse_older_log(job: Job, log: DecisionLog, sinks: Mapping[str, Sink]) -> 
     for name, sink in sinks.items():
         try:
             with _soon(sink):
-                last = sink.last(job.run)
+                last = sink.last(job.run) if sink.forks else _asked_apart(sink, job.run)
         except (DataError, OSError):
             continue  # who cannot be reached, or is held by others, says so later
         most = most if last is None else max(most, last)
@@ -252,6 +293,28 @@ def _refuse_older_log(job: Job, log: DecisionLog, sinks: Mapping[str, Sink]) -> 
                 f"all input again with {option('from_start', True)} (what is there is not written twice)"
             )
     return most
+
+
+def _asked_apart(sink: Sink, run: str) -> int | None:
+    """What a sink has, asked in a process of its own: what is used here could not be used in the tasks any more."""
+    here, there = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            said = json.dumps({"last": sink.last(run)})
+        except BaseException as error:
+            said = json.dumps({"error": str(error)})
+        os.write(there, said.encode())
+        os._exit(0)
+    os.close(there)
+    with open(here, "rb") as file:
+        found = json.loads(file.read() or b'{"error": "it died"}')
+    os.waitpid(pid, 0)
+    if "error" in found:
+        raise DataError(found["error"])
+    return None if found["last"] is None else int(found["last"])
 
 
 def _settle_left(log: DecisionLog, sink: Sink, run: str) -> None:

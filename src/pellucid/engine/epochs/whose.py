@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pellucid.address import Address
+from pellucid.address import Address, in_one_form
 from pellucid.base import faults
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
@@ -118,7 +118,8 @@ def _refuse_outputs(job: Job) -> None:
 
 def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str]) -> dict[str, Any]:
     """What the folder says, with what these steps call and read as it is now."""
-    before = {**before, "places": now["places"]}  # another user may log in now
+    outs = {name: in_one_form(place) for name, place in before.get("out", {}).items()}
+    before = {**before, "out": outs, "places": now["places"]}  # another user may log in now
     also = [s for s in changed if s in before.get("steps", {}) and s in before.get("reads", {})]
     return {
         **before,

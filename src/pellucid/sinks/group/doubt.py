@@ -3,8 +3,8 @@ lacks it, and what resolves it.
 
 `doubt_of_group` takes the folder of the log, a state folder of a run with epochs (``STATE/together``) or the checkpoint
 of a query on Spark (``CHECKPOINT/pellucid-together``).  Nothing is changed, nobody is kept waiting.  Members are asked
-by what the log says of them, which has no secret in it: a PostgreSQL as ``PGUSER`` and ``PGPASSWORD`` say; or by the
-sinks that the caller gives.  Of one that cannot be asked that is said.
+by what the log says of them, which has no secret in it: a PostgreSQL as the user of the run, or whom ``PGUSER`` names,
+with ``PGPASSWORD``; or by the sinks that the caller gives.  Of one that cannot be asked that is said.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pellucid.address import Address
+from pellucid.address import Address, as_user
+from pellucid.base.small import checked, read_small
 from pellucid.errors import DataError, PellucidError, option
 from pellucid.sinks.group.log import FILE, NAME, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
@@ -40,6 +41,7 @@ class MemberDoubt:
     lost: bool = False  # it had more once: it was deleted, emptied, or is an older copy
     undecided: tuple[str, ...] = ()  # what is prepared there, and not decided: it holds locks
     ahead: bool = False  # it has more than the log has decided
+    remade: bool = False  # it is gone, and made anew by the same command
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -83,13 +85,14 @@ class GroupDoubt:
         for member in self.members:
             state = {True: "lacks it", False: "has it", None: "was not asked"}[member.lacks]
             state = "lost rows" if member.lost else "has more" if member.ahead else state
+            state = "is gone" if member.remade else state
             state = "" if self.batch == NOTHING and not member.ahead and member.lacks is False else state
             lines.append(
                 f"  {member.name:<12} {state:<14} {member.target}" + (f" ({member.why})" if member.why else "")
             )
             lines += [f"  {'':<12} prepared there: {name}" for name in member.held]
             lines += [f"  {'':<12} {name} is prepared and not decided: it holds locks" for name in member.undecided]
-        waits = [m.name for m in self.members if m.lacks is not False]
+        waits = [m.name for m in self.members if m.lacks is not False and not m.remade]
         if waits and (self.in_doubt or self.whole < self.batch):
             lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {', '.join(waits)}")
         return lines + [f"to resolve it: {line}" for line in self.resolve]
@@ -108,6 +111,9 @@ class GroupDoubt:
         lost = _listed([m.name for m in self.members if m.lost])
         if lost:
             return f"was decided and committed, and {lost} does not have all that was"
+        remade = [m.name for m in self.members if m.remade]
+        if remade and not any(m.lacks or m.undecided for m in self.members if not m.remade):
+            return f"was decided and committed, and {_listed(remade)} {'is' if len(remade) == 1 else 'are'} gone"
         if self.in_doubt is None and self.whole >= self.batch:
             unseen = _listed([m.name for m in self.members if m.lacks is None])
             return f"was everywhere when it was committed; whether {unseen} still has it cannot be seen from here"
@@ -138,7 +144,7 @@ def doubt_of_group(path: str | os.PathLike[str], members: Mapping[str, Sink] | N
             "a run with epochs, or the --checkpoint of a query"
         )
     whole = log.whole()
-    asked = [_asked(name, record, whole, (members or {}).get(name)) for name in record.members]
+    asked = [_asked(name, record, whole, (members or {}).get(name), log.folder.parent) for name in record.members]
     now = log.read() or record  # a driver may have decided more while they were asked
     if (now.query, now.batch) != (record.query, record.batch):
         asked = [replace(m, ahead=m.ahead and (m.last or 0) > now.batch, undecided=()) for m in asked]
@@ -165,14 +171,14 @@ def log_of_group(path: str | os.PathLike[str]) -> DecisionLog | None:
     return None
 
 
-def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberDoubt:
+def _asked(name: str, record: Record, whole: int, given: Sink | None, state: Path) -> MemberDoubt:
     target, after = record.members[name]
     nothing = record.batch == NOTHING
-    if given is None and target.startswith(FILE):  # its rows are beside the log, and are put together at the end
-        done = nothing or _made_since(target.removeprefix(FILE), record.at)
-        why = "" if nothing else "a file, and whole" if done else "a file, whole when the run ends"
-        return MemberDoubt(name, target, None, False if done or whole >= record.batch else None, why)
-    sink, why = (given, "") if given is not None else _sink_of(target, drained=name in record.drained)
+    if given is None and target.startswith(FILE):
+        return _file(name, record, whole, state)
+    user = os.environ.get("PGUSER") or record.users.get(name, "")
+    sink, why = (given, "") if given is not None else _sink_of(target, user, drained=name in record.drained)
+    target = as_user(target, record.users.get(name, ""))
     if sink is None:
         if nothing:
             return MemberDoubt(name, target, None, False)
@@ -195,7 +201,34 @@ def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberD
     )  # fmt: skip
 
 
-def _made_since(path: str, at: str) -> bool:
+def _file(name: str, record: Record, whole: int, state: Path) -> MemberDoubt:
+    """A file: its rows are in the state folder, and are put together when the run ends."""
+    target = record.members[name][0]
+    path, rows = Path(target.removeprefix(FILE)), state / "committed" / name
+    if record.batch == NOTHING:
+        return MemberDoubt(name, target, None, False)
+    if _made_since(path, record.at):
+        return MemberDoubt(name, target, None, False, "a file, and whole")
+    if (state / "run.json").is_file() and not rows.is_dir():
+        lost = _lost(NOTHING, record, whole)
+        return MemberDoubt(
+            name, target, None, True, f"the rows that were committed are gone: no folder {rows}", lost=lost
+        )
+    if _finished(state) and not path.exists():
+        why = f"{_GONE[0 if path.parent.is_dir() else 1]}; its rows are in {rows}"
+        return MemberDoubt(name, target, None, True, why, remade=True)
+    return MemberDoubt(name, target, None, False if whole >= record.batch else None, "a file, whole when the run ends")
+
+
+def _finished(state: Path) -> bool:
+    """Whether a run with epochs has come to its end: then its files were there."""
+    try:
+        return bool(checked(read_small(state / "progress.json")).get("finished"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _made_since(path: Path, at: str) -> bool:
     """Whether a file is there that is no older than that."""
     try:
         return os.stat(path).st_mtime >= datetime.fromisoformat(at).timestamp() - 1
@@ -208,7 +241,7 @@ def _lost(have: int, record: Record, whole: int) -> bool:
     return have < max(record.before, whole)
 
 
-def _sink_of(target: str, *, drained: bool) -> tuple[Sink | None, str]:
+def _sink_of(target: str, user: str, *, drained: bool) -> tuple[Sink | None, str]:
     """A sink that can be asked without a secret, and without making anything; or why there is none."""
     from pellucid import sinks
 
@@ -219,10 +252,10 @@ def _sink_of(target: str, *, drained: bool) -> tuple[Sink | None, str]:
     if address.kind == "sqlite":
         there = os.path.isfile(address.file)
         return (sinks.sqlite(address.file, address.table, wait=1.0, drained=drained), "") if there else (None, _GONE[0])
-    # whoever asks may have PGUSER and PGPASSWORD, or a password file
+    # whoever asks may have PGPASSWORD, or a password file
     if address.kind == "postgres":
-        mark = "&" if "?" in address.connection else "?"
-        asks = f"{address.connection}{mark}connect_timeout=5"
+        asked = as_user(address.connection, user)
+        asks = f"{asked}{'&' if '?' in asked else '?'}connect_timeout=5"
         return sinks.postgres(asks, address.table, wait=_WAIT, drained=drained), ""
     pairs = address.without_secrets()
     if pairs is not None and address.table:
@@ -237,15 +270,19 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     if ahead:  # by a log that does not know what was decided nothing can be said of the rest
         return (f"bring back the log that goes with {_listed(ahead)}{start}: the same command alone is refused",)
     lost = [m.name for m in members if m.lost]
-    lack = [m.name for m in members if m.lacks is not False and not m.lost]
+    gone = [m for m in members if m.remade]
+    lack = [m.name for m in members if m.lacks is not False and not m.lost and not m.remade]
     told = []
+    if gone:
+        first = "make the folder anew, and " if any(_GONE[1] in m.why for m in gone) else ""
+        told.append(f"{first}give the same command again: {_listed([m.name for m in gone])} is made from its rows")
     if lost:
         told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")
     if any(m.undecided for m in members) and not lost and not lack:
         again = "give the same command again" if epochs else "start the query again, or call recover()"
         told.append(f"{again}: what is not decided is taken back, and comes again; one that runs now settles it itself")
         return tuple(told)
-    if whole >= record.batch and not any(m.lacks and not m.lost for m in members):
+    if whole >= record.batch and not any(m.lacks and not m.lost and not m.remade for m in members):
         if lack:
             told.append(f"see that {_listed(lack)} can be reached and read from here, and ask again")
         return tuple(told)

@@ -34,6 +34,7 @@ from pellucid.sinks.files.folder import one_at_a_time
 
 NAME, _WHOLE = "decisions.json", "whole.json"
 NOTHING = -1  # the batch before the first
+_USER = "user="
 FILE = "file: "  # the target of a member that becomes visible as a whole, when the run ends
 
 
@@ -55,12 +56,17 @@ class Record:
     epoch: int = 0  # of a run with epochs: which one it is
     at: str = ""  # when that was decided, in UTC
     drained: frozenset[str] = frozenset()  # members from which other programs take rows out
+    users: Mapping[str, str] = field(default_factory=dict)  # who logs in to them, where that is said
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        rest = {name: value for name, value in self.__dict__.items() if name != "drained"}
+        rest = {name: value for name, value in self.__dict__.items() if name not in ("drained", "users")}
         members = {
-            name: [*one, *(["drained"] if name in self.drained else [])]  # earlier versions read the first two
+            name: [  # earlier versions read the first two
+                *one,
+                *(["drained"] if name in self.drained else []),
+                *([f"{_USER}{self.users[name]}"] if self.users.get(name) else []),
+            ]
             for name, one in self.members.items()
         }
         return {"format": 1, **rest, "members": members}
@@ -73,6 +79,12 @@ class Record:
             **rest,
             members={name: (one[0], int(one[1])) for name, one in found["members"].items()},
             drained=frozenset(name for name, one in found["members"].items() if "drained" in one[2:]),
+            users={
+                name: word.removeprefix(_USER)
+                for name, one in found["members"].items()
+                for word in one[2:]
+                if word.startswith(_USER)
+            },
         )
 
 
@@ -152,9 +164,11 @@ class DecisionLog:
         joined: Mapping[str, int] | None = None,
         seen: Record | bool | None = False,
         drained: Collection[str] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> Record:
         """Be the one who decides from now on; ``members`` are the names and their targets, ``joined`` says of new ones
-        after which batch they join, ``drained`` from which others take rows out (None: as it was).
+        after which batch they join, ``drained`` from which others take rows out, ``users`` who logs in (None: as it
+        was).
 
         ``seen`` is what the caller has read, and came to its conclusions by (None: there was no log): if another driver
         has decided something since, nothing is taken, and `Moved` is raised.
@@ -175,6 +189,7 @@ class DecisionLog:
                 owner=self._me,
                 members={n: (place, after.get(n, NOTHING)) for n, place in members.items()},
                 drained=found.drained if drained is None else frozenset(drained),
+                users=found.users if users is None else dict(users),
             )
             self._write(made)
         return made

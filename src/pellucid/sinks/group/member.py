@@ -217,6 +217,16 @@ def _can_hold(sink: PostgresSink) -> bool:
         return True
 
 
+def users_of(sinks: Mapping[str, Sink]) -> dict[str, str]:
+    """Who logs in to them, where that is said: so that an operator can ask as the same.
+
+    >>> from pellucid import sinks
+    >>> users_of({"a": sinks.postgres("postgresql://me:S3cret@db/shop", "a"), "b": sinks.sqlite("b.db", "b")})
+    {'a': 'me'}
+    """
+    return {name: sink.user for name, sink in sinks.items() if isinstance(sink, PostgresSink) and sink.user}
+
+
 def places_of(members: list[Member]) -> dict[str, str]:
     """The members and their targets, for the log."""
     return {m.name: m.sink.identity for m in members}

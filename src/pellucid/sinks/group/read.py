@@ -12,14 +12,19 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pellucid.address import alike
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
-from pellucid.sinks.interface import Sink
+from pellucid.sinks.interface import Sink, Untold
 
 if TYPE_CHECKING:
     from pellucid.sinks.group.sink import TogetherSink
 
 _TRIES, _PAUSE = 50, 0.1
+
+
+class _Uncut(Exception):  # noqa: N818 - an error only if it stays so
+    """A member cannot be read without the last epoch, which another lacks."""
 
 
 def read_together(
@@ -54,17 +59,22 @@ def read_together(
         raise UsageError(
             "read_together: where are the group's decisions? Give log=FOLDER (of a run with epochs: STATE/together)"
         )
-    decisions = DecisionLog(place)
+    decisions, why = DecisionLog(place), ""
     for _ in range(_TRIES):
         record = decisions.read()
         if record is None:
             raise DataError(f"{decisions.folder}: no log of decisions is there: nothing was written by this group")
         _refuse_others(sinks, record)
-        found = _at_once(sinks, record)
+        try:
+            found, why = _at_once(sinks, record), ""
+        except _Uncut as error:  # no matter, if every member has the epoch soon
+            found, why = None, str(error)
         after = decisions.read()
         if found is not None and after is not None and after.batch == record.batch:
             return found
         time.sleep(_PAUSE)  # the group goes on meanwhile
+    if why:
+        raise StateError(f"read_together: {why}")
     raise StateError(
         f"{decisions.folder}: the members were not found at one epoch in {_TRIES} attempts: the group is faster than "
         "its rows can be read, or a target does not tell the rows of its last epoch apart; read while no epoch ends"
@@ -86,10 +96,10 @@ def _refuse_others(sinks: Mapping[str, Sink], record: Record) -> None:
                 f"read_together: member {name!r} is {record.members[name][0].removeprefix(FILE)}, and {sink!r} is "
                 "given, which is no sink: give sinks.sqlite(…), sinks.postgres(…) or another sink; leave files out"
             )
-        if sink.identity != record.members[name][0]:
+        if alike(sink.identity) != alike(record.members[name][0]):
             raise UsageError(
                 f"read_together: member {name!r} is {record.members[name][0]}, and {sink.identity} is given: name the "
-                "same target, in the same form"
+                "same target"
             )
 
 
@@ -114,7 +124,16 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
         if upto is None and lasts[name] == NOTHING:
             found[name] = pa.table({})
             continue
-        table = sink.cut(record.query, upto, record.batch)
+        try:
+            table = sink.cut(record.query, upto, record.batch)
+        except Untold as error:
+            what = f"what was decided last, up to epoch {record.epoch:,}," if record.epoch else f"batch {record.batch}"
+            raise _Uncut(
+                f"{what} is not yet at {' and '.join(map(repr, behind)) or 'every member'}, and which rows of member "
+                f"{name!r} ({sink.place}) are of it cannot be told: {error}. Nothing is lost: "
+                + ("give the run's command again" if record.epoch else "start the query again")
+                + ", which commits it first, and read when that is done"
+            ) from None
         if table is None:
             return None
         found[name] = table

@@ -20,12 +20,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pellucid.address import alike
 from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, nearest, option
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
-from pellucid.sinks.group.member import Member, Rows, checked_members, places_of, refuse_one_twice, told_once
+from pellucid.sinks.group.member import (
+    Member,
+    Rows,
+    checked_members,
+    places_of,
+    refuse_one_twice,
+    told_once,
+    users_of,
+)
 from pellucid.sinks.group.patience import Patience
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
@@ -185,7 +194,8 @@ class TogetherSink(interface.Sink):
         joined = self._members_as_before(found)
         self._claim(found)
         drained = [m.name for m in self.members if getattr(m.sink, "drained", False)]
-        return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained)
+        users = users_of({m.name: m.sink for m in self.members})
+        return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained, users=users)
 
     def _members_as_before(self, found: Record | None) -> dict[str, int]:
         """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
@@ -204,7 +214,7 @@ class TogetherSink(interface.Sink):
                     f"together: member {name!r} ({place}) cannot leave the group now: batch {found.batch} is decided, "
                     "and nobody knows whether it is there: begin once more with it, and take it away when that is done"
                 )
-            if name in now and now[name] != place:
+            if name in now and alike(now[name]) != alike(place):
                 raise StateError(f"together: member {name!r} was {place}, and is {now[name]} now: name the same target")
         new = [name for name in now if name not in found.members]
         for name in new:
@@ -225,9 +235,9 @@ class TogetherSink(interface.Sink):
         for member in self.members:
             try:
                 other = member.sink.claim(record.group, str(self.folder))
-            except (DataError, OSError):
+            except (DataError, OSError) as error:
                 if member.name not in record.members:
-                    raise
+                    raise _at_the_start(member, error) from None
                 continue  # it was claimed before: who cannot be reached now does not keep the others waiting
             if other is not None:
                 raise StateError(
@@ -259,7 +269,7 @@ class TogetherSink(interface.Sink):
         Everybody is looked at before anything is changed: by a log that is an older copy nothing is taken back.  One
         that cannot be reached does not keep the others from what is decided; only what is not decided stays then.
         """
-        failed: list[Exception] = []
+        failed: list[tuple[Member, Exception]] = []
         behind: dict[str, bool] = {}
         for member in self.members:
             # What the log says is decided stays so, however old the log is: that is out of the way before anything is
@@ -271,7 +281,7 @@ class TogetherSink(interface.Sink):
             try:
                 behind[member.name] = self._behind(member, record, batch)
             except (DataError, OSError) as error:
-                failed.append(error)
+                failed.append((member, error))
         clear, whole = not failed, not failed
         for member in self.members:
             if member.name not in behind:
@@ -286,9 +296,9 @@ class TogetherSink(interface.Sink):
                     else:
                         member.commit(record, kept)
             except (PellucidError, OSError) as error:
-                failed.append(error)
+                failed.append((member, error))
         if failed:
-            raise failed[0]
+            raise _at_the_start(*failed[0])
         return whole
 
     def _behind(self, member: Member, record: Record, batch: int | None) -> bool:
@@ -518,6 +528,16 @@ class TogetherSink(interface.Sink):
         assert self.log is not None
         path = self.log.rows_file(record.attempt, member.name if self.by else "")
         return reader(path) if record.attempt and path.exists() else None
+
+
+def _at_the_start(member: Member, error: Exception) -> Exception:
+    """What is said of a member that is away when a query begins; of one that says no, what it says."""
+    if not isinstance(error, Unreachable):
+        return error
+    return Unreachable(
+        f"together: {member} cannot be reached ({error}). Nothing is lost: when it is up, start the query again, and "
+        "what is decided is committed first"
+    )
 
 
 def _in_background(what: Callable[[], None]) -> Future[None]:

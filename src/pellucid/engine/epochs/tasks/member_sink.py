@@ -17,6 +17,7 @@ from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.targets import FileTarget, Parts
 from pellucid.engine.epochs.tasks.sink import SinkTask
+from pellucid.engine.epochs.together import Span
 from pellucid.errors import DataError, PellucidError, StateError, Unreachable, option
 from pellucid.sinks.group.log import DecisionLog
 from pellucid.sinks.group.patience import AGAIN, Patience
@@ -30,7 +31,7 @@ class MemberSink(SinkTask):
         super().__init__(*about, **named)
         self._log, self._patience, self._keeps_open = log, patience, keeps_open
         self._apart = True  # all members end a batch with the same epoch
-        self._waits = self._patience_at(0)  # for a target that cannot be reached, in the round that is open
+        self._waits = self._patience_at(Span(0, 0))  # for a target that cannot be reached, in the round that is open
         self._ready: tuple[int, str, Staged | None] | None = (
             None  # an epoch that is prepared: its attempt, what is open
         )
@@ -57,10 +58,12 @@ class MemberSink(SinkTask):
 
     def _command(self, command: dict[str, Any]) -> None:
         if "prepare" in command:
-            self._waits = waits = self._patience_at(command["prepare"])
-            self.context.soon(lambda: self._prepare(command["prepare"], command["attempt"], waits))
+            span = Span(command["first"], command["prepare"])
+            self._waits = waits = self._patience_at(span)
+            self.context.soon(lambda: self._prepare(span, command["attempt"], waits))
         elif "commit" in command:
-            self.context.soon(lambda: self._commit_decided(command["commit"], command["acks"]))
+            span = Span(command["first"], command["commit"])
+            self.context.soon(lambda: self._commit_decided(span, command["acks"]))
         elif "abort" in command:
             self._waits.stop.set()
             self.context.soon(self._give_up)
@@ -71,9 +74,9 @@ class MemberSink(SinkTask):
         staged = [one for one in self._staged if one.name.epoch <= epoch]
         return [(one.name, self.folder / str(one.name)) for one in staged]
 
-    def _prepare(self, epoch: int, attempt: str, waits: Patience) -> None:
+    def _prepare(self, span: Span, attempt: str, waits: Patience) -> None:
         """Take the rows of all epochs up to one, so that only the last step is left."""
-        self._ready, until = None, None
+        self._ready, until, epoch = None, None, span.last
         parts = self._parts(epoch)
         if parts:
             until = parts[-1][0].until
@@ -83,13 +86,13 @@ class MemberSink(SinkTask):
                 if waits.stop.is_set():
                     return  # another member has refused: it says why
                 raise Unreachable(
-                    f"epoch {epoch}: the member {self.place!r} cannot be reached, and is given up after "
-                    f"{self._patience:g} s ({option('patience')}): nobody has it: {error}. Nothing is lost: when that "
-                    "is put right, the same command goes on"
+                    f"{span}: the member {self.place!r} cannot be reached, and is given up after "
+                    f"{self._patience:g} s ({option('patience')}): nobody has {span.it}: {error}. Nothing is lost: "
+                    "when that is put right, the same command goes on"
                 ) from error
             except (DataError, StateError) as error:
                 raise type(error)(
-                    f"epoch {epoch}: the member {self.place!r} does not take it, so nobody has it: {error}"
+                    f"{span}: the member {self.place!r} does not take {span.it}, so nobody has {span.it}: {error}"
                 ) from error
         faults.point("together:prepared")
         self.context.link.send(prepared=epoch, until=until)
@@ -110,17 +113,14 @@ class MemberSink(SinkTask):
             self.target.abort(staged)
             raise
 
-    def _patience_at(self, epoch: int) -> Patience:
+    def _patience_at(self, span: Span) -> Patience:
         def tell(error: Unreachable) -> None:
             self.context.link.send(
-                say=f"epoch {epoch}: {self.place} cannot be reached ({error}): it is tried again for "
-                f"{self._patience:g} s, and until then nobody has it"
+                say=f"{span}: {self.place} cannot be reached ({error}): it is tried again for "
+                f"{self._patience:g} s, and until then nobody has {span.it}"
             )
 
-        def alive() -> None:
-            self.context._job_since = time.monotonic()  # to wait for a server is no hang
-
-        return Patience(self._patience, tell, alive)
+        return Patience(self._patience, tell, self.context.alive)  # to wait for a server is no hang
 
     def _take_back(self) -> int:
         """What is left prepared and is not decided goes; what is decided is committed.  How many there were."""
@@ -150,10 +150,12 @@ class MemberSink(SinkTask):
             self._ready = None
         self.context.link.send(aborted=True)
 
-    def _commit_decided(self, epoch: int, acks: list[list[Any]]) -> None:
+    def _commit_decided(self, span: Span, acks: list[list[Any]]) -> None:
         """The epoch is decided: make it visible, however often that has to be tried."""
+        epoch = span.last
         context, parts = self.context, self._parts(epoch)
         if parts:
+            span = Span(span.first or parts[0][0].epoch, epoch)
             if context.recorder is not None:
                 consumed = [Noted(f"{ACK}{task}", epoch, True, mark) for task, mark in acks]
                 context.recorder.step("COMMIT", epoch, consumed=consumed)
@@ -166,14 +168,14 @@ class MemberSink(SinkTask):
                 except (PellucidError, OSError) as error:
                     if time.monotonic() >= until:
                         raise StateError(
-                            f"epoch {epoch} is decided, and in doubt: {self.target.place} does not have it after "
-                            f"{self._patience:g} s: {error}. The other members have it, readers of read_together() do "
-                            "not see it, later epochs wait. Nothing is lost: when that is put right, the same command "
-                            "goes on, and it is committed first"
+                            f"{span} {span.are} decided, and in doubt: {self.target.place} does not have {span.it} "
+                            f"after {self._patience:g} s: {error}. The other members have {span.it}, readers of "
+                            f"read_together() do not see {span.it}, later epochs wait. Nothing is lost: when that is "
+                            "put right, the same command goes on, and commits that first"
                         ) from None
-                    context.link.send(doubt=epoch, why=str(error))
+                    context.link.send(doubt=epoch, first=span.first, why=str(error))
                     time.sleep(AGAIN[min(turn, len(AGAIN) - 1)])
-                    context._job_since = time.monotonic()  # to wait for a server is no hang
+                    context.alive()  # to wait for a server is no hang
                     turn += 1
             faults.point("sink:after-commit")
             del self._staged[: len(parts)]

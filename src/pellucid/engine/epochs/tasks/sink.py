@@ -96,6 +96,7 @@ class SinkTask(TaskProcess):
         self._plain = schema if keeper is None else output_schema(t, output, key)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
         self.place = place = place or output
+        target.on_sign_of_life(context.alive)
         self.folder = context.store.folder("staged", place)
         self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs

@@ -98,6 +98,13 @@ class Context:
         """Whatever takes long inside is no hang."""
         return self._waiting
 
+    def alive(self) -> None:
+        """Whatever this thread waited for has given a sign of life: that is no hang."""
+        if threading.current_thread() is self._writer:
+            self._job_since = time.monotonic()
+        elif self.busy_since is not None:
+            self.busy_since = time.monotonic()
+
     def command(self) -> dict[str, Any]:
         """The next thing that the coordinator wants; waits for it."""
         with self.waiting():
