@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
@@ -19,7 +20,7 @@ from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
-from pellucid.sinks.files import partitions
+from pellucid.sinks.files import claimed, partitions
 from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 
@@ -67,6 +68,19 @@ class DeltaSink(interface.Sink):
     def really(self) -> str:
         return self.identity if "://" in self.path else by_any_name(self.path)
 
+    def claim(self, group: str, where: str) -> str | None:
+        """By a file in the table's folder; a table in an object store cannot be claimed."""
+        return None if "://" in self.path else claimed.claim(Path(self.path), group, where)
+
+    def unclaim(self, group: str | None) -> None:
+        if "://" not in self.path:
+            claimed.unclaim(Path(self.path), group)
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return claimed.forget(Path(self.path))
+
     def last(self, query: str) -> int | None:
         table = self._table()
         return None if table is None else table.transaction_version(query)
@@ -82,14 +96,41 @@ class DeltaSink(interface.Sink):
         may still be full at the `commit`."""
         import pyarrow as pa
 
-        if self._table() is not None:
-            return interface.Staged(query, batch, held=(data, ExitStack()))
+        table = self._table()
+        last = None if table is None else table.transaction_version(query)
+        before = -1 if last is None else last
+        if self.grouped:
+            if batch <= before:
+                return interface.Staged(query, batch, skipped=True)
+            data = self._looked_at(table, data, query)
+        if table is not None:
+            return interface.Staged(query, batch, held=(data, ExitStack()), before=before)
         # A new table is a commit of its own, because Delta lets two drivers make one with rows at once; it is made only
         # when the whole batch is known to be there, so that a step that fails does not decide the columns.
         whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
         with ExitStack() as stack:
             stack.enter_context(computed(whole))
-            return interface.Staged(query, batch, held=(whole, stack.pop_all()))
+            return interface.Staged(query, batch, held=(whole, stack.pop_all()), before=before)
+
+    def _looked_at(self, table: DeltaTable | None, data: Any, query: str) -> Any:
+        """The batch, if the table can take it: after the decision of a group it is too late to refuse it."""
+        import pyarrow as pa
+
+        schema = schema_of(data)
+        if table is None:
+            self._as_delta(schema)
+            partitions.check_delta(self.path, self.partition_by, schema)
+            parts = self.partition_by
+        else:
+            self._look(table, query)
+            self._compare(table, schema)
+            parts = self._partitions(table, schema)
+        if not parts:
+            return data
+        whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        for _ in partitions.checked_rows(self.path, parts, rows_of(whole), nulls=("",)):
+            pass
+        return whole
 
     def commit(self, staged: interface.Staged) -> interface.Written:
         data, stack = staged.held
@@ -131,7 +172,7 @@ class DeltaSink(interface.Sink):
                         "for the file system; shorten it before the sink, or partition by something shorter"
                     ) from None
                 if not isinstance(error, lake.exceptions.CommitFailedError):
-                    raise
+                    raise self._said(error) from None
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(
                         f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a "
@@ -204,6 +245,12 @@ class DeltaSink(interface.Sink):
             return lake.DeltaTable(self.path, storage_options=self.storage_options)
         except lake.exceptions.TableNotFoundError:
             return None
+        except lake.exceptions.DeltaError as error:
+            raise self._said(error) from None
+
+    def _said(self, error: Exception) -> DataError:
+        """What ``deltalake`` says of the table, or of the place where it is."""
+        return DataError(f"{self.path}: Delta says: {' '.join(str(error).split())}")
 
     def _created(self, schema: pa.Schema) -> DeltaTable:
         """An empty table; two drivers may try at once, and one of them finds the other's."""
@@ -218,9 +265,9 @@ class DeltaSink(interface.Sink):
                 partition_by=list(self.partition_by) or None,
                 storage_options=self.storage_options,
             )
-        except lake.exceptions.DeltaError:
+        except lake.exceptions.DeltaError as error:
             if self._table() is None:
-                raise
+                raise self._said(error) from None
         table = self._table()
         assert table is not None
         return table

@@ -97,7 +97,7 @@ class Staged:
     rows: int = 0
     held: Any = None
     skipped: bool = False
-    before: int | None = None  # the batch that it follows on, where that was read in the same transaction
+    before: int | None = None  # the batch there that it follows on, -1 if none is there; None where nobody looked
 
 
 class Sink(ABC):

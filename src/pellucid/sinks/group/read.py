@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError, UsageError, from_outside
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 
@@ -60,7 +60,10 @@ def read_together(
         if record is None:
             raise DataError(f"{decisions.folder}: no log of decisions is there: nothing was written by this group")
         _refuse_others(sinks, record)
-        found = _at_once(sinks, record)
+        try:
+            found = _at_once(sinks, record)
+        except OSError as error:
+            raise DataError(f"read_together: {from_outside(error)}") from error
         after = decisions.read()
         if found is not None and after is not None and after.batch == record.batch:
             return found
