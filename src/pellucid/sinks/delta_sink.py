@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -135,7 +136,7 @@ class DeltaSink(interface.Sink):
     def commit(self, staged: interface.Staged) -> interface.Written:
         data, stack = staged.held
         with stack:
-            return self._commit(data, staged.query, staged.batch)
+            return self._commit(data, staged.query, staged.batch, -1 if staged.before is None else staged.before)
 
     def abort(self, staged: interface.Staged) -> None:
         staged.held[1].close()
@@ -151,10 +152,13 @@ class DeltaSink(interface.Sink):
                 return table.to_pyarrow_table()
         return None
 
-    def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
+    def _commit(self, data: Any, query: str, batch: int, before: int) -> interface.Written:
         lake = _deltalake()
         for _ in range(10):
-            table = self._table() or self._created(schema_of(data))
+            table = self._table()
+            if table is None and before >= 0:
+                raise StateError(interface.taken_away(self.path, before, batch))
+            table = table or self._created(schema_of(data))
             last = table.transaction_version(query)
             self._look(table, query)
             if last is not None and batch <= last:
@@ -165,7 +169,7 @@ class DeltaSink(interface.Sink):
             faults.point("delta:before-commit")
             try:
                 self._append(table, rows, parts, query, batch)
-            except lake.exceptions.DeltaError as error:
+            except (lake.exceptions.DeltaError, OSError) as error:
                 if "File name too long" in str(error):
                     raise DataError(
                         f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long "
@@ -245,12 +249,15 @@ class DeltaSink(interface.Sink):
             return lake.DeltaTable(self.path, storage_options=self.storage_options)
         except lake.exceptions.TableNotFoundError:
             return None
-        except lake.exceptions.DeltaError as error:
+        except (lake.exceptions.DeltaError, OSError) as error:
             raise self._said(error) from None
 
-    def _said(self, error: Exception) -> DataError:
-        """What ``deltalake`` says of the table, or of the place where it is."""
-        return DataError(f"{self.path}: Delta says: {' '.join(str(error).split())}")
+    def _said(self, error: Exception) -> Exception:
+        """What ``deltalake`` says of the table, or of the place where it is, in one line and without colours."""
+        if isinstance(error, OSError) and error.errno is not None:  # not of Delta's making
+            return error
+        text = " ".join(re.sub(r"\x1b\[\d*m|↳", " ", str(error)).split())
+        return (OSError if isinstance(error, OSError) else DataError)(f"{self.path}: Delta says: {text}")
 
     def _created(self, schema: pa.Schema) -> DeltaTable:
         """An empty table; two drivers may try at once, and one of them finds the other's."""
@@ -265,7 +272,7 @@ class DeltaSink(interface.Sink):
                 partition_by=list(self.partition_by) or None,
                 storage_options=self.storage_options,
             )
-        except lake.exceptions.DeltaError as error:
+        except (lake.exceptions.DeltaError, OSError) as error:
             if self._table() is None:
                 raise self._said(error) from None
         table = self._table()

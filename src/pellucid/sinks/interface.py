@@ -316,6 +316,14 @@ def emptied(place: str, query: str, rows: int, forget: str) -> str:
     )
 
 
+def taken_away(place: str, before: int, batch: int) -> str:
+    """The words about a target that is gone between the rows and their commit: none is begun anew in its place."""
+    return (
+        f"{place}: it was deleted or moved while batch {batch} was written: the rows up to batch {before} are not "
+        "there any more. Bring it back"
+    )
+
+
 def empty_yet(rows: int) -> str:
     """What is seen of such a target."""
     return f"it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it"

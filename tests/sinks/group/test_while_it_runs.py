@@ -230,6 +230,32 @@ def test_a_delta_table_that_is_deleted_is_not_begun_anew(tmp_path: Path) -> None
         group.write(pa.table({"n": [2]}), QUERY, 1)
 
 
+@pytest.mark.parametrize("kind", ["lake", "archive"])
+def test_a_member_that_goes_away_before_it_commits(tmp_path: Path, kind: str) -> None:
+    """The batch is decided: it waits until the target is back, and none is begun anew in its place."""
+    target = tmp_path / kind
+    group = lake(tmp_path) if kind == "lake" else World(tmp_path, None).group()
+    group.write(rows(0, 1), QUERY, 0)
+    staged = group.stage(rows(1, 2), QUERY, 1)
+    group.prepare(staged)
+    target.rename(tmp_path / "kept")
+    with pytest.raises(StateError, match=rf"is decided, and in doubt: .*{kind}: it was deleted or moved while batch 1"):
+        group.commit(staged)
+    shutil.rmtree(target, ignore_errors=True)
+    (tmp_path / "kept").rename(target)
+    group.recover()
+    assert {table.num_rows for table in group.read().values()} == {6}
+
+
+def test_what_delta_says_is_one_plain_line(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("no folder")
+    with pytest.raises(DataError) as caught:
+        lake(tmp_path).write(pa.table({"n": [1]}), QUERY, 0)
+    assert "lake" in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_delta_table_is_of_one_group(tmp_path: Path) -> None:
     lake(tmp_path).write(pa.table({"n": [1]}), QUERY, 0)
     with pytest.raises(
