@@ -55,6 +55,28 @@ def test_a_member_that_is_deleted_is_not_begun_anew(world: World, lost: str) -> 
     assert have(world, (0, 1), (1, 3))
 
 
+def test_one_whose_commit_fails_is_not_begun_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt at a commit writes the rows once more: not into a file that has nothing from before."""
+    group = world.group()
+    group.write(rows(0, 1), QUERY, 0)
+    (orders,) = (member.sink for member in group.members if member.name == "orders")
+    kept, file = world.folder / "kept", world.folder / "orders.db"
+
+    def fails(staged: Any) -> None:
+        file.rename(kept)
+        raise DataError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(orders, "commit", fails)
+        group.patience = 1.0  # a second attempt at least
+        with pytest.raises(StateError, match=r"is decided, and in doubt: member 'orders' .* that is there is none"):
+            group.write(rows(1, 2), QUERY, 1)
+    file.unlink()
+    kept.rename(file)
+    group.write(rows(2, 3), QUERY, 2)
+    assert have(world, (0, 1), (1, 2), (2, 3))
+
+
 def test_an_older_copy_that_is_put_back_is_refused(world: World) -> None:
     group = world.group()
     group.write(rows(0, 1), QUERY, 0)

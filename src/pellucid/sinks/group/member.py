@@ -119,11 +119,7 @@ class Member:
             )
         self.staged = staged
         if staged.before is not None and staged.before < since:
-            raise StateError(
-                f"the last batch of query {query!r} that is there is {shown(staged.before)}, and the group's is "
-                f"{since}: it was deleted, or an older copy was put there, while the query ran. Batches that are "
-                "missing there would stay away: bring back a copy that has them"
-            )
+            raise StateError(_deleted(query, staged.before, since))
         if not self.keeps_open:  # tried, and out of the way: another member waits for the same file
             self.sink.prepare(staged)
             self.sink.abort(staged)
@@ -167,8 +163,11 @@ class Member:
         if self.sink.settle(record.query, record.batch, record.attempt, commit=True):
             self.lasts = False
             return True
-        if self.last(record.query) >= record.batch:
+        last = self.last(record.query)
+        if last >= record.batch:
             return False
+        if max(last, record.members[self.name][1]) < record.before:
+            raise StateError(_deleted(record.query, last, record.before))
         if rows is None:
             raise StateError(
                 f"{self}: batch {record.batch} of query {record.query!r} is decided, and neither prepared there nor "
@@ -237,6 +236,14 @@ def _can_hold(sink: PostgresSink) -> bool:
 def places_of(members: list[Member]) -> dict[str, str]:
     """The members and their targets, for the log."""
     return {m.name: m.sink.identity for m in members}
+
+
+def _deleted(query: str, last: int, since: int) -> str:
+    return (
+        f"the last batch of query {query!r} that is there is {shown(last)}, and the group's is {since}: it was "
+        "deleted, or an older copy was put there, while the query ran. Batches that are missing there would stay away: "
+        "bring back a copy that has them"
+    )
 
 
 def shown(batch: int) -> str:
