@@ -110,6 +110,32 @@ def test_a_table_of_sqlite_that_is_dropped(world: World) -> None:
     assert have(world, (0, 1), (1, 3))
 
 
+def test_readers_do_not_take_an_emptied_table_for_half_of_what_is_there(world: World) -> None:
+    world.write(0, 1)
+    for done in ("DELETE FROM orders", "DROP TABLE orders"):
+        with closing(sqlite3.connect(world.folder / "orders.db")) as db:
+            db.execute(done)
+            db.commit()
+        with pytest.raises(
+            StateError, match=r"read_together: member 'orders' .*: it is empty, yet 3 rows were written"
+        ):
+            world.read()
+
+
+def test_rows_that_others_take_out_are_not_missed(tmp_path: Path) -> None:
+    members = {
+        "orders": sinks.sqlite(tmp_path / "orders.db", "orders", drained=True),
+        "archive": sinks.parquet(tmp_path / "archive"),
+    }
+    sinks.together(members, log=tmp_path / "log").write(rows(0, 1), QUERY, 0)
+    with closing(sqlite3.connect(tmp_path / "orders.db")) as db:
+        db.execute("DELETE FROM orders")
+        db.commit()
+    members["orders"] = sinks.sqlite(tmp_path / "orders.db", "orders")  # that it is drained is in the log
+    tables = sinks.read_together(members, log=tmp_path / "log")
+    assert {name: table.num_rows for name, table in tables.items()} == {"orders": 0, "archive": 3}
+
+
 def test_a_table_of_postgresql_that_is_dropped(tmp_path: Path, server: Postgres) -> None:
     world = World(tmp_path, server.database())
     group = world.group()

@@ -113,6 +113,12 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
         raise DataError(f"read_together: no epoch of query {record.query!r} is in every member yet")
     found = {}
     for name, sink in sinks.items():
+        gone = "" if name in record.drained else sink.gone(record.query)
+        if gone:
+            raise StateError(
+                f"read_together: member {name!r} ({sink.place}): {gone}: was it emptied, dropped or renamed? Bring the "
+                "rows back"
+            )
         upto = whole if whole > record.members[name][1] else None  # of one that joined later nothing is before
         if upto is None and lasts[name] == NOTHING:
             found[name] = pa.table({})
