@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
@@ -20,7 +21,7 @@ from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
-from pellucid.sinks.files import partitions
+from pellucid.sinks.files import claimed, partitions
 from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 
@@ -69,6 +70,19 @@ class DeltaSink(interface.Sink):
     def really(self) -> str:
         return self.identity if "://" in self.path else by_any_name(self.path)
 
+    def claim(self, group: str, where: str) -> str | None:
+        """By a file in the table's folder; a table in an object store cannot be claimed."""
+        return None if "://" in self.path else claimed.claim(Path(self.path), group, where)
+
+    def unclaim(self, group: str | None) -> None:
+        if "://" not in self.path:
+            claimed.unclaim(Path(self.path), group)
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return claimed.forget(Path(self.path))
+
     def last(self, query: str) -> int | None:
         table = self._table()
         return None if table is None else table.transaction_version(query)
@@ -84,19 +98,46 @@ class DeltaSink(interface.Sink):
         may still be full at the `commit`."""
         import pyarrow as pa
 
-        if self._table() is not None:
-            return interface.Staged(query, batch, held=(data, ExitStack()))
+        table = self._table()
+        last = None if table is None else table.transaction_version(query)
+        before = -1 if last is None else last
+        if self.grouped:
+            if batch <= before:
+                return interface.Staged(query, batch, skipped=True)
+            data = self._looked_at(table, data, query)
+        if table is not None:
+            return interface.Staged(query, batch, held=(data, ExitStack()), before=before)
         # A new table is a commit of its own, because Delta lets two drivers make one with rows at once; it is made only
         # when the whole batch is known to be there, so that a step that fails does not decide the columns.
         whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
         with ExitStack() as stack:
             stack.enter_context(computed(whole))
-            return interface.Staged(query, batch, held=(whole, stack.pop_all()))
+            return interface.Staged(query, batch, held=(whole, stack.pop_all()), before=before)
+
+    def _looked_at(self, table: DeltaTable | None, data: Any, query: str) -> Any:
+        """The batch, if the table can take it: after the decision of a group it is too late to refuse it."""
+        import pyarrow as pa
+
+        schema = schema_of(data)
+        if table is None:
+            self._as_delta(schema)
+            partitions.check_delta(self.path, self.partition_by, schema)
+            parts = self.partition_by
+        else:
+            self._look(table, query)
+            self._compare(table, schema)
+            parts = self._partitions(table, schema)
+        if not parts:
+            return data
+        whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        for _ in partitions.checked_rows(self.path, parts, rows_of(whole), nulls=("",)):
+            pass
+        return whole
 
     def commit(self, staged: interface.Staged) -> interface.Written:
         data, stack = staged.held
         with stack:
-            return self._commit(data, staged.query, staged.batch)
+            return self._commit(data, staged.query, staged.batch, -1 if staged.before is None else staged.before)
 
     def abort(self, staged: interface.Staged) -> None:
         staged.held[1].close()
@@ -117,10 +158,13 @@ class DeltaSink(interface.Sink):
             raise interface.Untold(why) from None
         raise interface.Untold("its log has no version without them: was it copied, or its log cut?")
 
-    def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
+    def _commit(self, data: Any, query: str, batch: int, before: int) -> interface.Written:
         lake = _deltalake()
         for _ in range(10):
-            table = self._table() or self._created(schema_of(data))
+            table = self._table()
+            if table is None and before >= 0:
+                raise StateError(interface.taken_away(self.path, before, batch))
+            table = table or self._created(schema_of(data))
             last = table.transaction_version(query)
             self._look(table, query)
             if last is not None and batch <= last:
@@ -138,7 +182,7 @@ class DeltaSink(interface.Sink):
                         "for the file system; shorten it before the sink, or partition by something shorter"
                     ) from None
                 if not isinstance(error, lake.exceptions.CommitFailedError):
-                    raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
+                    raise self._said(error) from None
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(
                         f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a "
@@ -212,7 +256,7 @@ class DeltaSink(interface.Sink):
         except lake.exceptions.TableNotFoundError:
             return None
         except (lake.exceptions.DeltaError, OSError) as error:
-            raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
+            raise self._said(error) from None
         except BaseException as error:  # of this one deltalake makes a panic, which is no Exception
             if "Forked process" not in str(error):
                 raise
@@ -221,6 +265,12 @@ class DeltaSink(interface.Sink):
                 "in processes that are forked after that: start the run in a program of its own, and read Delta tables "
                 "when it is over"
             ) from None
+
+    def _said(self, error: Exception) -> Exception:
+        """What ``deltalake`` says of the table, or of the place where it is, in one line and without colours."""
+        if isinstance(error, OSError) and error.errno is not None:  # not of Delta's making
+            return error
+        return (OSError if isinstance(error, OSError) else DataError)(f"{self.path}: Delta says: {_plain(error)}")
 
     def _created(self, schema: pa.Schema) -> DeltaTable:
         """An empty table; two drivers may try at once, and one of them finds the other's."""
@@ -237,7 +287,7 @@ class DeltaSink(interface.Sink):
             )
         except (lake.exceptions.DeltaError, OSError) as error:
             if self._table() is None:
-                raise DataError(f"{self.path}: Delta says: {_plain(error)}") from error
+                raise self._said(error) from None
         table = self._table()
         assert table is not None
         return table

@@ -97,7 +97,7 @@ class Staged:
     rows: int = 0
     held: Any = None
     skipped: bool = False
-    before: int | None = None  # the batch that it follows on, where that was read in the same transaction
+    before: int | None = None  # the batch there that it follows on, -1 if none is there; None where nobody looked
 
 
 class Untold(Exception):  # noqa: N818 - no error: who reads together says what it means
@@ -318,6 +318,14 @@ def emptied(place: str, query: str, rows: int, forget: str) -> str:
         "copy; or, to write everything again, begin with a new checkpoint or state folder (query "
         f"{query!r} ends with the old one) and "
         f"forget the numbers: {forget}; or, if other programs take the rows out, say drained=True"
+    )
+
+
+def taken_away(place: str, before: int, batch: int) -> str:
+    """The words about a target that is gone between the rows and their commit: none is begun anew in its place."""
+    return (
+        f"{place}: it was deleted or moved while batch {batch} was written: the rows up to batch {before} are not "
+        "there any more. Bring it back"
     )
 
 

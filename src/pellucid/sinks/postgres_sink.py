@@ -147,7 +147,7 @@ class PostgresSink(interface.Sink):
             if count is None:
                 return interface.Staged(query, batch, skipped=True)
             filled, before = count
-            return interface.Staged(query, batch, filled, (db, stack.pop_all()), before=max(before, 0))
+            return interface.Staged(query, batch, filled, (db, stack.pop_all()), before=before)
 
     def _filled(
         self, db: psycopg.Connection[Any], query: str, batch: int, fill: Callable[[], int], stack: ExitStack
@@ -408,7 +408,8 @@ class PostgresSink(interface.Sink):
             raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
         tables.make_books(db)
-        tables.make_table(db, self.table, {name: kind for name, (kind, _) in wanted.items()})
+        if tables.make_table(db, self.table, {name: kind for name, (kind, _) in wanted.items()}):
+            self._looked.clear()  # dropped since we looked?
         self._compare(self._columns(db), wanted, {field.name: field.type for field in schema})
         if self.parallel:
             gone = db.execute(

@@ -44,21 +44,22 @@ def make_groups(db: psycopg.Connection[Any]) -> None:
     _make(db, lambda db: [] if _there(db, "pellucid_groups") else [_GROUPS])
 
 
-def make_table(db: psycopg.Connection[Any], table: str, columns: Mapping[str, str]) -> None:
-    """The user's table, by the names and types of its columns, if there is none."""
+def make_table(db: psycopg.Connection[Any], table: str, columns: Mapping[str, str]) -> bool:
+    """The user's table, by the names and types of its columns, if there is none; whether there was none."""
     made = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
     wanted = [f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({made})"]
-    _make(db, lambda db: [] if _there(db, quoted(table)) else wanted)
+    return _make(db, lambda db: [] if _there(db, quoted(table)) else wanted)
 
 
-def _make(db: psycopg.Connection[Any], missing: Any) -> None:
-    """Run what is missing, alone: what the catalog says then is what counts."""
+def _make(db: psycopg.Connection[Any], missing: Any) -> bool:
+    """Run what is missing, alone: what the catalog says then is what counts.  Whether something was."""
     if not missing(db):
-        return
+        return False
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
         for statement in missing(db):
             db.execute(statement.encode())
+    return True
 
 
 def _missing_books(db: psycopg.Connection[Any]) -> list[str]:

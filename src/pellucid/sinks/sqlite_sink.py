@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
 
+_MOST = 2**63 - 1  # the greatest whole number
 _MARKS = 1_500  # values of one statement: more of them take longer to parse than they save
 
 
@@ -126,7 +127,9 @@ class SQLiteSink(interface.Sink):
                 "query) DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
                 (self.table, query, batch, rows.count),
             )
-            return interface.Staged(query, batch, rows.count, (db, stack.pop_all()), before=last or 0)
+            return interface.Staged(
+                query, batch, rows.count, (db, stack.pop_all()), before=-1 if last is None else last
+            )
 
     def commit(self, staged: interface.Staged) -> None:
         db, stack = staged.held
@@ -285,8 +288,8 @@ class SQLiteSink(interface.Sink):
         return None if row[0] is None else int(row[0])
 
     def _look(self, db: sqlite3.Connection, query: str) -> None:
-        """At the start: the numbers of this table tell of rows, so there must be some."""
-        if self.drained or query in self._looked:
+        """At the start, and where the table is gone: its numbers tell of rows, so there must be some."""
+        if self.drained or (query in self._looked and self._columns(db, self.table)):
             return
         (written,) = db.execute(
             "SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)
@@ -431,6 +434,11 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
         raise DataError(
             f"table {table!r}: column {field.name!r} has a NaN, which SQLite would store as NULL; filter it or replace "
             "it before the sink"
+        )
+    if t.is_uint64(field.type) and pc.any(pc.greater(column, pa.scalar(_MOST, pa.uint64()))).as_py():
+        raise DataError(
+            f"table {table!r}: column {field.name!r} has {pc.max(column).as_py()}, and SQLite's whole numbers end at "
+            f"{_MOST}: make a text or a float of it before the sink"
         )
     if t.is_duration(field.type):
         column = in_micros(field.name, column)

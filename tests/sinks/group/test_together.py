@@ -146,7 +146,7 @@ def test_a_decision_that_could_not_be_written_is_none(world: World, monkeypatch:
     group.write(rows(0, 1), QUERY, 0)
     with monkeypatch.context() as patch:
         patch.setattr(logs, "write_lasting", fails_before)
-        with pytest.raises(OSError, match=r"No space left"):
+        with pytest.raises(DataError, match=r"batch 1 .* is not decided, so nobody has it: .*/log: No space left"):
             group.write(rows(1, 2), QUERY, 1)
     assert all_have(world, (0, 1))
     group.write(rows(1, 3), QUERY, 1)

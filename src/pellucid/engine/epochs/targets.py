@@ -82,11 +82,18 @@ class Target(Sink):
         """The parts are on the disk; their rows are staged in the sink."""
         rows = pa.RecordBatchReader.from_batches(self.schema, _rows(path for _, path in data))
         inner = self._sink.stage(rows, query, batch)
-        if inner.before is not None and inner.before != data[0][0].first:
+        there, first = max(inner.before or 0, 0), data[0][0].first
+        if inner.before is not None and there != first:
             self._sink.abort(inner)
+            why = (
+                "another run with a copy of this state folder writes there. Stop one of the two"
+                if there > first
+                else "it was deleted, or an older copy was put there, while the run went on. Bring back a copy that "
+                f"has them; or {option('from_start', True)} reads all input again"
+            )
             raise StateError(
-                f"{self.place}: it has the rows up to push {inner.before:,}, and those from push {data[0][0].first:,} "
-                "on were to come next: another run with a copy of this state folder writes there. Stop one of the two"
+                f"{self.place}: it has the rows up to push {there:,}, and those from push {first:,} on were to come "
+                f"next: {why}"
             )
         return Staged(query, batch, inner.rows, (data, inner), inner.skipped)
 

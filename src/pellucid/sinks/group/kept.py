@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.base.files import Draft, beside, make_lasting, sync
-from pellucid.errors import DataError
+from pellucid.errors import DataError, StateError
 from pellucid.sinks.group.log import DecisionLog
 from pellucid.sinks.rows import rows_of
 
@@ -64,8 +64,18 @@ def reader(path: Path) -> Callable[[], Any]:
     def read() -> Any:
         import pyarrow as pa
 
-        with pa.memory_map(str(path)) as file:
-            return pa.ipc.open_stream(file).read_all()
+        try:
+            with pa.memory_map(str(path)) as file:
+                return pa.ipc.open_stream(file).read_all()
+        except FileNotFoundError:
+            raise StateError(
+                f"{path}: the rows of this attempt are gone: another driver of this group has begun meanwhile, or "
+                "somebody has deleted them. Stop one of the two, or write the batch again"
+            ) from None
+        except pa.ArrowInvalid as error:
+            raise StateError(
+                f"{path}: the rows that are kept here are damaged ({error}): bring the file back from a copy"
+            ) from None
 
     return read
 

@@ -125,6 +125,11 @@ class DecisionLog:
             return Record.parse(found)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StateError(
+                f"{path}: the log of decisions cannot be read: {error.strerror or error}: mend that, or bring the "
+                "folder back from a copy"
+            ) from None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StateError(
                 f"{path}: not a log of decisions ({error}): the file is damaged; bring it back from a copy"
@@ -238,8 +243,9 @@ class DecisionLog:
 
     def forget_rows(self, attempt: str) -> None:
         """Nobody needs the rows of an attempt any more."""
-        for path in (self.folder / "rows").glob(f"{attempt}*") if attempt else ():
-            path.unlink(missing_ok=True)
+        with suppress(OSError):  # `sweep` takes them away later
+            for path in (self.folder / "rows").glob(f"{attempt}*") if attempt else ():
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def owned(self) -> Iterator[Record]:
@@ -255,7 +261,12 @@ class DecisionLog:
         """
         with one_at_a_time(self.folder):
             found = self.read()
-            if found is None or found.owner != self._me:
+            if found is None:
+                raise StateError(
+                    f"{self.folder}: the log of decisions is gone, and nothing is decided without it: bring it back, "
+                    "and begin again"
+                )
+            if found.owner != self._me:
                 raise StateError(
                     f"{self.folder}: another driver of this group has begun meanwhile, and this one decides nothing "
                     "any more: stop one of the two"

@@ -81,22 +81,29 @@ class Member:
         return NOTHING if found is None else found
 
     def stage_patiently(
-        self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int], patience: Patience
+        self,
+        rows: Rows,
+        query: str,
+        batch: int,
+        attempt: str,
+        clear: Callable[[], int],
+        patience: Patience,
+        since: int = NOTHING,
     ) -> int:
         """`stage`, and again while the target cannot be reached.  It may have gone away after it had prepared: what is
         left of that is taken back first."""
 
         def again() -> None:
-            if self.staged is not None:
-                self.sink.abort(self.staged)
-                self.staged = None
+            self.let_go()
             clear()
 
-        return patience.until_reached(lambda: self.stage(rows, query, batch, attempt, clear), again)
+        return patience.until_reached(lambda: self.stage(rows, query, batch, attempt, clear, since), again)
 
-    def stage(self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int]) -> int:
+    def stage(
+        self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int], since: int = NOTHING
+    ) -> int:
         """Take the rows and prepare them, so that they can be committed; how many there are.  ``clear`` takes back what
-        others have left prepared and nobody has decided."""
+        others have left prepared and nobody has decided; ``since`` is the batch that must be there already."""
         self.staged, self.lasts, self._attempt = None, False, attempt
         try:
             staged = self.sink.stage(rows(), query, batch)
@@ -111,6 +118,8 @@ class Member:
                 "driver or another group write to it?"
             )
         self.staged = staged
+        if staged.before is not None and staged.before < since:
+            raise StateError(_deleted(query, staged.before, since))
         if not self.keeps_open:  # tried, and out of the way: another member waits for the same file
             self.sink.prepare(staged)
             self.sink.abort(staged)
@@ -127,11 +136,15 @@ class Member:
                 self.staged, self.lasts = None, True
         faults.point("together:prepared")
 
-    def abort(self, query: str, batch: int) -> None:
-        """Give up what is not decided."""
+    def let_go(self) -> None:
+        """Give up what is held open, as a crash would: what lasts stays as it is."""
         if self.staged is not None:
             self.sink.abort(self.staged)
             self.staged = None
+
+    def abort(self, query: str, batch: int) -> None:
+        """Give up what is not decided."""
+        self.let_go()
         if self.lasts:
             with contextlib.suppress(Exception):  # else the next who begins finds it
                 self.sink.settle(query, batch, self._attempt, commit=False)
@@ -150,8 +163,11 @@ class Member:
         if self.sink.settle(record.query, record.batch, record.attempt, commit=True):
             self.lasts = False
             return True
-        if self.last(record.query) >= record.batch:
+        last = self.last(record.query)
+        if last >= record.batch:
             return False
+        if max(last, record.members[self.name][1]) < record.before:
+            raise StateError(_deleted(record.query, last, record.before))
         if rows is None:
             raise StateError(
                 f"{self}: batch {record.batch} of query {record.query!r} is decided, and neither prepared there nor "
@@ -230,3 +246,16 @@ def users_of(sinks: Mapping[str, Sink]) -> dict[str, str]:
 def places_of(members: list[Member]) -> dict[str, str]:
     """The members and their targets, for the log."""
     return {m.name: m.sink.identity for m in members}
+
+
+def _deleted(query: str, last: int, since: int) -> str:
+    return (
+        f"the last batch of query {query!r} that is there is {shown(last)}, and the group's is {since}: it was "
+        "deleted, or an older copy was put there, while the query ran. Batches that are missing there would stay away: "
+        "bring back a copy that has them"
+    )
+
+
+def shown(batch: int) -> str:
+    """A batch's number, for a message."""
+    return "none" if batch == NOTHING else str(batch)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pellucid.address import alike
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError, UsageError, from_outside
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink, Untold
 
@@ -69,6 +69,8 @@ def read_together(
             found, why = _at_once(sinks, record), ""
         except _Uncut as error:  # no matter, if every member has the epoch soon
             found, why = None, str(error)
+        except OSError as error:
+            raise DataError(f"read_together: {from_outside(error)}") from error
         after = decisions.read()
         if found is not None and after is not None and after.batch == record.batch:
             return found
@@ -120,6 +122,12 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
         raise DataError(f"read_together: no epoch of query {record.query!r} is in every member yet")
     found = {}
     for name, sink in sinks.items():
+        gone = "" if name in record.drained else sink.gone(record.query)
+        if gone:
+            raise StateError(
+                f"read_together: member {name!r} ({sink.place}): {gone}: was it emptied, dropped or renamed? Bring the "
+                "rows back"
+            )
         upto = whole if whole > record.members[name][1] else None  # of one that joined later nothing is before
         if upto is None and lasts[name] == NOTHING:
             found[name] = pa.table({})

@@ -14,15 +14,15 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.address import alike
 from pellucid.base import faults
-from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, nearest, option
+from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, from_outside, nearest, option
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record
@@ -32,6 +32,7 @@ from pellucid.sinks.group.member import (
     checked_members,
     places_of,
     refuse_one_twice,
+    shown,
     told_once,
     users_of,
 )
@@ -129,6 +130,8 @@ class TogetherSink(interface.Sink):
 
     def close(self) -> None:
         for member in self.members:
+            if member.staged is not None:
+                member.soon(member.let_go).exception()
             member.rest()
             member.sink.close()
 
@@ -141,8 +144,12 @@ class TogetherSink(interface.Sink):
                 "together: where are its decisions kept? Give log=FOLDER, a folder of the group's own on a disk that "
                 "outlives the driver"
             )
+        with self._told():
+            return self._begin(self.log, query, batch)
+
+    def _begin(self, log: DecisionLog, query: str, batch: int | None) -> Record:
         while True:
-            seen = self.log.read()
+            seen = log.read()
             with suppress(Moved):  # another driver has decided something since: all is looked at again
                 record = self._take(query, seen)
                 break
@@ -153,14 +160,25 @@ class TogetherSink(interface.Sink):
         faults.point("together:recover")
         if seen is not None and seen.query != query:  # what it has decided is everywhere, and the rest nobody wants
             for member in self.members:
-                with self.log.owned():
+                with log.owned():
                     member.clear(seen.query, seen)
         whole = self._recover(record, batch)
-        self.log.sweep()
+        log.sweep()
         self._record = record
         if whole:
-            self.log.note_whole(query, record.batch)
+            log.note_whole(query, record.batch)
         return record
+
+    @contextmanager
+    def _told(self, about: str = "") -> Iterator[None]:
+        """What the machine refuses (a disk that is full, a folder that may not be written) is told in one line."""
+        try:
+            yield
+        except OSError as error:
+            if self._record is not None and self.log is not None and isinstance(error, FileNotFoundError):
+                with self.log.owned():  # is it another driver, which has cleared our rows away?
+                    pass
+            raise DataError(f"together: {about}{from_outside(error)}") from error
 
     def recover(self) -> Record:
         """Bring what is decided to every member, and take back what is not, without a new batch: for an operator, when
@@ -237,7 +255,7 @@ class TogetherSink(interface.Sink):
                 other = member.sink.claim(record.group, str(self.folder))
             except (DataError, OSError) as error:
                 if member.name not in record.members:
-                    raise _at_the_start(member, error) from None
+                    raise _at_the_start(member, error) from error
                 continue  # it was claimed before: who cannot be reached now does not keep the others waiting
             if other is not None:
                 raise StateError(
@@ -307,7 +325,7 @@ class TogetherSink(interface.Sink):
         if last > record.batch and self.first_batch is None:
             raise StateError(
                 f"together: {member} has batch {last} of query {record.query!r}, and the last that {self.folder} has "
-                f"decided is {_shown(record.batch)}: the log is an older copy, or another one: bring back the right one"
+                f"decided is {shown(record.batch)}: the log is an older copy, or another one: bring back the right one"
             )
         if max(last, after) >= record.batch:
             return False
@@ -315,7 +333,7 @@ class TogetherSink(interface.Sink):
         ready = (record.batch, record.attempt) in member.sink.held(record.query)
         if max(last, after) < record.before or not (kept or ready or batch == record.batch):
             raise StateError(
-                f"together: {member}: the last batch of query {record.query!r} that is there is {_shown(last)}, and "
+                f"together: {member}: the last batch of query {record.query!r} that is there is {shown(last)}, and "
                 f"the group's is {record.batch}: was it restored from an older copy? Batches that are missing there "
                 "would stay away: bring back a copy that has them"
             )
@@ -334,7 +352,11 @@ class TogetherSink(interface.Sink):
         record = self._record
         if record is None or record.query != query:
             record = self.begin(query, batch)
-            self._check_first(record, batch)
+        self._check_first(record, batch)
+        with self._told(_undecided(query, batch)):
+            return self._stage(record, data, query, batch)
+
+    def _stage(self, record: Record, data: Any, query: str, batch: int) -> interface.Staged:
         if batch <= record.batch:
             if batch == record.batch:
                 self._again(data, record)
@@ -355,7 +377,8 @@ class TogetherSink(interface.Sink):
 
     def prepare(self, staged: interface.Staged) -> None:
         """Every member can commit; the rows last, too."""
-        self._rows_last()
+        with self._told(_undecided(staged.query, staged.batch)):
+            self._rows_last()
 
     def _rows_last(self) -> None:
         safe, self._safe = self._safe, None
@@ -364,6 +387,10 @@ class TogetherSink(interface.Sink):
 
     def commit(self, staged: interface.Staged) -> None:
         """Decide, then have every member commit."""
+        with self._told():
+            self._commit(staged)
+
+    def _commit(self, staged: interface.Staged) -> None:
         assert self.log is not None
         self._rows_last()
         if staged.held != self._open and not self.log.knows(staged.batch, staged.held):
@@ -373,10 +400,13 @@ class TogetherSink(interface.Sink):
             )
         try:
             record = self.log.decide(staged.batch, staged.held)
-        except Exception:
+        except Exception as error:
             # it may have been written, or not: only the log knows, and what it knows counts
             found = self.log.read()
             if found is None or (found.batch, found.attempt) != (staged.batch, staged.held):
+                if isinstance(error, OSError):
+                    about = _undecided(staged.query, staged.batch)
+                    raise DataError(f"together: {about}{self.folder}: {from_outside(error)}") from error
                 raise
             record = found
         if (record.batch, record.attempt) != (staged.batch, staged.held):
@@ -435,7 +465,13 @@ class TogetherSink(interface.Sink):
             if self.log.knows(staged.batch, staged.held):
                 return
         except StateError:
-            return  # nobody knows: who begins again with a log that can be read does the right thing
+            # Nobody knows: who begins again with a log that can be read does the right thing.  What lasts stays for
+            # that, and so do the rows; what is only held open keeps others from the target, and is let go.
+            self._record, self._open = None, ""
+            for member in self.members:
+                member.soon(member.let_go).exception()
+            self._rest()
+            return
         if self._open == staged.held:
             self._open = ""
         for member in self.members:
@@ -452,7 +488,7 @@ class TogetherSink(interface.Sink):
             try:
                 member.stage_patiently(
                     rows[member.name], staged.query, staged.batch, staged.held,
-                    lambda: self._clear(member, staged.query), tried[member.name],
+                    lambda: self._clear(member, staged.query), tried[member.name], self._since(member),
                 )  # fmt: skip
             except BaseException:
                 for other in tried.values():  # who waits for a server waits for nothing now
@@ -475,9 +511,17 @@ class TogetherSink(interface.Sink):
                 f"{about} cannot be reached, and is given up after {self.patience:g} s ({option('patience')}): nobody "
                 f"has it: {error}. When that is put right, start the query again: the batch comes again"
             ) from None
+        if isinstance(error, OSError):
+            error = _of(member, error)
         if type(error) not in (DataError, StateError):
             raise error
         raise type(error)(f"{about} does not take it, so nobody has it: {error}") from None
+
+    def _since(self, member: Member) -> int:
+        """The batch that the member must have before the next."""
+        record = self._record
+        joined = record is None or record.batch <= record.members[member.name][1]
+        return NOTHING if record is None or joined else record.batch
 
     def _patience_with(self, member: Member, staged: interface.Staged) -> Patience:
         return Patience(
@@ -533,7 +577,7 @@ class TogetherSink(interface.Sink):
 def _at_the_start(member: Member, error: Exception) -> Exception:
     """What is said of a member that is away when a query begins; of one that says no, what it says."""
     if not isinstance(error, Unreachable):
-        return error
+        return _of(member, error)
     return Unreachable(
         f"together: {member} cannot be reached ({error}). Nothing is lost: when it is up, start the query again, and "
         "what is decided is committed first"
@@ -549,13 +593,19 @@ def _in_background(what: Callable[[], None]) -> Future[None]:
         with_thread.shutdown(wait=False)
 
 
+def _undecided(query: str, batch: int) -> str:
+    return f"batch {batch} of query {query!r} is not decided, so nobody has it: "
+
+
+def _of(member: Member, error: Exception) -> Exception:
+    """An error of a member, to be told: what the machine refuses names the member."""
+    found = from_outside(error) if isinstance(error, OSError) else None
+    return error if found is None else DataError(f"{member}: {found}")
+
+
 def _warned(text: str) -> None:
     with suppress(Warning):  # where warnings are errors, a decided batch is committed all the same
         warnings.warn(f"together: {text}", UserWarning, stacklevel=3)
-
-
-def _shown(batch: int) -> str:
-    return "none" if batch == NOTHING else str(batch)
 
 
 together = TogetherSink
