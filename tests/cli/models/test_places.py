@@ -22,6 +22,7 @@ from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.records import make
 from pellucid.atomic.places.serving import doubt
 from pellucid.atomic.places.serving.lock import running
+from pellucid.atomic.places.serving.looking import Looked
 from pellucid.base import faults
 from pellucid.cli.main import cli
 from pellucid.sinks.group.log import DecisionLog
@@ -186,6 +187,22 @@ def test_doubt_and_decisions_by_hand(
         assert (hand["what"], hand["outcome"]) == (what, outcome) and "@" in hand["who"] and hand["when"] > 1e9
     again = net("commit", "trips", what, "--yes")
     assert again.exit_code == 2 and "waits to be decided" in again.stderr
+
+
+def test_a_set_that_waits_for_a_place_that_is_down_names_it(net: Callable[..., Result]) -> None:
+    """The airline is prepared and waits for the agent, which runs; what is missing is the hotel."""
+    hotel = Looked("hotel", "stopped", "")
+    pending = [{"t": "agent:1:2", "waits": ["airline:1:4", "hotel:1:4"], "since": 1.0}]
+    empty = {"doubt": [], "deciding": [], "pending": [], "untold": {}}
+    agent = Looked("agent", "running", "", seen={"doubt": {**empty, "pending": pending}})
+    airline = Looked("airline", "running", "")
+    net("new", "trips", *PLACES)
+    one = {"attempt": "agent:1:a3", "coordinator": "agent", "members": ["airline:1:4"], "since": 1.0}
+    places = {"agent": agent, "airline": airline, "hotel": hotel}
+    found = doubt._prepared(Network.load("trips"), places, "airline", one)
+    assert found.resolve == (
+        "agent cannot decide it without hotel: start hotel: `pellucid net up trips hotel --background`"
+    )
 
 
 def test_who_waits_for_whom(net: Callable[..., Result]) -> None:

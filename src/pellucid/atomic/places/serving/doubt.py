@@ -191,7 +191,11 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
     who, what = one["coordinator"], one["attempt"]
     here = _runs(places, name, network)
     if _state(places, who) == "running":
-        resolve = here or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
+        missing = _missing(places, who, one["members"])
+        resolve = here or "; ".join(_start(network, places, place) for place in missing)
+        if missing and not here:
+            resolve = f"{who} cannot decide it without {', '.join(missing)}: {resolve}"
+        resolve = resolve or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
     else:
         resolve = (
             f"{_start(network, places, who)}; if it never comes back, by hand: "
@@ -202,6 +206,14 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
         decided = any(other["attempt"] == what for other in seen["doubt"]["deciding"])
         known += "; its log says that it is committed" if decided else "; its log has no decision about it"
     return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
+
+
+def _missing(places: dict[str, Looked], coordinator: str, members: Sequence[str]) -> list[str]:
+    """Places that do not run, and have transactions that commit together with these, as the coordinator knows it."""
+    seen = places[coordinator].seen
+    pending = seen["doubt"]["pending"] if seen is not None else ()
+    together = {place_of(u) for one in pending if set(members) & {*one["waits"]} for u in one["waits"]}
+    return sorted(place for place in together if _state(places, place) != "running")
 
 
 def _deciding(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
