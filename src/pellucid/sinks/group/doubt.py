@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.address import Address
-from pellucid.errors import DataError, PellucidError, option
+from pellucid.errors import DataError, PellucidError, Unreachable, option
 from pellucid.sinks.group.log import FILE, NAME, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 
@@ -89,7 +89,7 @@ class GroupDoubt:
             )
             lines += [f"  {'':<12} prepared there: {name}" for name in member.held]
             lines += [f"  {'':<12} {name} is prepared and not decided: it holds locks" for name in member.undecided]
-        waits = [m.name for m in self.members if m.lacks is not False]
+        waits = [m.name for m in self.members if m.lacks is not False and not m.target.startswith(FILE)]
         if waits and (self.in_doubt or self.whole < self.batch):
             lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {', '.join(waits)}")
         return lines + [f"to resolve it: {line}" for line in self.resolve]
@@ -183,7 +183,8 @@ def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberD
         names = {one: sink.held_name(record.query, *one) for one in held}
         last, why = sink.last(record.query), sink.gone(record.query)
     except (PellucidError, OSError) as error:
-        why = f"it cannot be asked: {' '.join(str(error).split())}"
+        as_whom = "" if isinstance(error, Unreachable) else _as_whom(target)
+        why = f"it cannot be asked: {' '.join(str(error).split())}{as_whom}"
         return MemberDoubt(name, target, None, None, why)
     have = max(NOTHING if last is None else last, after)
     lost = bool(why) or (have < record.batch and _lost(have, record, whole))
@@ -193,6 +194,17 @@ def _asked(name: str, record: Record, whole: int, given: Sink | None) -> MemberD
         name, target, last, lost or have < record.batch, why, tuple(names[one] for one in held if one == decided), lost,
         tuple(names[one] for one in held if one != decided), last is not None and last > record.batch,
     )  # fmt: skip
+
+
+def _as_whom(target: str) -> str:
+    """The log has no users and no passwords: a server is asked as whom the environment says.
+
+    >>> _as_whom("sqlite:/shop.db#t")
+    ''
+    """
+    if Address.of(target).kind != "postgres" or os.environ.get("PGUSER"):
+        return ""
+    return "; the log keeps no user and no password: PGUSER and PGPASSWORD say as whom it is asked"
 
 
 def _made_since(path: str, at: str) -> bool:
@@ -237,11 +249,13 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     if ahead:  # by a log that does not know what was decided nothing can be said of the rest
         return (f"bring back the log that goes with {_listed(ahead)}{start}: the same command alone is refused",)
     lost = [m.name for m in members if m.lost]
-    lack = [m.name for m in members if m.lacks is not False and not m.lost]
+    waited = [m for m in members if m.lacks is not False and not m.lost]
+    # a file is put together at the end, of rows that are beside the log: nobody has to reach it
+    lack = [m.name for m in waited if not m.target.startswith(FILE)]
     told = []
     if lost:
         told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")
-    if any(m.undecided for m in members) and not lost and not lack:
+    if any(m.undecided for m in members) and not lost and not waited:
         again = "give the same command again" if epochs else "start the query again, or call recover()"
         told.append(f"{again}: what is not decided is taken back, and comes again; one that runs now settles it itself")
         return tuple(told)
@@ -258,6 +272,8 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     prepared = f"pellucid.….{record.query}.{record.batch}.{record.attempt}"
     if lack:
         told.append(f"see that {_listed(lack)} can be reached and written to; then {again}")
+    elif not lost:
+        told.append(again)
     told.append(
         "never by hand what is decided: ROLLBACK PREPARED of a transaction that is called "
         f"{prepared}, or deleting the log, leaves some with the epoch and some without"
