@@ -165,9 +165,9 @@ class Address:
         return {s for secret in found for s in (secret, unquote(secret)) if s}
 
     def clean(self, text: object) -> str:
-        """What a library says about a connection, without the secrets of this one, wherever and however it repeats
-        them."""
-        return without(str(text).strip(), self.secrets())
+        """What a library says about a connection, on one line, without the secrets of this one, wherever and however
+        it repeats them."""
+        return " ".join(without(str(text), self.secrets()).split())
 
     def misspelt(self) -> str | None:
         """What is wrong with a URL that can be read in two ways: a password has characters that mean something else

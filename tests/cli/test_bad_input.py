@@ -506,6 +506,15 @@ PLACES = [
     (["--in", "a.csv", "--out", "a.csv/o.csv"], "a.csv/o.csv: cannot be written: there is no folder 'a.csv'"),
     (["--in", "a.csv", "--out", "."], ".: is a folder: expected the name of a file to write"),
     (
+        ["--in", "a.csv", "--out", "new/", "--out-format", "parquet"],
+        "new/: is a folder: expected the name of a file to write",
+    ),
+    (
+        ["--in", "a.csv", "--out", "b.csv", "--out", "sqlite:b.db#t"],
+        "--out b.csv: there is one output (out), and several targets are given: a run with epochs writes it to all of "
+        "them (--pushes N --state FOLDER), and so does a query (--on spark --stream); else give one --out",
+    ),
+    (
         ["--in", "a.csv", "--out", "sqlite:o.db#t"],
         "sqlite:o.db#t: is a table or a topic, not a file: a run without "
         "epochs writes files. Give --pushes N --state FOLDER (for sqlite: "

@@ -170,6 +170,8 @@ def test_fields_and_attributes() -> None:
         r"price, size",
     ):
         pipeline(lambda t: t.weight, t=Trade)
+    with pytest.raises(AttributeError, match="it is a function, from pellucid import apply, as in apply"):
+        pipeline(lambda x: x.apply(x, lambda a, b: a + b), x=int)
     with pytest.raises(AttributeError, match="a stream of int has no processor or field 'mapp'"):
         pipeline(lambda x: x.mapp(abs), x=int)
 

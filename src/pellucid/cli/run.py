@@ -262,7 +262,7 @@ def run(
       pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/
       pellucid run pipeline.py:alerts --in epochs:state/ --out sqlite:shop.db#alerts --every 0.1 --state alerts/
       pellucid run pipeline.py:totals --on spark --in events.parquet --key user --order seq --out totals.parquet
-      pellucid run pipeline.py:totals --on spark --stream --in events/ --key user --order seq \
+      pellucid run pipeline.py:totals --on spark --stream --in events/ --key user --order seq \\
         --checkpoint state/ --out sqlite:totals.db#totals
     """
     from pellucid.load import load_pipeline

@@ -209,7 +209,7 @@ def open_writer(
 
     ``exists`` says what becomes of a file that is there: ``refuse``, ``overwrite`` or ``append``.
     """
-    if path != "-" and os.path.isdir(path):
+    if path != "-" and (path.endswith("/") or os.path.isdir(path)):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
     found, packed = format_of(path, form, asked="out_format")
     refuse_packing(path)

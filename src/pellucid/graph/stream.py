@@ -36,6 +36,12 @@ from pellucid.graph.model import forgotten_by, key_of
 from pellucid.graph.processors import PROCESSORS
 from pellucid.graph.timing import ROUND, Timing, clock_of, time_type
 
+_AS_IN = {
+    "apply": "apply(lambda a, b: a + b, x, y)",
+    "merge": "merge(x, y)",
+    "iterate": "iterate(x, body, limit=100)",
+}  # functions that are looked for on a stream
+
 T = TypeVar("T")
 U = TypeVar("U")
 S = TypeVar("S")
@@ -505,6 +511,10 @@ class Stream(EventTime[T], Generic[T]):
             raise AttributeError(
                 f"a stream of {t} has no early answers: early goes with windows that are told of it, as in w = "
                 "x.at(…).tumbling(…, early='event'), w.early"
+            )
+        if name in ("apply", "merge", "iterate"):
+            raise AttributeError(
+                f"a stream has no {name!r}: it is a function, from pellucid import {name}, as in {_AS_IN[name]}"
             )
         fields = f"; its events have {', '.join(own)}" if own else ""
         known = [*own, *(n for n in dir(Stream) if not n.startswith("_"))]

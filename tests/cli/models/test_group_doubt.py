@@ -36,7 +36,7 @@ def test_a_state_folder_and_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureF
         assert lines[0].startswith(f"{folder / inner}: {what} of 'orders', decided at 2")
         assert lines[1] == f"  archive      lacks it       parquet: {tmp_path}/gone (the folder is gone)"
         assert lines[2].startswith("  out          was not asked  file: ")
-        assert "wait for archive, out" in lines[3]
+        assert lines[3].endswith(" wait for archive")  # a file is put together at the end, and reached by nobody
         show_group_doubt(str(folder), as_json=True)
         document = json.loads(capsys.readouterr().out)
         assert (document["pellucid"], document["verb"]) == (1, "net doubt")
@@ -81,6 +81,30 @@ def test_one_that_has_less_than_its_group(tmp_path: Path, epoch: int) -> None:
     assert lines[4:] == [
         f"to resolve it: bring db back from a copy that has all{start}: the same command alone is refused"
     ]
+
+
+def test_a_file_alone_is_not_to_be_reached(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "together")
+    log.take("orders", {"out": f"file: {tmp_path}/out.csv"})
+    log.decide(7, "a1", epoch=2)
+    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path)])
+    assert shown.exit_code == 3
+    assert "to resolve it: give the same command again: what is decided is committed first\n" in shown.output
+
+
+def test_a_server_that_does_not_know_who_asks(
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has no users: it is said how to give one."""
+    made = {"a": sinks.postgres(postgres.database(), "a"), "b": sinks.sqlite(tmp_path / "b.db", "b")}
+    sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1]}), "q", 0)
+    hint = "the log keeps no user and no password: PGUSER and PGPASSWORD say as whom it is asked"
+    for who, told in ((None, True), ("nobody-there", False), ("postgres", False)):
+        monkeypatch.setenv("PGUSER", who) if who else monkeypatch.delenv("PGUSER", raising=False)
+        shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+        if shown.exit_code == 0 and who is None:
+            continue  # the account of the test is a user of that server
+        assert (hint in shown.output, shown.exit_code) == (told, 0 if who == "postgres" else 3), shown.output
 
 
 def test_a_log_that_is_gone(tmp_path: Path) -> None:

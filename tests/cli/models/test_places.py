@@ -64,6 +64,7 @@ def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
         assert "  seats        2 messages, and 1 taken by who has not committed yet" in shown.output
     document = json.loads(net("status", "trips", "--json").stdout)
     assert document["verb"] == "net status" and [one["state"] for one in document["places"]] == ["running"] * 3
+    assert all(f"running (process {one['pid']})" in net("status", "trips").output for one in document["places"])
     assert net("doubt", "trips").output == "nothing is in doubt, and nothing waits\n"
     numbers = json.loads(net("metrics", "trips", "--json").stdout)["places"]["airline"]
     assert numbers["committed"] == 1 and numbers["commits_per_second"] > 0 and numbers["in_doubt"] == 0

@@ -41,6 +41,9 @@ class Around:
     def snapshot(self, make: Any, epoch: int, size: int, digest: int | None) -> None:
         self.made.append(make)
 
+    def alive(self) -> None:
+        pass
+
     def damaged(self, error: Exception) -> None:
         raise error
 

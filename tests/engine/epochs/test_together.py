@@ -218,9 +218,13 @@ def test_a_member_that_is_new_gets_all_rows_or_is_refused(tmp_path: Path) -> Non
     ) as caught:
         go(tmp_path, sinks.together(more))
     assert_told("a member is new", str(caught.value))
-    go(tmp_path, sinks.together(more), from_start=True)
+    said: list[str] = []
+    go(tmp_path, sinks.together(more), from_start=True, say=said.append)
+    assert any("sink.late has no snapshot of any epoch (it is new, or its files are gone)" in line for line in said)
     for sink in more.values():
         assert sink.read()["out"].to_pylist() == expected()
+    for place in ("state", "state/together"):
+        assert sinks.read_together(more, log=tmp_path / place)["late"]["out"].to_pylist() == expected()
     go(tmp_path, sinks.together(more))  # and the same call goes on
 
 

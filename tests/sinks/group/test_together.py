@@ -455,7 +455,10 @@ def test_rows_go_to_the_member_that_the_column_names(world: World) -> None:
             lambda f: sinks.together(a=sinks.parquet(f), b=sinks.parquet(f / "../" / f.name)),
             "'a' and 'b' are the same target",
         ),
-        (lambda f: sinks.together(a=sinks.parquet(f), added="b"), "added='b' is no member"),
+        (
+            lambda f: sinks.together(a=sinks.parquet(f), added="b"),
+            "added='b' is no member: expected the name of a new one, of a",
+        ),
         (lambda f: sinks.together(a=sinks.parquet(f), removed="a"), "removed='a' is a member"),
         (
             lambda f: sinks.together(a=sinks.parquet(f)).write(rows(0, 1), QUERY, 0),

@@ -137,11 +137,21 @@ def targets_given(graph: Graph, given: tuple[str, ...], extra: list[str] | None 
     out: dict[str, str] = {}
     for name, path in pairs:
         if name is None:
-            raise UsageError(f"with several --out say which each is for, as in --out {names[0]}={path}")
+            raise UsageError(_which_each(names, path))
         if name in out or (path in out.values() and path != "-"):
             raise UsageError(f"--out {name}={path}: an output and a file go together only once")
         out[name] = path
     return out
+
+
+def _which_each(names: list[str], path: str) -> str:
+    """What to do about several ``--out`` that do not say whose rows they get."""
+    if len(names) > 1:
+        return f"with several --out say which each is for, as in --out {names[0]}={path}"
+    return (
+        f"--out {path}: there is one output ({names[0]}), and several targets are given: a run with epochs writes it "
+        "to all of them (--pushes N --state FOLDER), and so does a query (--on spark --stream); else give one --out"
+    )
 
 
 def members_given(

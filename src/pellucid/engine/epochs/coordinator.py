@@ -237,6 +237,12 @@ class Coordinator:
             lacking = [name for name in names if newest not in have[name]]
             bad = next((why for (_, at), why in sorted(self._bad.items(), reverse=True) if at == newest), "")
             what = f"epoch {newest} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged"
+            bad_tasks = {task for task, _ in self._bad}
+            if lacking and not any(have[name] or name in bad_tasks for name in lacking):
+                what = (
+                    f"epoch {newest} was complete, but {', '.join(lacking)} has no snapshot of any epoch (it is new, "
+                    "or its files are gone)"
+                )
             if lacking and epoch == 0 and not self.job.settings.from_start:
                 raise StateError(
                     f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the "

@@ -464,8 +464,11 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form
             f"{option('out', f'{name}={path}')}: what is written to a pipe cannot be taken back: with epochs give a "
             "file or a table"
         )
-    if os.path.isdir(path):
-        raise DataError(f"{path}: is a folder: expected the name of a file to write")
+    if path.endswith("/") or os.path.isdir(path):
+        raise DataError(
+            f"{path}: is a folder: expected the name of a file to write, such as rows.parquet (a folder of Parquet is "
+            "written from Python, by sinks.parquet, and with Spark)"
+        )
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise DataError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)!r}")

@@ -91,7 +91,8 @@ def _joined(job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, 
     if gone:
         raise StateError(
             f"{job.store.root}: the member {gone[0]!r} ({was[gone[0]]}) of this group is not given any more, and may "
-            "not have all that is decided: go on with it, or start anew in another folder"
+            "not have all that is decided: go on with it, or start anew in another folder, which writes all rows "
+            "again: to other tables, or to these when they are empty"
         )
     if not job.settings.from_start:
         raise StateError(

@@ -18,7 +18,7 @@ from typing import Any
 
 from pellucid.address import Address, as_user
 from pellucid.base.small import checked, read_small
-from pellucid.errors import DataError, PellucidError, option
+from pellucid.errors import DataError, PellucidError, Unreachable, option
 from pellucid.sinks.group.log import FILE, NAME, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 
@@ -92,7 +92,7 @@ class GroupDoubt:
             )
             lines += [f"  {'':<12} prepared there: {name}" for name in member.held]
             lines += [f"  {'':<12} {name} is prepared and not decided: it holds locks" for name in member.undecided]
-        waits = [m.name for m in self.members if m.lacks is not False and not m.remade]
+        waits = [m.name for m in self.members if m.lacks is not False and not m.target.startswith(FILE)]
         if waits and (self.in_doubt or self.whole < self.batch):
             lines.append(f"later {'epochs' if self.epochs else 'batches'} wait for {', '.join(waits)}")
         return lines + [f"to resolve it: {line}" for line in self.resolve]
@@ -189,7 +189,8 @@ def _asked(name: str, record: Record, whole: int, given: Sink | None, state: Pat
         names = {one: sink.held_name(record.query, *one) for one in held}
         last, why = sink.last(record.query), sink.gone(record.query)
     except (PellucidError, OSError) as error:
-        why = f"it cannot be asked: {' '.join(str(error).split())}"
+        as_whom = "" if isinstance(error, Unreachable) else _as_whom(target)
+        why = f"it cannot be asked: {' '.join(str(error).split())}{as_whom}"
         return MemberDoubt(name, target, None, None, why)
     have = max(NOTHING if last is None else last, after)
     lost = bool(why) or (have < record.batch and _lost(have, record, whole))
@@ -226,6 +227,21 @@ def _finished(state: Path) -> bool:
         return bool(checked(read_small(state / "progress.json")).get("finished"))
     except (OSError, ValueError, AttributeError):
         return False
+
+
+def _as_whom(target: str) -> str:
+    """Where the log has no user: as whom a server is asked.
+
+    >>> _as_whom("sqlite:/shop.db#t"), _as_whom("postgresql://me@db:5432/shop#t")
+    ('', '; PGPASSWORD, or a password file, says the password of me')
+    """
+    address = Address.of(target)
+    if address.kind != "postgres" or os.environ.get("PGPASSWORD"):
+        return ""
+    user = address.user
+    if user:
+        return f"; PGPASSWORD, or a password file, says the password of {user}"
+    return "; the log knows no user: PGUSER and PGPASSWORD say as whom it is asked"
 
 
 def _made_since(path: Path, at: str) -> bool:
@@ -271,14 +287,16 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
         return (f"bring back the log that goes with {_listed(ahead)}{start}: the same command alone is refused",)
     lost = [m.name for m in members if m.lost]
     gone = [m for m in members if m.remade]
-    lack = [m.name for m in members if m.lacks is not False and not m.lost and not m.remade]
+    waited = [m for m in members if m.lacks is not False and not m.lost and not m.remade]
+    # a file is put together at the end, of rows that are beside the log: nobody has to reach it
+    lack = [m.name for m in waited if not m.target.startswith(FILE)]
     told = []
     if gone:
         first = "make the folder anew, and " if any(_GONE[1] in m.why for m in gone) else ""
         told.append(f"{first}give the same command again: {_listed([m.name for m in gone])} is made from its rows")
     if lost:
         told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")
-    if any(m.undecided for m in members) and not lost and not lack:
+    if any(m.undecided for m in members) and not lost and not waited:
         again = "give the same command again" if epochs else "start the query again, or call recover()"
         told.append(f"{again}: what is not decided is taken back, and comes again; one that runs now settles it itself")
         return tuple(told)
@@ -295,6 +313,8 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     prepared = f"pellucid.….{record.query}.{record.batch}.{record.attempt}"
     if lack:
         told.append(f"see that {_listed(lack)} can be reached and written to; then {again}")
+    elif not lost:
+        told.append(again)
     told.append(
         "never by hand what is decided: ROLLBACK PREPARED of a transaction that is called "
         f"{prepared}, or deleting the log, leaves some with the epoch and some without"

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pellucid.address import alike
-from pellucid.errors import DataError, StateError, UsageError, from_outside
+from pellucid.errors import DataError, StateError, UsageError, from_outside, option
+from pellucid.sinks.group.doubt import log_of_group
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink, Untold
 
@@ -36,8 +37,8 @@ def read_together(
 ) -> dict[str, Any]:
     """The rows of every member, as Arrow tables by the member's name, cut at the last epoch that all have.
 
-    ``group`` is what `together` made; or give the members, and the folder of the log (of a run with epochs
-    ``STATE/together``).
+    ``group`` is what `together` made; or give the members, and the folder of the log (or the state folder of a run
+    with epochs, or the checkpoint of a query, in which it is).
 
     >>> import pyarrow as pa, tempfile
     >>> from pellucid import sinks
@@ -57,9 +58,10 @@ def read_together(
     place = place if log is None else log
     if place is None:
         raise UsageError(
-            "read_together: where are the group's decisions? Give log=FOLDER (of a run with epochs: STATE/together)"
+            "read_together: where are the group's decisions? Give log=FOLDER: the log= of the group, the state folder "
+            "of a run with epochs, or the checkpoint of a query"
         )
-    decisions, why = DecisionLog(place), ""
+    decisions, why = log_of_group(place) or DecisionLog(place), ""
     for _ in range(_TRIES):
         record = decisions.read()
         if record is None:
@@ -115,7 +117,8 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
         if max(lasts[name], record.members[name][1]) < record.before:
             raise StateError(
                 f"read_together: member {name!r} ({sinks[name].place}): its last epoch is older than the group's "
-                "last whole one: was it restored from an older copy? Bring back a copy that has all"
+                "last whole one: was it deleted, or restored from an older copy? Bring back a copy that has all, or, "
+                f"of a run with epochs, give its command with {option('from_start', True)}"
             )
     whole = record.before if behind else record.batch
     if whole == NOTHING:

@@ -90,7 +90,10 @@ class TogetherSink(interface.Sink):
         self.removed = (removed,) if isinstance(removed, str) else tuple(removed)
         for name in self.added:
             if given.get(name) is None:
-                raise UsageError(f"together: {option('added', name)} is no member{nearest(name, list(given))}")
+                raise UsageError(
+                    f"together: {option('added', name)} is no member: expected the name of a new one, of "
+                    f"{', '.join(m.name for m in self.members)}{nearest(name, list(given))}"
+                )
         for name in self.removed:
             if given.get(name) is not None:
                 raise UsageError(

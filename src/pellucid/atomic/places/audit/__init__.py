@@ -134,7 +134,10 @@ def audit_logs(
     checks = [check for check in CHECKS if check != "calculus"]
     notes = []
     if judge.refused:
-        notes.append(f"{judge.refused:,} hostile or malformed inputs were refused, and changed nothing")
+        notes.append(
+            f"refused, without any effect (said.log tells which): {judge.refused:,}; what is forged or malformed, "
+            "or comes from a place whose log is an older copy"
+        )
     if judge.lost:
         notes.append(
             f"{judge.lost:,} messages are of transactions that their place has not on record: nobody commits on them"

@@ -41,8 +41,8 @@ class Looked:
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        return {"place": self.name, "state": self.state, "address": self.address, "process": self.pid,
-                "why": self.why or None, "free_bytes": self.room, **(self.seen or {})}  # fmt: skip
+        return {"place": self.name, "state": self.state, "address": self.address, "pid": self.pid,
+                "process": None, "why": self.why or None, "free_bytes": self.room, **(self.seen or {})}  # fmt: skip
 
     def lines(self) -> list[str]:
         """For people."""
