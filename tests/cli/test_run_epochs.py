@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from pellucid import sinks
 from pellucid.cli.main import cli
 from pellucid.engine.epochs.lock import _alive
 
@@ -346,3 +347,58 @@ def test_rows_to_several_members_are_counted_once(folder: Path) -> None:
     assert alone.exit_code == both.exit_code == 0, both.stderr
     counts = [one.stderr.strip().splitlines()[-1].split(", ")[:2] for one in (alone, both)]
     assert counts[0] == counts[1]
+
+
+def test_folders_and_tables_together(folder: Path) -> None:
+    outs = ["--out", "archive/", "--out", "delta:lake", "--out", "sqlite:shop.db#sums"]
+    asked = ["p.py:total", "--in", "in.csv", *outs, "--pushes", "100", "--state", "state"]
+    pytest.importorskip("deltalake")
+    command = [sys.executable, "-m", "pellucid.cli.main", "run", *asked]  # deltalake outlives no fork of this process
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    sums = [i * (i + 1) // 2 for i in range(1, 501)]
+    members = {
+        "out-1": sinks.parquet("archive"), "out-2": sinks.delta("lake"), "out-3": sinks.sqlite("shop.db", "sums")
+    }  # fmt: skip
+    tables = sinks.read_together(members, log="state")
+    for table in tables.values():  # a Delta table has no order
+        assert sorted(table["out"].to_pylist()) == sums
+    slashless = [part.rstrip("/") if part == "archive/" else part for part in command]
+    again = subprocess.run(slashless, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "0 pushes in" in again.stderr
+    doubt = subprocess.run(
+        [sys.executable, "-m", "pellucid.cli.main", "net", "doubt", "state"], capture_output=True, text=True
+    )
+    assert doubt.returncode == 0, doubt.stdout
+    assert len(re.findall(r"out-\d +has it", doubt.stdout)) == 3
+
+
+def test_two_folders_are_a_group(folder: Path) -> None:
+    (folder / "two.py").write_text(
+        "from pellucid import Stream, pipeline\n\n\n@pipeline\ndef two(x: Stream[int]) -> dict[str, Stream[int]]:\n"
+        '    return {"odd": x.filter(lambda v: v % 2 == 1), "even": x.filter(lambda v: v % 2 == 0)}\n'
+    )
+    outs = ("--out", "odd=odd/", "--out", "even=even/")
+    result = run("two.py:two", "--in", "in.csv", *outs, "--pushes", "100", "--state", "state")
+    assert result.exit_code == 0, result.output
+    tables = sinks.read_together({name: sinks.parquet(name) for name in ("odd", "even")}, log="state")
+    assert {name: table.num_rows for name, table in tables.items()} == {"odd": 250, "even": 250}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--out", "new/", "--out-format", "csv"), "--out-format csv: no output is a file"),
+        (
+            ("--out", "there"),
+            "there: is a folder: expected the name of a file to write, such as rows.parquet, or there/ ",
+        ),
+        (("--out", "in.csv/"), "in.csv/_manifest: Not a directory"),
+        (("--out", "kafka://host:1/topic"), "a folder of Parquet (FOLDER/), delta:FOLDER, sqlite:FILE#TABLE"),
+    ],
+)
+def test_folders_that_are_none(folder: Path, more: tuple[str, ...], why: str) -> None:
+    (folder / "there").mkdir()
+    assert why in refused(run("p.py:total", "--in", "in.csv", *more, "--pushes", "100", "--state", "state"))
+    assert not (folder / "new").exists()

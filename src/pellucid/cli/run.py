@@ -26,6 +26,7 @@ from pellucid.cli.running.given import (
     members_given,
     refuse_bad_place,
     refuse_epochs,
+    refuse_no_file,
     targets_given,
 )
 from pellucid.cli.running.local import run_here
@@ -245,10 +246,10 @@ def run(
     one column for each field. Output files appear whole or not at all.
 
     With --pushes N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
-    committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
-    postgresql://…#TABLE. With several --out, of which one is a table, an epoch is in all of them, or in none. An input
-    epochs:STATE#OUTPUT is the rows of another such run, before they are committed there; epochs:STATE?after=K takes
-    each K pushes later.
+    committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE,
+    postgresql://…#TABLE, delta:FOLDER, or FOLDER/ for Parquet files. With several --out, of which one is no file, an
+    epoch is in all of them, or in none. An input epochs:STATE#OUTPUT is the rows of another such run, before they are
+    committed there; epochs:STATE?after=K takes each K pushes later.
 
     With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
@@ -298,7 +299,8 @@ def run(
             raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
         if cores is not None:
             raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
-        targets, members = members_given(graph, outputs)
+        targets, members = members_given(graph, outputs, folders=True)
+        refuse_no_file(out_format, targets, folders=True)
         places = (files_given(graph, inputs), targets, in_format, out_format)
         run_with_epochs(graph, *places, rows_given(), chunk, limit, exists, epochs, as_json, members)
         return
@@ -314,8 +316,10 @@ def run(
         sinks, members = members_given(graph, outputs, extra)
     else:
         sinks = targets_given(graph, outputs, extra)
-    if engine != "spark" and _of_spark(settings):
-        raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
+    if engine != "spark":
+        if _of_spark(settings):
+            raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
+        refuse_no_file(out_format, sinks)
     if as_json and "-" in sinks.values():
         raise UsageError("--json puts a report on stdout: send the events to a file with --out")
     stdout = sys.stdout.buffer

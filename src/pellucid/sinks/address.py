@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from pellucid.address import Address, from_environment
+from pellucid.address import Address, epochs_of, from_environment
 from pellucid.errors import UsageError, option
 
 if TYPE_CHECKING:
@@ -58,6 +58,18 @@ def parsed(path: str, asked: str = "out") -> tuple[str, str, str]:
         example = "sqlite:FILE#TABLE" if kind == "sqlite" else "postgresql://USER@HOST/DATABASE#TABLE"
         raise UsageError(f"{option(asked, path)}: which table? Expected {example}")
     return kind, found.file if kind == "sqlite" else found.connection, found.table
+
+
+def is_folder(path: str) -> bool:
+    """Whether this is a folder of Parquet on this machine: it is said by a ``/`` at its end, or the folder has
+    manifests already.
+
+    >>> is_folder("out/sums/"), is_folder("out/sums.csv"), is_folder("delta:out/"), is_folder("epochs:state/")
+    (True, False, False, False)
+    """
+    if Address.of(path).kind or epochs_of(path) is not None or not on_this_machine(path):
+        return False
+    return path.endswith("/") or os.path.isdir(os.path.join(path, "_manifest"))
 
 
 def sink_of(path: str) -> Sink:

@@ -13,6 +13,7 @@ from pellucid.cli.repeated import columns, once
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.errors import UsageError, nearest, option
 from pellucid.graph.memory import why_cut
+from pellucid.sinks.address import is_folder
 
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
@@ -154,11 +155,30 @@ def _which_each(names: list[str], path: str) -> str:
     )
 
 
+def refuse_no_file(out_format: str | None, places: Mapping[str, str], *, folders: bool = False) -> None:
+    """``--out-format`` is of files: refused where there is none, since nobody would look at it (``folders``: a folder
+    can be written to).
+
+    >>> refuse_no_file("csv", {"hot": "sqlite:shop.db#hot", "cold": "cold.csv"})
+    >>> refuse_no_file("csv", {"out": "archive/"}, folders=True)
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: --out-format csv: no output is a file: a table has no format, and a folder is Parquet
+    """
+    if out_format is not None and all(_is_table(place, folders) for place in places.values()):
+        raise UsageError(
+            f"--out-format {out_format}: no output is a file: a table has no format, and a folder is Parquet"
+        )
+
+
+def _is_table(place: str, folders: bool) -> bool:
+    return bool(Address.of(place).kind) or (folders and is_folder(place))
+
+
 def members_given(
-    graph: Graph, given: tuple[str, ...], extra: list[str] | None = None
+    graph: Graph, given: tuple[str, ...], extra: list[str] | None = None, *, folders: bool = False
 ) -> tuple[dict[str, str], dict[str, str] | None]:
-    """The targets of a run with epochs or of a query, and if they are several of which one is a table, whose rows each
-    gets: then an epoch is in all of them, or in none.
+    """The targets of a run with epochs or of a query, and if they are several of which one is a table (or a folder, if
+    ``folders``), whose rows each gets: then an epoch is in all of them, or in none.
 
     >>> from pellucid import pipeline
     >>> members_given(pipeline(lambda x: x.trim(1), x=int).graph, ("a.csv", "sqlite:b.db#t"))
@@ -174,7 +194,7 @@ def members_given(
         found = {f"{names[0]}-{i}": place for i, place in enumerate(places, 1)}
         return found, dict.fromkeys(found, names[0])
     found = targets_given(graph, given, extra)
-    several = len(found) > 1 and any(Address.of(place).kind for place in found.values())
+    several = len(found) > 1 and any(_is_table(place, folders) for place in found.values())
     return found, {name: name for name in found} if several else None
 
 

@@ -41,7 +41,7 @@ def run_epochs(
     """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
 
     ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source),
-    ``outputs`` a file, the address of a table or a sink (or one
+    ``outputs`` a file, the address of a table, a folder of Parquet (it ends in ``/``) or a sink (or one
     for each output; `pellucid.sinks.together` for several that have an epoch all or none), ``state`` a folder of the
     run's own; ``members`` says that the outputs are such a group, and whose rows each gets; ``settings`` are those of
     `pellucid.engine.epochs.job.Settings` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
@@ -84,7 +84,7 @@ def run_epochs(
         outputs, members = members_of(graph, outputs)
     names = [name for name, _ in graph.outputs]
     wanted = {
-        name: place if isinstance(place, Sink) else from_environment(os.fspath(place))
+        name: place if isinstance(place, Sink) else _target(from_environment(os.fspath(place)))
         for name, place in (outputs if isinstance(outputs, Mapping) else {names[0]: outputs}).items()
     }
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
@@ -103,3 +103,15 @@ def _paths(given: Any) -> str | tuple[str, ...]:
     if isinstance(given, (list, tuple)):
         return tuple(os.fspath(one) for one in given)
     return str(os.fspath(given))
+
+
+def _target(path: str) -> str | Sink:
+    """A file or the address of a table as it is; a folder of Parquet or a Delta table as its sink.
+
+    >>> _target("out.csv"), _target("sqlite:shop.db#t"), _target("out/sums/").kind, _target("delta:lake").kind
+    ('out.csv', 'sqlite:shop.db#t', 'parquet', 'delta')
+    """
+    from pellucid.address import Address
+    from pellucid.sinks.address import is_folder, sink_of
+
+    return sink_of(path) if Address.of(path).kind == "delta" or is_folder(path) else path

@@ -456,8 +456,8 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form
         return
     if kind:
         raise UsageError(
-            f"{option('out', path)}: goes with Spark: with epochs give a file, sqlite:FILE#TABLE or "
-            "postgresql://…#TABLE"
+            f"{option('out', path)}: goes with Spark: with epochs give a file, a folder of Parquet (FOLDER/), "
+            "delta:FOLDER, sqlite:FILE#TABLE or postgresql://…#TABLE"
         )
     if path == "-" or flows(path):
         raise UsageError(
@@ -466,8 +466,8 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form
         )
     if path.endswith("/") or os.path.isdir(path):
         raise DataError(
-            f"{path}: is a folder: expected the name of a file to write, such as rows.parquet (a folder of Parquet is "
-            "written from Python, by sinks.parquet, and with Spark)"
+            f"{path}: is a folder: expected the name of a file to write, such as rows.parquet, or {path.rstrip('/')}/ "
+            "for a folder of Parquet, to which each epoch adds files"
         )
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):

@@ -24,7 +24,7 @@ from pellucid.sinks.interface import Sink
 
 PLACES = ("", "together", "pellucid-together")  # where the log is, in what an operator names
 _WAIT = 3.0  # seconds for which a server may keep us waiting for a lock
-_PARQUET = "parquet: "
+_PARQUET, _DELTA = "parquet: ", "delta: "
 _GONE = ("the file is gone", "the folder is gone")
 
 
@@ -264,6 +264,9 @@ def _sink_of(target: str, user: str, *, drained: bool) -> tuple[Sink | None, str
     if target.startswith(_PARQUET):
         folder = target.removeprefix(_PARQUET)
         return (sinks.parquet(folder), "") if os.path.isdir(folder) else (None, _GONE[1])
+    if target.startswith(_DELTA) and "://" not in target:
+        folder = target.removeprefix(_DELTA)
+        return (sinks.delta(folder, drained=drained), "") if os.path.isdir(folder) else (None, _GONE[1])
     address = Address.of(target)
     if address.kind == "sqlite":
         there = os.path.isfile(address.file)
