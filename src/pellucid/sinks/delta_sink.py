@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
@@ -19,7 +20,7 @@ from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
-from pellucid.sinks.files import partitions
+from pellucid.sinks.files import claims, partitions
 from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 
@@ -109,6 +110,19 @@ class DeltaSink(interface.Sink):
             if table.transaction_version(query) == batch:
                 return table.to_pyarrow_table()
         return None
+
+    def claim(self, group: str, where: str) -> str | None:
+        """In a folder; an object store has no file that only the first can make."""
+        return None if "://" in self.path else claims.claim(Path(self.path), group, where)
+
+    def unclaim(self, group: str | None) -> None:
+        if "://" not in self.path:
+            claims.unclaim(Path(self.path), group)
+
+    @property
+    def forget(self) -> str:
+        """What gives the target free again."""
+        return f"rm {os.path.join(self.path, claims.NAME)}"
 
     def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
         lake = _deltalake()

@@ -281,7 +281,9 @@ def test_two_groups_that_share_a_table_of_a_server(world: World) -> None:
         "more": sinks.sqlite(world.folder / "more.db", "more"),
         "sums": sinks.postgres(str(world.dsn), "public.totals"),
     }
-    with pytest.raises(StateError, match=r"member 'sums' .* belongs to another group, whose log is .*log: .* pellucid_gr"):
+    with pytest.raises(
+        StateError, match=r"member 'sums' .* belongs to another group, whose log is .*log: .* pellucid_gr"
+    ):
         sinks.together(members, log=world.folder / "other").write(rows(0, 7), QUERY, 0)
     assert world.have() == dict.fromkeys(MEMBERS, expected((0, 1)))
 

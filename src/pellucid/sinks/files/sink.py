@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import os
 import uuid
 from dataclasses import dataclass
@@ -25,10 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.base.files import by_any_name, make_lasting, sync
-from pellucid.base.small import read_small
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
-from pellucid.sinks.files import folder, partitions
+from pellucid.sinks.files import claims, folder, partitions
 from pellucid.sinks.files.check import checked_places
 from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
 from pellucid.sinks.files.read import for_spark, read, schema_path, schema_there
@@ -171,23 +169,18 @@ class ParquetSink(interface.Sink):
         return read(self.path, upto=(query, batch))
 
     def claim(self, group: str, where: str) -> str | None:
-        path = self.path / "_group.json"
-        folder.create(path, json.dumps({"name": group, "place": where}).encode())
-        name, place = _claimed(path)
-        return None if name == group else place
+        return claims.claim(self.path, group, where)
 
     def really(self) -> str:
         return by_any_name(self.path)
 
     def unclaim(self, group: str | None) -> None:
-        path = self.path / "_group.json"
-        if path.exists() and group in (None, _claimed(path)[0]):
-            folder.remove(path)
+        claims.unclaim(self.path, group)
 
     @property
     def forget(self) -> str:
         """What gives the target free again."""
-        return f"rm {self.path / '_group.json'}"
+        return f"rm {self.path / claims.NAME}"
 
     def _stage_spark(self, df: Any, staging: Path) -> int:
         from pyspark.sql import Observation
@@ -291,21 +284,6 @@ class ParquetSink(interface.Sink):
         different = differences(schema_there(self.path), schema)
         if different:
             raise DataError(f"{self.path}: the batch does not fit what is there: {different}; write to another folder")
-
-
-def _claimed(path: Path) -> tuple[str, str]:
-    """The group that a folder belongs to, and where its log is."""
-    try:
-        found = read_small(path, links=True)
-        name, place = found["name"], found["place"]
-        if not (isinstance(name, str) and isinstance(place, str)):
-            raise ValueError("it names no group")
-        return name, place
-    except (ValueError, KeyError) as error:
-        raise StateError(
-            f"{path}: does not say which group of sinks the folder belongs to ({error}): the file is damaged; bring it "
-            f"back from a copy, or, if the folder belongs to the group that writes now, `rm {path}`: it is made again"
-        ) from None
 
 
 def _in_order(write: Any) -> dict[str, bool]:
