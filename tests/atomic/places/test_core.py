@@ -325,6 +325,58 @@ def test_what_is_refused_shows_no_token(kind: str) -> None:
         Record.unpack("send", msgpack.packb(["p:1:1", 1, [*path, 7], None]))
 
 
+@pytest.mark.parametrize("outcome", ["given up", "commit"])
+def test_what_only_the_coordinator_may_say(outcome: str) -> None:
+    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
+    t, u = world.begin("p"), world.begin("q")
+    world.send(t, "q", "d")
+    world.send(u, "p", "c")
+    for one, channel in ((t, "c"), (u, "d")):
+        assert "value" in world.ask(one[0], "receive", t=one, channel=channel, timeout=0)
+        world.ask(one[0], "commit", t=one, timeout=None)
+    world.until("vote")
+    (attempt,) = world.up("q").state.prepared
+    done = world.up("q").handle(Heard("r", {"kind": "decided", "attempt": attempt, "outcome": outcome}))
+    assert [record.kind for record in done.writes] == ["refused"]
+    assert "which is not 'r''s to say" in done.writes[0]["what"]
+    assert world.status(u) == "prepared"
+    world.run()
+    world.judge()
+
+
+def test_a_message_is_acknowledged_only_by_who_has_it() -> None:
+    """To believe another would be to lose it."""
+    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
+    t = world.begin("p")
+    assert "mid" in world.ask("p", "send", t=t, path=world.path("p", "q", "d"), value=1)
+    world.flying.clear()
+    (mid,) = world.up("p").state.outbox
+    done = world.up("p").handle(Heard("r", {"kind": "deposited", "mids": [mid]}))
+    assert [record.kind for record in done.writes] == ["refused"]
+    assert "by one to whom it does not go" in done.writes[0]["what"]
+    assert list(world.up("p").state.outbox) == [mid]
+    world.ask("p", "commit", t=t, timeout=None)
+    world.run()
+    world.judge()
+    assert len(world.up("q").state.channels["d"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("mid", "sender", "says"),
+    [("p:9:1/1", "p:9:2", "is not of p:9:2"), ("p:9:1/1", "p:9:1", "is not 'r''s to bring")],
+    ids=["under another name", "by one who is not on its way"],
+)
+def test_a_message_that_is_brought_wrongly(mid: str, sender: str, says: str) -> None:
+    """With the right tokens, and by a place of the network."""
+    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
+    path = world.path("p", "q", "d")[1:]
+    message = {"kind": "deposit", "mid": mid, "sender": sender, "value": b"x", "path": path}
+    done = world.up("q").handle(Heard("r" if sender == "p:9:1" else "p", message))
+    assert [record.kind for record in done.writes] == ["refused"]
+    assert says in done.writes[0]["what"]
+    assert not world.up("q").state.channels.get("d")
+
+
 def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -116,3 +116,26 @@ def test_delta_is_a_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write(5)
     assert seen() == [0, 1, 2, 3, 4, 5]
     assert lake.read().num_rows == 18
+
+
+def test_two_groups_that_share_a_delta_table(tmp_path: Path) -> None:
+    """Each would take what the other has for its own; a table that is not there yet is claimed as well."""
+    pytest.importorskip("deltalake")
+
+    def group(name: str) -> Any:
+        members = {"lake": sinks.delta(tmp_path / "lake"), "own": sinks.sqlite(tmp_path / f"{name}.db", "t")}
+        return sinks.together(members, log=tmp_path / name, patience=0)
+
+    def refused() -> None:
+        with pytest.raises(StateError, match=r"member 'lake' .* belongs to another group, whose log is .*first: .*rm "):
+            group("second").write(rows(0, 2), QUERY, 0)
+
+    first = group("first")
+    first.begin(QUERY)
+    refused()
+    first.write(rows(0, 1), QUERY, 0)
+    refused()
+    assert first.read()["lake"]["attempt"].to_pylist() == [1] * 3
+    (tmp_path / "lake" / "_group.json").unlink()  # as the message says
+    group("second").write(rows(0, 2), "another", 0)
+    assert sinks.delta(tmp_path / "lake").read().num_rows == 6
