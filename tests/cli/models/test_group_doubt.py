@@ -230,3 +230,16 @@ def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
     (tmp_path / "to").mkdir(exist_ok=True)
     assert CliRunner().invoke(cli, command).exit_code == 0
     assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0
+
+
+def test_a_run_with_a_single_target_is_no_group(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(
+        "from pellucid import pipeline\n\nsame = pipeline(lambda x: x.map(lambda v: v), x=int)\n"
+    )
+    (tmp_path / "x.csv").write_text("x\n1\n2\n")
+    state = str(tmp_path / "state")
+    where = ["--in", str(tmp_path / "x.csv"), "--out", str(tmp_path / "out.csv"), "--pushes", "1", "--state", state]
+    assert CliRunner().invoke(cli, ["run", f"{tmp_path}/p.py:same", *where]).exit_code == 0
+    shown = CliRunner().invoke(cli, ["net", "doubt", state])
+    assert shown.exit_code == 2
+    assert "is of a run with epochs whose outputs are no group, so nothing can be in doubt between them" in shown.stderr

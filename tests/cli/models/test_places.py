@@ -164,7 +164,7 @@ def test_doubt_and_decisions_by_hand(
         f"{what}  in doubt at hotel since 20" in shown.output
         and "  waits for  agent: does not run; its log has no decision about it" in shown.output
     )
-    assert f"by hand: `pellucid net commit trips {what} --place hotel`, or abort" in shown.output
+    assert f"by hand: `pellucid net abort trips {what} --place hotel`, as its log says nothing else" in shown.output
     assert net("metrics", "trips", "hotel").output.count("in doubt               1") == 1
     several = net("commit", "trips", what)
     assert several.exit_code == 2 and "waits at airline, hotel: say where, with --place" in several.stderr

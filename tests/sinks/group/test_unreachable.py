@@ -64,7 +64,8 @@ def test_one_that_is_back_in_time_has_the_batch_as_all(world: World, at: str) ->
     assert [row["attempt"] for row in own.rows()] == [1] * 3 + [2] * 3
     assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))
     assert said == [
-        "batch 1: own cannot be reached (no route to host): it is tried again for 20 s, and until then nobody has it"
+        "batch 1: own cannot be reached (no route to host): it is tried again for 20 s, and until then nobody has it",
+        "batch 1: own is reached again",
     ]
     assert_told(AWAY, said[0])
     assert own.calls.count("abort") == (2 if at == "prepare" else 0)  # nothing that was tried is left

@@ -49,6 +49,11 @@ def refuse_nothing(folder: str) -> None:
     from pellucid.sinks.group.log import NAME
 
     root = Path(folder)
+    if (root / "run.json").is_file() and not (root / FILE).is_file():
+        raise UsageError(
+            f"{folder}: is of a run with epochs whose outputs are no group, so nothing can be in doubt between them: "
+            f"`pellucid progress FILE:NAME --state {folder}` says how far it is"
+        )
     if not (root / FILE).is_file():
         looked = ", ".join(str(root / inner / NAME) for inner in PLACES)
         raise UsageError(

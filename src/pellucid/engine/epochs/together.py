@@ -129,6 +129,8 @@ class Rounds:
     def committed(self) -> None:
         """A member has it; when all have, the next round may begin."""
         if self._epoch and not self._deciding and min(t.committed for t in self._tasks.values()) >= self._epoch:
+            if any(epoch == self._epoch for _, epoch in self._doubted):
+                self._say(f"{Span(self._first or self._epoch, self._epoch)}: committed everywhere now")
             self._epoch = 0
             if self._reached != NOTHING:
                 self._log.note_whole(self._record.query, self._reached)

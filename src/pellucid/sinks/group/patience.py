@@ -20,25 +20,32 @@ T = TypeVar("T")
 
 
 class Patience:
-    """So many seconds for one attempt at an epoch; ``tell`` is told once why somebody waits, ``alive`` is called before
-    each wait, and ``stop`` ends it: another member has refused, and nobody waits for this one any more.
+    """So many seconds for one attempt at an epoch; ``tell`` is told once why somebody waits, ``back`` is called if that
+    is over, ``alive`` before each wait, and ``stop`` ends it: another member has refused, and nobody waits for this one
+    any more.
 
     >>> tries = iter([True, True, False])
     >>> def reach() -> str:
     ...     if next(tries):
     ...         raise Unreachable("no server")
     ...     return "there"
-    >>> Patience(10, print).until_reached(reach, lambda: print("what may be left is taken back"))
+    >>> patience = Patience(10, print, back=lambda: print("it is there again"))
+    >>> patience.until_reached(reach, lambda: print("what may be left is taken back"))
     no server
     what may be left is taken back
     what may be left is taken back
+    it is there again
     'there'
     """
 
     def __init__(
-        self, seconds: float, tell: Callable[[Unreachable], object], alive: Callable[[], object] = lambda: None
+        self,
+        seconds: float,
+        tell: Callable[[Unreachable], object],
+        alive: Callable[[], object] = lambda: None,
+        back: Callable[[], object] = lambda: None,
     ) -> None:
-        self.seconds, self._tell, self._alive = seconds, tell, alive
+        self.seconds, self._tell, self._alive, self._back = seconds, tell, alive, back
         self.stop = threading.Event()
 
     def until_reached(self, what: Callable[[], T], again: Callable[[], object]) -> T:
@@ -48,7 +55,10 @@ class Patience:
             try:
                 if turn:
                     again()
-                return what()
+                done = what()
+                if turn:
+                    self._back()
+                return done
             except Unreachable as error:
                 left = until - time.monotonic()
                 if left <= 0:

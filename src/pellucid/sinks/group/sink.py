@@ -452,6 +452,8 @@ class TogetherSink(interface.Sink):
                 )
             time.sleep(min(_AGAIN[min(turn, len(_AGAIN) - 1)], max(0.0, until - time.monotonic())))
             turn += 1
+        if turn:
+            self.say(f"batch {record.batch}: committed everywhere now")
         self._rest()
         self.log.note_whole(record.query, record.batch)
         self.log.forget_rows(record.attempt)
@@ -533,6 +535,7 @@ class TogetherSink(interface.Sink):
                 f"batch {staged.batch}: {member.name} cannot be reached ({error}): it is tried again for "
                 f"{self.patience:g} s, and until then nobody has it"
             ),
+            back=lambda: self.say(f"batch {staged.batch}: {member.name} is reached again"),
         )
 
     def _rest(self) -> None:

@@ -189,7 +189,7 @@ def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
     who, what = one["coordinator"], one["attempt"]
-    here = _runs(places, name, network)
+    here, decided = _runs(places, name, network), _decided(places, who, what)
     if _state(places, who) == "running":
         missing = _missing(places, who, one["members"])
         resolve = here or "; ".join(_start(network, places, place) for place in missing)
@@ -197,15 +197,22 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
             resolve = f"{who} cannot decide it without {', '.join(missing)}: {resolve}"
         resolve = resolve or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
     else:
-        resolve = (
-            f"{_start(network, places, who)}; if it never comes back, by hand: "
-            f"`pellucid net commit {network.folder} {what} --place {name}`, or abort"
-        )
+        by_hand = f"`pellucid net {'abort' if decided is False else 'commit'} {network.folder} {what} --place {name}`"
+        resolve = f"{_start(network, places, who)}; if it never comes back, by hand: {by_hand}"
+        resolve += {None: ", or abort", True: ", as its log says", False: ", as its log says nothing else"}[decided]
     known = _known(places, who)
-    if who in places and (seen := places[who].seen) is not None and places[who].state != "running":
-        decided = any(other["attempt"] == what for other in seen["doubt"]["deciding"])
+    if decided is not None:
         known += "; its log says that it is committed" if decided else "; its log has no decision about it"
     return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
+
+
+def _decided(places: dict[str, Looked], coordinator: str, attempt: str) -> bool | None:
+    """Whether the log of a coordinator that does not run has a decision to commit; None where it cannot be read, or
+    where the coordinator may write one now."""
+    one = places.get(coordinator)
+    if one is None or one.seen is None or one.state == "running":
+        return None
+    return any(other["attempt"] == attempt for other in one.seen["doubt"]["deciding"])
 
 
 def _missing(places: dict[str, Looked], coordinator: str, members: Sequence[str]) -> list[str]:

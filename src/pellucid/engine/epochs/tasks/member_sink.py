@@ -120,7 +120,10 @@ class MemberSink(SinkTask):
                 f"{self._patience:g} s, and until then nobody has {span.it}"
             )
 
-        return Patience(self._patience, tell, self.context.alive)  # to wait for a server is no hang
+        def back() -> None:
+            self.context.link.send(say=f"{span}: {self.place} is reached again")
+
+        return Patience(self._patience, tell, self.context.alive, back)  # to wait for a server is no hang
 
     def _take_back(self) -> int:
         """What is left prepared and is not decided goes; what is decided is committed.  How many there were."""
