@@ -64,12 +64,13 @@ class Target:
         return Counter(zip(found["batch"].to_pylist(), found["attempt"].to_pylist(), strict=True))
 
     def faults(self) -> list[Callable[[], Cure]]:
-        """What can be done to it; each gives what mends it."""
+        """What can be done to it; each gives what mends it.  (A table without rows may be made anew.)"""
+        renamed = [self.renamed] if self.kind not in ("parquet", "delta") and self.rows() else []
         if self.kind == "postgres":
-            return [self.stopped, self.renamed, self.held]
+            return [self.stopped, self.held, *renamed]
         if self.kind == "shared":
-            return [self.renamed, self.held, self.spoilt]
-        return [self.away, self.replaced, *([self.renamed, self.held, self.spoilt] if self.kind == "sqlite" else [])]
+            return [self.held, self.spoilt, *renamed]
+        return [self.away, self.replaced, *([self.held, self.spoilt, *renamed] if self.kind == "sqlite" else [])]
 
     def away(self) -> Cure:
         """It is moved away: whatever is there afterwards goes when it is back."""
