@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,6 +36,7 @@ from pellucid.sinks.group.member import (
     users_of,
 )
 from pellucid.sinks.group.patience import Patience
+from pellucid.sinks.group.words import at_the_start, of_member, undecided, warned
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
 
@@ -104,7 +104,7 @@ class TogetherSink(interface.Sink):
         self._record: Record | None = None
         self._open = ""  # the attempt that may be decided
         self._safe: Future[None] | None = None  # when it is done, the rows of the attempt last
-        self.say: Callable[[str], None] = _warned  # what is told while a batch is in doubt
+        self.say: Callable[[str], None] = warned  # what is told while a batch is in doubt
 
     @property
     def place(self) -> str:
@@ -258,7 +258,7 @@ class TogetherSink(interface.Sink):
                 other = member.sink.claim(record.group, str(self.folder))
             except (DataError, OSError) as error:
                 if member.name not in record.members:
-                    raise _at_the_start(member, error) from error
+                    raise at_the_start(member, error) from error
                 continue  # it was claimed before: who cannot be reached now does not keep the others waiting
             if other is not None:
                 raise StateError(
@@ -319,7 +319,7 @@ class TogetherSink(interface.Sink):
             except (PellucidError, OSError) as error:
                 failed.append((member, error))
         if failed:
-            raise _at_the_start(*failed[0])
+            raise at_the_start(*failed[0])
         return whole
 
     def _behind(self, member: Member, record: Record, batch: int | None) -> bool:
@@ -356,7 +356,7 @@ class TogetherSink(interface.Sink):
         if record is None or record.query != query:
             record = self.begin(query, batch)
         self._check_first(record, batch)
-        with self._told(_undecided(query, batch)):
+        with self._told(undecided(query, batch)):
             return self._stage(record, data, query, batch)
 
     def _stage(self, record: Record, data: Any, query: str, batch: int) -> interface.Staged:
@@ -380,7 +380,7 @@ class TogetherSink(interface.Sink):
 
     def prepare(self, staged: interface.Staged) -> None:
         """Every member can commit; the rows last, too."""
-        with self._told(_undecided(staged.query, staged.batch)):
+        with self._told(undecided(staged.query, staged.batch)):
             self._rows_last()
 
     def _rows_last(self) -> None:
@@ -408,7 +408,7 @@ class TogetherSink(interface.Sink):
             found = self.log.read()
             if found is None or (found.batch, found.attempt) != (staged.batch, staged.held):
                 if isinstance(error, OSError):
-                    about = _undecided(staged.query, staged.batch)
+                    about = undecided(staged.query, staged.batch)
                     raise DataError(f"together: {about}{self.folder}: {from_outside(error)}") from error
                 raise
             record = found
@@ -517,7 +517,7 @@ class TogetherSink(interface.Sink):
                 f"has it: {error}. When that is put right, start the query again: the batch comes again"
             ) from None
         if isinstance(error, OSError):
-            error = _of(member, error)
+            error = of_member(member, error)
         if type(error) not in (DataError, StateError):
             raise error
         raise type(error)(f"{about} does not take it, so nobody has it: {error}") from None
@@ -580,16 +580,6 @@ class TogetherSink(interface.Sink):
         return reader(path) if record.attempt and path.exists() else None
 
 
-def _at_the_start(member: Member, error: Exception) -> Exception:
-    """What is said of a member that is away when a query begins; of one that says no, what it says."""
-    if not isinstance(error, Unreachable):
-        return _of(member, error)
-    return Unreachable(
-        f"together: {member} cannot be reached ({error}). Nothing is lost: when it is up, start the query again, and "
-        "what is decided is committed first"
-    )
-
-
 def _in_background(what: Callable[[], None]) -> Future[None]:
     """Do it beside what comes next."""
     with_thread = ThreadPoolExecutor(1, thread_name_prefix="together-rows")
@@ -597,21 +587,6 @@ def _in_background(what: Callable[[], None]) -> Future[None]:
         return with_thread.submit(what)
     finally:
         with_thread.shutdown(wait=False)
-
-
-def _undecided(query: str, batch: int) -> str:
-    return f"batch {batch} of query {query!r} is not decided, so nobody has it: "
-
-
-def _of(member: Member, error: Exception) -> Exception:
-    """An error of a member, to be told: what the machine refuses names the member."""
-    found = from_outside(error) if isinstance(error, OSError) else None
-    return error if found is None else DataError(f"{member}: {found}")
-
-
-def _warned(text: str) -> None:
-    with suppress(Warning):  # where warnings are errors, a decided batch is committed all the same
-        warnings.warn(f"together: {text}", UserWarning, stacklevel=3)
 
 
 together = TogetherSink
