@@ -150,7 +150,7 @@ def test_any_sink_is_an_output(tmp_path: Path) -> None:
     total.run_epochs(events(tmp_path), sink, state=tmp_path / "state", pushes=20)
     assert sorted(sink.read()["out"].to_pylist()) == [sum(range(i + 1)) for i in range(50)]
     with pytest.raises(UsageError, match="goes with Spark"):
-        total.run_epochs(events(tmp_path), f"delta:{tmp_path}/lake", state=tmp_path / "other", pushes=20)
+        total.run_epochs(events(tmp_path), "kafka://host/topic", state=tmp_path / "other", pushes=20)
 
 
 PROGRAM = """

@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -252,12 +253,19 @@ class DeltaSink(interface.Sink):
     def _table(self) -> DeltaTable | None:
         lake = _deltalake()
         try:
-            return lake.DeltaTable(self.path, storage_options=self.storage_options)
+            with self._forked():
+                return lake.DeltaTable(self.path, storage_options=self.storage_options)
         except lake.exceptions.TableNotFoundError:
             return None
         except (lake.exceptions.DeltaError, OSError) as error:
             raise self._said(error) from None
-        except BaseException as error:  # of this one deltalake makes a panic, which is no Exception
+
+    @contextmanager
+    def _forked(self) -> Iterator[None]:
+        """Say in words what ``deltalake`` says by a panic, which is no Exception."""
+        try:
+            yield
+        except BaseException as error:
             if "Forked process" not in str(error):
                 raise
             raise UsageError(
@@ -278,13 +286,14 @@ class DeltaSink(interface.Sink):
         wanted = self._as_delta(schema)
         partitions.check_delta(self.path, self.partition_by, schema)
         try:
-            lake.DeltaTable.create(
-                self.path,
-                schema=wanted,
-                mode="ignore",
-                partition_by=list(self.partition_by) or None,
-                storage_options=self.storage_options,
-            )
+            with self._forked():
+                lake.DeltaTable.create(
+                    self.path,
+                    schema=wanted,
+                    mode="ignore",
+                    partition_by=list(self.partition_by) or None,
+                    storage_options=self.storage_options,
+                )
         except (lake.exceptions.DeltaError, OSError) as error:
             if self._table() is None:
                 raise self._said(error) from None

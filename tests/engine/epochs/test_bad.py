@@ -148,7 +148,7 @@ def test_too_many_end_the_run_and_its_epoch(tmp_path: Path) -> None:
         ({"bad": "b.csv", "record": True}, "bad= does not go with record=: a recorded trace tells nothing of rows"),
         ({"bad": "b.csv", "order": "x"}, "bad= does not go with order=: with epochs all rows are sorted before"),
         ({"bad": "out.csv"}, "bad='out.csv': is where the output 'out' goes: give another"),
-        ({"bad": "kafka://host/topic"}, "goes with Spark: with epochs give a file, sqlite:FILE#TABLE"),
+        ({"bad": "kafka://host/topic"}, "goes with Spark: with epochs give a file, a folder of Parquet"),
         ({"max_bad": 3}, "max_bad=3 says how many rows may be set aside"),
     ],
 )

@@ -12,6 +12,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pellucid import sinks
@@ -113,7 +114,8 @@ def test_a_disk_that_is_full_at_the_commit(tmp_path: Path, member: str, why: str
     code, said = run(tmp_path, f"{member}=2")
     assert code == 0
     told = said.splitlines()
-    assert len(told) == 1, said
+    assert len(told) == 2, said
+    assert re.fullmatch(r"epochs? .*: committed everywhere now", told[1])
     assert re.search(rf"decided, and in doubt at {member} \(.*{why}", told[0])
     assert_told(AFTER, told[0])
     assert whole(tmp_path)
@@ -132,3 +134,13 @@ def test_a_disk_that_stays_full_at_the_commit(tmp_path: Path, member: str) -> No
     code, said = run(tmp_path)
     assert code == 0, said
     assert whole(tmp_path)
+
+
+def test_a_program_that_has_used_deltalake_and_makes_a_table(tmp_path: Path) -> None:
+    """The panic of deltalake comes from another call then."""
+    deltalake.write_deltalake(str(tmp_path / "another"), pa.table({"x": [1]}))
+    (tmp_path / "x.jsonl").write_text("1\n2\n")
+    with pytest.raises(UsageError, match=r"this program has used deltalake before it started the run"):
+        total.run_epochs(
+            tmp_path / "x.jsonl", f"delta:{tmp_path}/lake", state=tmp_path / "state", pushes=1, say=lambda text: None
+        )

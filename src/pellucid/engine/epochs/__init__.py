@@ -89,7 +89,7 @@ def run_epochs(
     }
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
     if isinstance(settings.get("bad"), (str, os.PathLike)):
-        settings["bad"] = from_environment(os.fspath(settings["bad"]))
+        settings["bad"] = _target(from_environment(os.fspath(settings["bad"])))
     said, idle = say or (lambda text: print(text, file=sys.stderr)), idle or (lambda: None)
     chosen = Settings(**settings)
     while (job := prepare(graph, given, wanted, state, chosen, members)).waits:
