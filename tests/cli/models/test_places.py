@@ -165,6 +165,13 @@ def test_doubt_and_decisions_by_hand(
         and "  waits for  agent: does not run; its log has no decision about it" in shown.output
     )
     assert f"by hand: `pellucid net abort trips {what} --place hotel`, as its log says nothing else" in shown.output
+    files = list(Path(network.log_of("agent")).parent.glob(Path(network.log_of("agent")).name + "*"))
+    for file in files:
+        file.rename(file.with_name("away-" + file.name))
+    lost = net("doubt", "trips").output  # a log that is gone says nothing about what was decided
+    assert f"by hand: `pellucid net commit trips {what} --place hotel`, or abort" in lost
+    for file in files:
+        file.with_name("away-" + file.name).rename(file)
     assert net("metrics", "trips", "hotel").output.count("in doubt               1") == 1
     several = net("commit", "trips", what)
     assert several.exit_code == 2 and "waits at airline, hotel: say where, with --place" in several.stderr

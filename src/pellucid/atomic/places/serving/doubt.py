@@ -189,7 +189,7 @@ def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
 
 def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[str, Any]) -> Doubt:
     who, what = one["coordinator"], one["attempt"]
-    here, decided = _runs(places, name, network), _decided(places, who, what)
+    here, decided = _runs(places, name, network), _decided(network, places, who, what)
     if _state(places, who) == "running":
         missing = _missing(places, who, one["members"])
         resolve = here or "; ".join(_start(network, places, place) for place in missing)
@@ -206,13 +206,15 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
     return Doubt(name, what, "prepared", tuple(one["members"]), one["since"], ((who, known),), resolve)
 
 
-def _decided(places: dict[str, Looked], coordinator: str, attempt: str) -> bool | None:
-    """Whether the log of a coordinator that does not run has a decision to commit; None where it cannot be read, or
-    where the coordinator may write one now."""
+def _decided(network: Network, places: dict[str, Looked], coordinator: str, attempt: str) -> bool | None:
+    """Whether the log of a coordinator that does not run has a decision to commit; None where it cannot be read or
+    lacks records, or where the coordinator may write one now."""
     one = places.get(coordinator)
-    if one is None or one.seen is None or one.state == "running":
+    if one is None or one.seen is None or one.state in ("running", "lost"):
         return None
-    return any(other["attempt"] == attempt for other in one.seen["doubt"]["deciding"])
+    if any(other["attempt"] == attempt for other in one.seen["doubt"]["deciding"]):
+        return True
+    return None if _copies(network, places, coordinator) else False
 
 
 def _missing(places: dict[str, Looked], coordinator: str, members: Sequence[str]) -> list[str]:
