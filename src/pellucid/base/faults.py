@@ -47,6 +47,7 @@ RUNTIME: dict[str, str] = {
     "snapshot:before-write": "any task, before the snapshot's file is written",
     "snapshot:torn": "any task, in the middle of writing the snapshot's file",
     "snapshot:after-write": "any task, the file is written, before it has its name",
+    "snapshot:placed": "any task, the file lasts under its name, before that is on record",
     "snapshot:before-ack": "any task, the snapshot is durable, before the coordinator hears of it",
     "snapshot:after-ack": "any task, after the coordinator was told",
     "recover:load": "any task that is started again, before it loads its snapshot",

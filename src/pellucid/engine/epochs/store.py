@@ -189,6 +189,7 @@ class Store:
             draft.finish()
             faults.point("snapshot:after-write")
             draft.place(path)
+        faults.point("snapshot:placed")
 
     def epochs(self, task: str) -> list[int]:
         """The epochs of which there is a snapshot, as the files' names have it, oldest first."""
