@@ -78,6 +78,7 @@ def test_the_document() -> None:
         "verdict": {
             "status": "proved",
             "question": "AG EF out",
+            "bound": "",
             "engine": "explicit",
             "seconds": 0.003,
             "notes": [],

@@ -18,7 +18,7 @@ from pellucid.check.timed.promises import ALL, SAYS, Past, Promises
 from pellucid.engine.timed.literal import Literal
 from pellucid.errors import UsageError, nearest
 from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Search, Status, Verdict, now
+from pellucid.model import Budget, CutShort, Search, Verdict, combined, now
 
 FEW = 12  # events that are made up: what is promised does not depend on the values inside
 
@@ -132,8 +132,7 @@ def decide_times(
 
 
 def _whole(question: str, parts: Mapping[str, Verdict], began: float, inputs: Inputs) -> TimesVerdict:
-    statuses = [part.status for part in parts.values()]
-    status: Status = "refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved"
+    status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     notes = tuple(
         f"{name}: {part.status}" + (f": {part.notes[0]}" if part.notes else f", {part.question}")
