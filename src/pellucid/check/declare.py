@@ -126,8 +126,8 @@ def properties(
     """Declare that formulas must hold in every run of a pipeline: a list, or a dict of names and formulas.
 
     ``within=N`` declares that runs of at most so many events are enough: where no more can be had than *bounded*, as
-    by event time, that passes.  ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a mistake
-    shows where it was made, and asked later.
+    by event time, that passes.  ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a
+    mistake shows where it was made, and asked later.
 
     >>> from pellucid import pipeline
     >>> doubled = pipeline(lambda x: x * 2, x=int)
