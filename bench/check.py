@@ -4,7 +4,7 @@
 
 1. States and transitions per second of explicit search, on systems with many states.  The compiled machine is loaded
    before; building the system is not counted, turning it into a program is.
-2. Our answer and NuSMV's (found by PELLUCID_NUSMV, on the PATH, or in the wheel pyboolnet) on the same models: ours
+2. Our answer and NuSMV's (found by PELLUCID_NUSMV, on the PATH, or brought by make setup) on the same models: ours
    from the pipeline to the verdict, NuSMV's from the exported text to its answer, its start included and also shown
    apart.
 3. Milliseconds and states as N, Q and k grow, one at a time from N=4, Q=3, k=3: of the question `AG EF out`, for which

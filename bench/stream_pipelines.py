@@ -6,7 +6,7 @@ The grid (Bédard and Hallé, TIME 2021, section 5): seven pipelines with queue 
 k;
 *no full queue*, *liveness*, *bounded liveness*; comparisons step by step and as sequences.  The second engine is SMT
 for invariants and the reference engine for the rest; the third is NuSMV on the exported model, where one can be found
-(PELLUCID_NUSMV, the PATH, or the wheel pyboolnet).  ``--exact`` asks the same questions over exact integers.
+(PELLUCID_NUSMV, the PATH, or what make setup brings).  ``--exact`` asks the same questions over exact integers.
 The paper's times are of NuXmv 2.0.0 on a 12-core 3.6 GHz Xeon.
 """
 

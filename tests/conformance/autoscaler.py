@@ -74,6 +74,53 @@ def target_rates_of(case: dict[str, Any]) -> None:
             expect(f"{name}: {key}", round(found[key] or 0.0, 9), value)
 
 
+def _either(case: dict[str, Any], *names: str, default: Any = None) -> Any:
+    """A field under one of the names that it goes by."""
+    found = [name for name in names if name in case]
+    if not found and default is None:
+        raise Differs(f"{' or '.join(names)} is missing")
+    return case[found[0]] if found else default
+
+
+_RATE = ("input_rate", "target_rate", "rate")
+_LAG = ("catch_up_rate", "lag_rate", "lag")
+
+
+def _needed(case: dict[str, Any], target: float, restart: float) -> Any:
+    catch_up = float(case.get("catch_up_s", 0))
+    lag = float(_either(case, *_LAG, default=0))
+    if not {"catch_up_rate", "lag_rate"} & case.keys():
+        lag = lag / catch_up if catch_up else 0
+    rate = float(_either(case, *_RATE))
+    found = needed_capacity(rate, lag, target=target, catch_up=catch_up, restart=restart)
+    return "infinite" if found == float("inf") else found
+
+
+def _infinite(value: Any) -> Any:
+    return "infinite" if value in ("infinite", "infinity", "inf", "Infinity", float("inf")) else value
+
+
+def required_capacity(case: dict[str, Any]) -> None:
+    """The formula alone."""
+    _refuse_unknown(
+        case, {"id", "kind", "source", "expect", "catch_up_s", "restart_s", "target_utilization", *_RATE, *_LAG}
+    )
+    found = _needed(case, float(case["target_utilization"]), float(case.get("restart_s", 0)))
+    expect("events per second", found, _infinite(case["expect"]))
+
+
+def scaling_thresholds(case: dict[str, Any]) -> None:
+    """Between which capacities a step is left as it is: below the one its workers are too busy, without the time of a
+    restart, above the other they are too idle, with it."""
+    known = {"id", "kind", "source", "expect", "catch_up_s", "restart_s", "utilization_max", "utilization_min"}
+    _refuse_unknown(case, known | {*_RATE, *_LAG})
+    low = _needed(case, float(case["utilization_max"]), 0.0)
+    high = _needed(case, float(case["utilization_min"]), float(case.get("restart_s", 0)))
+    wanted = case["expect"]
+    wanted = [wanted["lower"], wanted["upper"]] if isinstance(wanted, dict) else wanted
+    expect("the least and the most", [low, high], [_infinite(one) for one in wanted])
+
+
 def _measured(name: str, samples: list[dict[str, Any]], hears: tuple[str, ...] = ()) -> MeasuredStep:
     """Counters at two times or more, as one measurement."""
     first, last = samples[0], samples[-1]
@@ -94,7 +141,7 @@ def _measured(name: str, samples: list[dict[str, Any]], hears: tuple[str, ...] =
 
 
 def _refuse_unknown(case: dict[str, Any], known: set[str]) -> None:
-    if unknown := sorted(case.keys() - known):
+    if unknown := sorted(case.keys() - known - {"note"}):
         raise Differs(f"{', '.join(unknown)}: nobody here knows what that is")
 
 
@@ -102,4 +149,6 @@ KINDS: dict[str, Kind] = {
     "target_parallelism": target_parallelism,
     "round_parallelism": round_parallelism,
     "target_rates": target_rates_of,
+    "required_capacity": required_capacity,
+    "scaling_thresholds": scaling_thresholds,
 }

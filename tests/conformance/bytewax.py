@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pellucid import Stream, merge, pipeline, silent
+from pellucid import pipeline
 from tests.conformance import Differs, Kind, OtherRule, expect
 from tests.conformance.windows import (
     PAST,
@@ -101,6 +102,14 @@ def session_merge_pass(case: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------- the clock
+
+
+def system_clock_watermark(case: dict[str, Any]) -> None:
+    """Its end is the end of the input, as of every clock; else it is the time on the wall."""
+    known(case, "steps")
+    if any(name == "expect_watermark" and given != ["MAX"] for name, *given in case["steps"]):
+        raise OtherRule("a time is what the event says, not when it happened to arrive")
+    event_clock_watermark({**case, "wait_s": 0})
 
 
 def event_clock_watermark(case: dict[str, Any]) -> None:
@@ -206,22 +215,29 @@ def _because_of_late(case: dict[str, Any], over: Shape, found: list[Any], late: 
 def _fold(name: str, its: list[Any]) -> Any:
     """What was to be made of the events of a window, in their order."""
     values = [value for _, value in its]
-    if name in ("collect_list", "collect"):
-        return values
-    if name in ("collect_set",):
-        return sorted(set(values))
-    if name in ("collect_dict",):
-        return dict(values)
-    if name in ("count", "count_per_window"):
-        return len(values)
-    if name in ("count_by_value", "count_by_type", "count_per_value", "count_per_type"):
+    folds: dict[str, Callable[[], Any]] = {
+        "collect": lambda: values,
+        "collect_list": lambda: values,
+        "collect_set": lambda: sorted(set(values)),
+        "collect_dict": lambda: dict(values),
+        "count": lambda: len(values),
+        "count_per_window": lambda: len(values),
+        "sum": lambda: sum(values),
+        "mean": lambda: sum(values) / len(values),
+        "first": lambda: values[0],
+        "last": lambda: values[-1],
+        "max": lambda: _best(max(its, key=lambda one: one[1])),
+        "min": lambda: _best(min(its, key=lambda one: one[1])),
+    }
+    if re.fullmatch(r"count_(per|by)_(?!key|window)\w+", name):  # how often each value is there
         return dict(Counter(values))
-    if name == "sum":
-        return sum(values)
-    if name in ("max", "min"):
-        best = (max if name == "max" else min)(its, key=lambda one: one[1])
-        return {"t": best[0], "v": best[1]}
-    raise Differs(f"the fold {name!r} is not known")
+    if name not in folds:
+        raise Differs(f"the fold {name!r} is not known")
+    return folds[name]()
+
+
+def _best(one: list[Any]) -> dict[str, Any]:
+    return {"t": one[0], "v": one[1]}
 
 
 def windowed_flow_scale(case: dict[str, Any]) -> None:
@@ -247,83 +263,66 @@ def windowed_flow_scale(case: dict[str, Any]) -> None:
 class Side(NamedTuple):
     """A value of one side of a join."""
 
-    time: int
     left: int | None
     right: int | None
 
 
-class Sides(NamedTuple):
-    """What is known of both sides."""
+class Known(NamedTuple):
+    """The values of both sides that count."""
 
-    left: int | None
-    right: int | None
-
-
-def _sides(insert: str, x: Stream[Side], anew: bool) -> Stream[Sides]:
-    """The first or the last value of each side so far; `anew`: when both are there, and then from the beginning."""
-
-    def step(known: Sides, e: Side) -> tuple[Sides, list[Sides]]:
-        if insert == "last":
-            left = known.left if e.left is None else e.left
-            right = known.right if e.right is None else e.right
-        else:
-            left = e.left if known.left is None else known.left
-            right = e.right if known.right is None else known.right
-        if not anew:
-            return Sides(left, right), [Sides(left, right)]
-        if left is None or right is None:
-            return Sides(left, right), []
-        return Sides(None, None), [Sides(left, right)]
-
-    return x.task(step, initial=Sides(None, None))
+    left: list[int]
+    right: list[int]
 
 
-def _joined(insert: str, emit: str, left: list[Any], right: list[Any], gap: int | None, wait: int = 0) -> list[Any]:
-    """Pairs of values with their times (in units): of sessions, or (no gap) of all that there is."""
+def _joined(insert: str, emit: str, values: list[Side]) -> list[Any]:
+    """The rows of a join of values that come one after the other."""
     if insert not in ("first", "last", "product") or emit not in ("complete", "final", "running"):
         raise Differs(f"a join that inserts {insert!r} and emits {emit!r} is not known")
-    if insert == "product":
-        if gap is not None or emit != "final":
-            raise Differs(f"a product of the sides of a session that emits {emit!r} is not built")
-        return product([[value for _, value in left], [value for _, value in right]])
 
-    def whole(x: Stream[Side]) -> Stream[Sides]:
-        return _sides(insert, x, emit == "complete")
+    def with_one(before: list[int], value: int | None) -> list[int]:
+        if value is None or (insert == "first" and before):
+            return before
+        return [*before, value] if insert == "product" else [value]
 
-    def run(a: Stream[Side], b: Stream[Side]) -> Any:
-        if gap is None and emit != "final":
-            return whole(merge(a, b))
-        both = merge(a.at("time", lateness=wait), b.at("time", lateness=wait))
-        w = both.session(10**12 if gap is None else gap, whole, early="event")
-        return (w.early if emit == "running" else w).map(lambda w: w.value)
+    def step(known: Known, e: Side) -> tuple[Known, list[Side]]:
+        left, right = with_one(known.left, e.left), with_one(known.right, e.right)
+        if emit == "complete" and not (left and right):
+            return Known(left, right), []
+        rows = [Side(a, b) for a in left or [None] for b in right or [None]]
+        return (Known([], []) if emit == "complete" else Known(left, right)), rows
 
-    joined = pipeline(run, a=Side, b=Side).engine()
-    sides = [(Side(time, value, None), silent) for time, value in left]
-    sides += [(silent, Side(time, None, value)) for time, value in right]
-    if emit == "running":  # each with what is known when it comes
-        return [pair for a, b in sides for pair in joined.push([a], [b])]
-    out: list[Any] = joined.push([a for a, _ in sides], [b for _, b in sides])
-    return out if gap is None and emit != "final" else out + joined.finish()
+    engine = pipeline(lambda x: x.task(step, initial=Known([], [])), x=Side).engine()
+    rows = [engine.push([value]) for value in values]
+    return [row for pushed in (rows[-1:] if emit == "final" else rows) for row in pushed]
+
+
+def _modes(case: dict[str, Any], emit: str) -> tuple[str, str]:
+    """How values are put in and rows out; what is not said is bytewax's default."""
+    return case.get("insert_mode") or "last", case.get("emit_mode") or emit
 
 
 def session_window_join(case: dict[str, Any]) -> None:
-    """A side's values in order of their times; complete: there as soon as both are known, here with the session."""
+    """The sessions of both sides together, and in each a join of its values in the order of their times; there rows may
+    come before the session is complete."""
     known(case, "clock", "wait_s", "gap_s", "left", "right", "insert_mode", "emit_mode", "expect")
     if case["clock"] != "event_time":
         raise OtherRule("a time is what the event says")
     left, right = ([(units(t), v) for t, v in case[side]] for side in ("left", "right"))
-    wait = 10**12 if case["wait_s"] == "INFINITE" else units(case["wait_s"])
-    found = _joined(case["insert_mode"], case["emit_mode"], left, right, units(case["gap_s"]), wait)
-    expect("pairs", sorted(found, key=repr), sorted(case["expect"], key=repr))
+    values = [Side(value, None) for _, value in left] + [Side(None, value) for _, value in right]
+    wait = _wait(case)
+    run = Windows(Shape("session", units(case["gap_s"])), lateness=(wait, wait))
+    put = run.push_all({0: [(time, "") for time, _ in left], 1: [(time, "") for time, _ in right]})
+    rows = []
+    for window in [*put.windows, *run.finish().windows]:
+        rows += _joined(*_modes(case, "final"), [values[n] for n in window.events])
+    expect("rows", sorted(rows, key=repr), sorted(map(tuple, case["expect"]), key=repr))
 
 
 def unwindowed_join(case: dict[str, Any]) -> None:
     """Without times: the left values come first, then the right ones."""
     known(case, "left", "right", "insert_mode", "emit_mode", "expect")
-    left = list(enumerate(case["left"]))
-    right = [(len(left) + i, value) for i, value in enumerate(case["right"])]
-    found = _joined(case["insert_mode"], case["emit_mode"], left, right, None)
-    expect("pairs", found, case["expect"])
+    values = [Side(value, None) for value in case["left"]] + [Side(None, value) for value in case["right"]]
+    expect("rows", _joined(*_modes(case, "complete"), values), case["expect"])
 
 
 def join_state(case: dict[str, Any]) -> None:
@@ -340,6 +339,7 @@ KINDS: dict[str, Kind] = {
     "session_late": session_late,
     "session_merge_pass": session_merge_pass,
     "event_clock_watermark": event_clock_watermark,
+    "system_clock_watermark": system_clock_watermark,
     "windowed_flow": windowed_flow,
     "windowed_flow_scale": windowed_flow_scale,
     "session_window_join": session_window_join,

@@ -56,41 +56,76 @@ def changes(pairs: Any) -> list[tuple[Any, int]]:
 # ---------------------------------------------------------------- frontiers
 
 
+# what each operation takes, and its name here where that is another
+_TAKES = {
+    "insert": "time", "insert_ref": "time", "insert_with": "time", "less_equal": "time", "less_than": "time",
+    "count_for": "time", "dominates": "antichain", "extend": "many", "update_iter": "many", "filter_through": "many",
+    "update": "change", "clear": "", "is_empty": "", "len": "", "as_option": "", "into_option": "", "elements": "",
+    "borrow": "", "to_owned": "", "frontier": "", "iter": "", "contents": "", "into_inner": "", "drain": "",
+}  # fmt: skip
+_OURS = {
+    "insert_ref": "insert", "insert_with": "insert", "filter_through": "update_iter", "len": "__len__",
+    "into_option": "as_option", "borrow": "elements", "to_owned": "elements", "iter": "into_inner",
+    "contents": "into_inner",
+}  # fmt: skip
+
+
+def _operate(known: Any, ops: list[list[Any]], within: Order) -> Any:
+    """Operations on an antichain, one that counts, or a batch of changes: each with what it takes and what it gives
+    back, if that is said.  What they were made of."""
+    for name, *given in ops:
+        if name in ("new", "with_capacity", "from_elem", "new_from", "new_bottom"):
+            known = _made(type(known), name, given, within)
+            continue
+        ours = _OURS.get(name, name)
+        if name not in _TAKES or not hasattr(known, ours):
+            raise Differs(f"the operation {name!r} of {type(known).__name__} is not known")
+        takes, rest = _TAKES[name], list(given)
+        arguments: list[Any] = []
+        if takes == "time":
+            arguments = [time(rest.pop(0))]
+        elif takes == "antichain":
+            arguments = [Antichain(times(rest.pop(0)), within)]
+        elif takes == "many":
+            many = rest.pop(0)
+            arguments = [times(many) if isinstance(known, Antichain) else changes(many)]
+        elif takes == "change":
+            arguments = [time(rest.pop(0)), rest.pop(0)]
+        found = getattr(known, ours)(*arguments)
+        if rest:
+            expect(name, _plain(found), _plain(rest[0]))
+    return known
+
+
+def _plain(value: Any) -> Any:
+    """An antichain as its times; lists, whose order says nothing, in order."""
+    value = value.elements() if isinstance(value, Antichain) else value
+    return sorted(map(time, value)) if isinstance(value, list) else value
+
+
+def _made(kind: type, name: str, given: list[Any], within: Order) -> Any:
+    if kind is ChangeBatch:
+        return ChangeBatch.new_from(time(given[0]), given[1]) if name == "new_from" else ChangeBatch()
+    many = [time(given[0])] if name in ("from_elem", "new_bottom") else []
+    return kind(many, within)
+
+
 def antichain_ops(case: dict[str, Any]) -> None:
     within = order(case["order"])
-    known = Antichain(times(case["start"]), within)
-    for name, *given in case["ops"]:
-        if name in ("insert", "less_equal", "less_than"):
-            expect(name, getattr(known, name)(time(given[0])), given[1])
-        elif name == "extend":
-            expect(name, known.extend(times(given[0])), given[1])
-        elif name == "dominates":
-            expect(name, known.dominates(Antichain(times(given[0]), within)), given[1])
-        elif name in ("is_empty", "len", "clear", "as_option", "into_option"):
-            found = len(known) if name == "len" else getattr(known, name)()
-            if given:
-                expect(name, found, given[0])
-        elif name == "elements":
-            expect(name, known.elements(), sorted(times(given[0])))
-        else:
-            raise Differs(f"the operation {name!r} is not known")
+    known = _operate(Antichain(times(case["start"]), within), case["ops"], within)
     if "expect_elements" in case:
         expect("elements", known.elements(), sorted(times(case["expect_elements"])))
 
 
 def antichain_query(case: dict[str, Any]) -> None:
-    known = Antichain(times(case["start"]), order(case["order"]))
-    for at, wanted in case["expect"]:
-        if case["query"] == "dominates":
-            expect(f"dominates({at})", known.dominates(Antichain(times(at), known.order)), wanted)
-        else:
-            expect(f"{case['query']}({at})", _ask(known, case["query"], time(at)), wanted)
+    within = order(case["order"])
+    _ask(Antichain(times(case["start"]), within), case, within)
 
 
-def _ask(known: Any, name: str, at: Any) -> Any:
-    if name not in ("less_equal", "less_than") and not (name == "count_for" and isinstance(known, MutableAntichain)):
-        raise Differs(f"the question {name!r} is not known")
-    return getattr(known, name)(at)
+def _ask(known: Any, case: dict[str, Any], within: Order) -> None:
+    """One question, about each of several times; or about none, with its answer."""
+    rows = case["expect"] if _TAKES.get(case["query"]) else [[case["expect"]]]
+    _operate(known, [[case["query"], *row] for row in rows], within)
 
 
 def antichain_equality(case: dict[str, Any]) -> None:
@@ -103,12 +138,13 @@ def antichain_equality(case: dict[str, Any]) -> None:
 
 def counted_antichain(case: dict[str, Any]) -> None:
     known = _counted(case)
-    for batch in case["batches"]:
+    for batch in case.get("batches", []):
         found = known.update_iter(changes(batch["updates"]))
         if "expect_changes" in batch:
             expect("changes", sorted(found), sorted(changes(batch["expect_changes"])))
         if "expect_frontier" in batch:
             expect("frontier", known.frontier().elements(), sorted(times(batch["expect_frontier"])))
+    _operate(known, case.get("ops", []), order(case["order"]))
     if "expect_frontier" in case:
         expect("frontier", known.frontier().elements(), sorted(times(case["expect_frontier"])))
 
@@ -120,9 +156,7 @@ def _counted(case: dict[str, Any]) -> MutableAntichain:
 
 
 def counted_antichain_query(case: dict[str, Any]) -> None:
-    known = _counted(case)
-    for at, wanted in case["expect"]:
-        expect(f"{case['query']}({at})", _ask(known, case["query"], time(at)), wanted)
+    _ask(_counted(case), case, order(case["order"]))
 
 
 _BATCHES = re.compile(r"(\d+) x (\[[^\]]*\]|\([^)]*\))")
@@ -147,26 +181,7 @@ def counted_antichain_bound(case: dict[str, Any]) -> None:
 
 
 def change_batch(case: dict[str, Any]) -> None:
-    batch = ChangeBatch()
-    for name, *given in case["ops"]:
-        if name == "update":
-            batch.update(time(given[0]), given[1])
-        elif name == "extend":
-            batch.extend(changes(given[0]))
-        elif name in ("contents", "into_inner", "iter"):
-            expect(name, sorted(batch), sorted(changes(given[0])))
-        elif name == "drain":
-            expect(name, sorted(batch.drain()), sorted(changes(given[0])))
-        elif name == "len":
-            expect(name, len(batch), given[0])
-        elif name == "is_empty":
-            expect(name, batch.is_empty(), given[0])
-        elif name == "clear":
-            batch.clear()
-        elif name == "new_from":
-            batch = ChangeBatch.new_from(time(given[0]), given[1])
-        else:
-            raise Differs(f"the operation {name!r} is not known")
+    _operate(ChangeBatch(changes(case.get("start", []))), case["ops"], order("int"))
 
 
 def change_batch_move(case: dict[str, Any]) -> None:
@@ -194,6 +209,10 @@ def path_summary_compose(case: dict[str, Any]) -> None:
     one, two = summary(domain, time(case["first"])), summary(domain, time(case["second"]))
     both = one.followed_by(two)
     wanted = case["expect"]
+    if "time" in case:  # of the way as a whole, and of its parts one after the other
+        at, then = time(case["time"]), one.results_in(time(case["time"]))
+        expect("at once", None if both is None else both.results_in(at), wanted)
+        return expect("one after the other", None if then is None else two.results_in(then), wanted)
     if (both is None) != (wanted is None) or (both is not None and both != summary(domain, time(wanted))):
         raise Differs(f"{case['first']} followed by {case['second']}: {wanted!r} is expected, {both} came")
 
@@ -257,8 +276,10 @@ def notifications(case: dict[str, Any]) -> None:
             asked.notify_at(time(step["then_request"]))
         found = []
         while (one := asked.next(frontier)) is not None:
-            found.append(one[0])
-        expect("delivered", found, step["expect"])
+            found.append(one)
+        expect("delivered", [at for at, _ in found], step["expect"])
+        if "expect_counts" in step:
+            expect("how often each was asked for", [count for _, count in found], step["expect_counts"])
 
 
 def scaling(case: dict[str, Any]) -> None:
@@ -288,6 +309,7 @@ def lattice(case: dict[str, Any]) -> None:
 
 
 def _lattice(known: Any, op: str) -> Any:
+    op = op.removesuffix("_assign")
     if op not in ("join", "meet"):
         raise Differs(f"the operation {op!r} is not known")
     return getattr(known, op)

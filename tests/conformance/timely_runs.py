@@ -103,15 +103,27 @@ class Flow:
 # ---------------------------------------------------------------- operators
 
 
-def _data(text: str) -> Sent:
-    """``value i at time i, i = 0..9``; ``0..9 all at time 0``; ``(x mod 2, x), x = 0..9 in order, time 0; …``."""
-    if (found := re.fullmatch(r"value i at time i, i = (\d+)\.\.(\d+)", text)) is not None:
+def _data(given: Any) -> Sent:
+    """``value i at time i, i = 0..9``; ``0..9 all at time 0``; ``(x mod 2, x), x = 0..9 in order, time 0; …``; or rows
+    ``[time, value]`` themselves."""
+    if isinstance(given, list):
+        return [(time, value) for time, value in given]
+    if (found := re.fullmatch(r"value i at time i, i = (\d+)\.\.(\d+)", given)) is not None:
         return [(i, i) for i in range(int(found[1]), int(found[2]) + 1)]
-    if (found := re.fullmatch(r"(\d+)\.\.(\d+) all at time (\d+)", text)) is not None:
+    if (found := re.fullmatch(r"(\d+)\.\.(\d+)(?: all)?,? at time (\d+)", given)) is not None:
         return [(int(found[3]), x) for x in range(int(found[1]), int(found[2]) + 1)]
     pattern = r"\(x mod (\d+), x\), x = (\d+)\.\.(\d+)(?: in order)?, time (\d+)(?:; emit \(key, running sum\))?"
-    found = words(pattern, text)
+    found = words(pattern, given)
     return [(int(found[4]), (x % int(found[1]), x)) for x in range(int(found[2]), int(found[3]) + 1)]
+
+
+def _function(case: dict[str, Any], *names: str) -> Callable[..., Any]:
+    """What a case applies, as an expression: ``x + 4``."""
+    text = case.get("function", case.get("map"))
+    if not isinstance(text, str):
+        raise Differs("the case does not say which function: 'function' is an expression such as x + 4")
+    code = compile(text, "function", "eval")
+    return lambda *values: eval(code, {"__builtins__": {}}, dict(zip(names, values, strict=True)))
 
 
 def _reclock(case: dict[str, Any]) -> Sent:
@@ -168,25 +180,108 @@ def _state_machine(case: dict[str, Any]) -> Sent:
     return flow.run(on_message, lambda time: None)
 
 
+def _each(case: dict[str, Any], step: Callable[[int, Any], list[tuple[int, Any]]]) -> Sent:
+    """What each value becomes, and when; all of a time together, as `capture` has it."""
+    streams = [_data(case["data"])] + [_data(case[name]) for name in ("b", "other") if name in case]
+    flow = Flow(streams)
+    later: dict[int, list[Any]] = defaultdict(list)
+
+    def on_message(port: int, time: int, value: Any) -> None:
+        for at, result in step(time, value):
+            if at == time:
+                flow.send(at, result)
+            else:
+                later[at].append(result)
+                flow.ask(at)
+
+    def on_notify(time: int) -> None:
+        for value in later.pop(time):
+            flow.send(time, value)
+
+    together: dict[int, list[Any]] = defaultdict(list)
+    for at, value in flow.run(on_message, on_notify):
+        together[at].append(value)
+    return sorted(together.items())
+
+
+def _values(make: Callable[[dict[str, Any]], Callable[[Any], list[Any]]]) -> Callable[[dict[str, Any]], Sent]:
+    """An operator on values, at the time they have."""
+
+    def run(case: dict[str, Any]) -> Sent:
+        f = make(case)
+        return _each(case, lambda time, value: [(time, result) for result in f(value)])
+
+    return run
+
+
+def _applied(case: dict[str, Any]) -> Callable[[Any], list[Any]]:
+    f = _function(case, "x")
+    return lambda x: [f(x)]
+
+
+def _filtered(case: dict[str, Any]) -> Callable[[Any], list[Any]]:
+    f = _function(case, "x")
+    return lambda x: [x] if f(x) else []
+
+
+def _of(side: str, then: str) -> Callable[[dict[str, Any]], Callable[[Any], list[Any]]]:
+    """Of values that are ``{"ok": v}`` or ``{"err": e}``: one side alone, or changed."""
+
+    def make(case: dict[str, Any]) -> Callable[[Any], list[Any]]:
+        f = (lambda x: x) if then == "alone" else _function(case, "x")
+
+        def step(value: dict[str, Any]) -> list[Any]:
+            if side not in value:
+                return [] if then == "alone" else [next(iter(value.values())) if then == "unwrap" else value]
+            found = f(value[side])
+            return [{side: found} if then == "inside" else found]
+
+        return step
+
+    return make
+
+
+def _same(case: dict[str, Any]) -> Callable[[Any], list[Any]]:
+    return lambda x: [x]
+
+
+def _delay(case: dict[str, Any]) -> Sent:
+    f = _function(case, "x", "time")
+    return _each(case, lambda time, value: [(f(value, time), value)])
+
+
 _OPERATORS: dict[str, Callable[[dict[str, Any]], Sent]] = {
     "reclock": _reclock,
     "accumulate_sum": lambda case: _whole(case, lambda values: [[sum(values)]]),
     "count": lambda case: _whole(case, lambda values: [[len(values)]]),
     "aggregate_sum": lambda case: _whole(case, _sums),
+    "aggregate_count": lambda case: _whole(case, lambda rows: sorted(Counter(key for key, _ in rows).items())),
     "state_machine_running_sum": _state_machine,
-}
+    "delay": _delay,
+    "map": _values(_applied), "filter": _values(_filtered),
+    "flat_map": _values(lambda case: _function(case, "x")),
+    "ok": _values(_of("ok", "alone")), "err": _values(_of("err", "alone")),
+    "map_ok": _values(_of("ok", "inside")), "map_err": _values(_of("err", "inside")),
+    "and_then": _values(_of("ok", "changed")), "unwrap_or_else": _values(_of("err", "unwrap")),
+} | dict.fromkeys(
+    (
+        "to_stream", "capture", "unordered_input", "input", "exchange", "broadcast", "inspect", "concat", "concatenate",
+        "enter", "leave", "shared", "flow_controlled",
+    ),
+    _values(_same),
+)  # fmt: skip
 
 
 def operator(case: dict[str, Any]) -> None:
-    name = case["id"].split(".")[-1]
-    known = [key for key in _OPERATORS if name.startswith(key)]
+    name = str(case.get("op", case.get("operator", case["id"].split(".")[-1])))
+    known = [key for key in _OPERATORS if name == key or name.startswith(f"{key}_")]
     if not known:
         raise Differs(f"the operator {name!r} is not known")
     found = _OPERATORS[max(known, key=len)](case)
     if "expect" in case:
         expect(name, found, case["expect"])
     if "expect_set" in case:
-        expect(name, sorted(value for _, value in found), sorted(map(tuple, case["expect_set"])))
+        expect(name, sorted(map(_lists, (value for _, value in found))), sorted(map(_lists, case["expect_set"])))
 
 
 def incremental_count(case: dict[str, Any]) -> None:
@@ -215,16 +310,23 @@ def incremental_count(case: dict[str, Any]) -> None:
 
 
 def collection_op(case: dict[str, Any]) -> None:
-    """Two collections at one time, put together when both are complete."""
-    sides = [[tuple(row) for row in case["a"]], case.get("b", case.get("keys", []))]
+    """Collections at one time, put together when they are complete."""
+    sides = [list(map(_tuples, case["a"])), list(map(_tuples, case.get("b", case.get("keys", []))))]
     flow = Flow([[(0, row) for row in side] for side in sides])
     seen: list[list[Any]] = [[], []]
     ops: dict[str, Callable[[list[Any], list[Any]], list[Any]]] = {
         "join": lambda a, b: [(k, (v, w)) for k, v in a for j, w in b if j == k],
+        "join_map": lambda a, b: [_function(case, "k", "v1", "v2")(k, v, w) for k, v in a for j, w in b if j == k],
         "antijoin": lambda a, keys: [row for row in a if row[0] not in keys],
         "semijoin": lambda a, keys: [row for row in a if row[0] in keys],
-        "concat": lambda a, b: [*a, *map(tuple, b)],
+        "concat": lambda a, b: [*a, *b],
+        "negate_concat": lambda a, b: sorted((Counter(b) - Counter(a)).elements()),
+        "subtract": lambda a, b: sorted((Counter(a) - Counter(b)).elements()),
         "distinct": lambda a, b: sorted(set(a)),
+        "count": lambda a, b: sorted(Counter(a).items()),
+        "consolidate": lambda a, b: a,
+        "map": lambda a, b: [_function(case, "x")(x) for x in a],
+        "filter": lambda a, b: [x for x in a if _function(case, "x")(x)],
     }
     if case["op"] not in ops:
         raise Differs(f"the operation {case['op']!r} is not known")
@@ -239,6 +341,10 @@ def collection_op(case: dict[str, Any]) -> None:
 
     found = [value for _, value in flow.run(on_message, on_notify)]
     expect(case["op"], sorted(map(repr, map(_lists, found))), sorted(map(repr, map(_lists, case["expect"]))))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _lists(value: Any) -> Any:
@@ -362,41 +468,62 @@ def notification_loop(case: dict[str, Any]) -> None:
         expect("times told", told, [end - min(first)] * count)
 
 
-def misuse_must_fail(case: dict[str, Any]) -> None:
-    """What must be refused: each way of doing it, and where there is one that asks first, that it says no."""
-    if not case["expect"].startswith("error"):
-        raise Differs(f"{case['expect']!r} is not understood")
+Tries = list[Callable[[], Any]]
+
+
+def _ways(action: str) -> tuple[Tries, Tries]:
+    """Ways to do what an action is about that are wrong, and ways that are right."""
     graph = Builder()
     graph.add_node("node", 1, 2, [[0, 0]])
     node = Operator(graph.build(), "node")
     first, second = node.start(0, 5), node.start(1, 5)
-    text = case["action"].lower()
-    if re.search(r"sends? on output \d+ with the capability of output \d+", text):
-        tries: list[Callable[[], Any]] = [lambda: node.send(first, 1), lambda: node.send(second, 0)]
-    elif re.search(r"not connected|disconnected", text):
+    text = action.lower()
+    if re.search(r"\boutputs?\b.*\bcapabilit", text) and "connected" not in text:
+        return [lambda: node.send(first, 1), lambda: node.send(second, 0)], [
+            lambda: node.send(first, 0), lambda: node.send(second, 1),
+        ]  # fmt: skip
+    if "connected" in text:
         apart = Builder()
         apart.add_node("node", 1, 2, [{0: 0}])
         alone = Operator(apart.build(), "node")
 
-        def ask() -> None:
+        def ask(output: int) -> None:
             with alone.take(0, 5):
-                alone.capability(1, 5)
+                alone.capability(output, 5)
 
-        tries = [ask]
-    elif re.search(r"(derive|downgrade|delay|advance).*(not >=|earlier|before|backwards?|lower|smaller)", text):
-        tries = [lambda: first.delayed(4), lambda: first.downgrade(4), lambda: node.capability(0, 4)]
+        return [lambda: ask(1)], [lambda: ask(0)]
+    if re.search(r"derive|downgrade|delay|advance", text):
         expect("try_delayed", first.try_delayed(4), None)
-    elif re.search(r"dropped|after (it was )?drop", text):
+        return [lambda: first.delayed(4), lambda: first.downgrade(4), lambda: node.capability(0, 4)], [
+            lambda: first.delayed(5), lambda: first.delayed(6), lambda: first.downgrade(6),
+        ]  # fmt: skip
+    if re.search(r"\bdrop", text):
         second.drop()
-        tries = [lambda: second.delayed(6), lambda: node.send(second, 1), second.drop]
-    elif re.search(r"(cycle|loop).*(without|no|zero).*", text):
-        ring = Builder()
-        ring.add_node(0, 1, 1, [[0]])
-        ring.add_edge(Source(0), Target(0))
-        tries = [ring.build]
-    else:
+        return [lambda: second.delayed(6), lambda: node.send(second, 1), second.drop], [first.drop]
+    if re.search(r"cycle|loop", text):
+
+        def ring(by: int) -> Callable[[], Any]:
+            graph = Builder()
+            graph.add_node(0, 1, 1, [[by]])
+            graph.add_edge(Source(0), Target(0))
+            return graph.build
+
+        return [ring(0)], [ring(1)]
+    raise Differs(f"the action {action!r} is not known")
+
+
+def misuse_must_fail(case: dict[str, Any]) -> None:
+    """What must be refused: each way of doing it, and where there is one that asks first, that it says no."""
+    if not case["expect"].startswith("error"):
+        raise Differs(f"{case['expect']!r} is not understood")
+    text = case["action"].lower()
+    if not re.search(
+        r"with the capability of output|wrong|other output|not connected|disconnected|not >=|earlier|before|backwards?|"
+        r"lower|smaller|dropped|after .*drop|(cycle|loop).*(without|no |zero)",
+        text,
+    ):
         raise Differs(f"the action {case['action']!r} is not known")
-    for attempt in tries:
+    for attempt in _ways(text)[0]:
         try:
             attempt()
         except PellucidError:
@@ -405,9 +532,18 @@ def misuse_must_fail(case: dict[str, Any]) -> None:
             raise Differs(f"{case['action']}: it was accepted")
 
 
+def use_must_succeed(case: dict[str, Any]) -> None:
+    """The right way to do the same."""
+    if case["expect"] not in ("ok", "success", "no error", True):
+        raise Differs(f"{case['expect']!r} is not understood")
+    for attempt in _ways(case["action"])[1]:
+        attempt()
+
+
 KINDS: dict[str, Kind] = {
     f.__name__: f
     for f in (
         operator, incremental_count, collection_op, probe, scope_progress, notification_loop, misuse_must_fail,
+        use_must_succeed,
     )
 }  # fmt: skip

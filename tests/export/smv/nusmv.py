@@ -1,30 +1,40 @@
 """Running NuSMV or nuXmv on an exported model: verdicts and counterexamples.
 
 NuSMV is not a part of Pellucid.  It is found by the variable ``PELLUCID_NUSMV`` (the path of the program), on the
-``PATH`` as ``NuSMV`` or ``nuXmv``, or inside an installed ``pyboolnet`` package, which ships one.
+``PATH`` as ``NuSMV`` or ``nuXmv``, or in the folder where ``python -m tests.export.smv.nusmv --install`` (``make
+setup``) puts the one that a package for Python carries.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
+import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pellucid.base.cache import cache_folder, own_cache
 from pellucid.errors import UsageError
 from pellucid.export.smv.expr import literal
 from pellucid.expr.types import BOOL, EnumType
 from pellucid.graph.model import Graph
 
-__all__ = ["Checked", "find_nusmv", "parse_output", "pushes_of", "run_nusmv"]
+__all__ = ["MISSING", "Checked", "find_nusmv", "install", "parse_output", "pushes_of", "run_nusmv"]
+
+PACKAGE = "pyboolnet==3.0.16"  # its wheel carries NuSMV 2.6 for Linux
+SHA256 = "cae53535da1b29cd2cb41ba115753098236e310bf1c8efd3d2f1f4bd68d80906"
+PROGRAM = Path(sys.prefix) / "nusmv" / "NuSMVa_linux64"
+MISSING = (
+    "no NuSMV was found: set PELLUCID_NUSMV, put NuSMV or nuXmv on the PATH, or say (on Linux, x86-64) "
+    "python -m tests.export.smv.nusmv --install"
+)
 
 _SPEC = re.compile(r"^(CTL|LTL|INVAR)SPEC NAME (\w+) := (.*);$", re.MULTILINE)
 _COMMAND = {"CTL": "check_ctlspec", "LTL": "check_ltlspec", "INVAR": "check_invar"}
@@ -53,60 +63,78 @@ def find_nusmv() -> str | None:
     named = os.environ.get("PELLUCID_NUSMV")
     if named and shutil.which(named) is None:
         raise UsageError(f"PELLUCID_NUSMV is {named!r}, but there is no program of that name")
-    candidates = [shutil.which(named)] if named else [shutil.which("NuSMV"), shutil.which("nuXmv"), _shipped()]
-    return next((path for path in candidates if path is not None and _environment(path) is not None), None)
-
-
-def _shipped() -> str | None:
-    """The program in the wheel of pyboolnet, made executable."""
-    spec = importlib.util.find_spec("pyboolnet")
-    if spec is None or not spec.submodule_search_locations or not sys.platform.startswith("linux"):
-        return None
-    path = Path(spec.submodule_search_locations[0]) / "binaries/linux64/NuSMV-a/NuSMVa_linux64"
-    if path.exists() and not os.access(path, os.X_OK):
-        try:
-            path.chmod(0o755)
-        except OSError:
-            return None
-    return str(path) if path.exists() else None
+    candidates = [shutil.which(named)] if named else [shutil.which("NuSMV"), shutil.which("nuXmv"), str(PROGRAM)]
+    return next((path for path in candidates if path is not None and _starts(path)), None)
 
 
 @functools.cache
-def _environment(path: str) -> dict[str, str] | None:
-    """The variables with which the program starts, or None if it does not.
-
-    The shipped program is old: it wants a libreadline.so.6 (beside it) and a libtinfo.so.5, for which today's do.
-    """
-    folders = ["", str(Path(path).parent)]
-    stand_ins = cache_folder() / "nusmv"
-    for folder in [*folders, str(stand_ins)]:
-        if folder == str(stand_ins) and not _make_stand_ins():
-            continue
-        more = (
-            {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))}
-            if folder
-            else {}
-        )
-        try:
-            done = subprocess.run([path, "-h"], env=os.environ | more, capture_output=True, text=True, timeout=20)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if "usage" in (done.stdout + done.stderr).lower():
-            return more
-    return None
-
-
-def _make_stand_ins() -> bool:
-    """A private folder in which newer libraries go by the old names."""
+def _starts(path: str) -> bool:
     try:
-        folder = own_cache("nusmv")
-        for old, new in (("libtinfo.so.5", "libtinfo.so.6"), ("libreadline.so.6", "libreadline.so.8")):
-            for place in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"):
-                if (Path(place) / new).exists() and not (folder / old).exists():
-                    (folder / old).symlink_to(Path(place) / new)
-    except OSError:
+        done = subprocess.run([path, "-h"], env=_environment(path), capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
         return False
-    return True
+    return "usage" in (done.stdout + done.stderr).lower()
+
+
+def _environment(path: str) -> dict[str, str]:
+    """The variables with which the program starts: what `install` brings has its libraries beside it."""
+    return os.environ | ({"LD_LIBRARY_PATH": str(PROGRAM.parent)} if path == str(PROGRAM) else {})
+
+
+def install() -> None:
+    """Put the NuSMV of a package into its folder.  Only the program is taken, so that neither the package's Python code
+    nor what that needs is installed.
+
+    The program is of 2016 and names libraries that machines of today do not have, for a dialogue and for XML.  It calls
+    nothing of them here, so each is a library without a content.
+    """
+    with tempfile.TemporaryDirectory(prefix="pellucid-nusmv-") as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                   "--only-binary=:all:", "--dest", folder, PACKAGE]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True)
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode != 0 or not wheels:
+            raise UsageError(f"pip cannot bring {PACKAGE}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        if hashlib.sha256(wheels[0].read_bytes()).hexdigest() != SHA256:
+            raise UsageError(f"the {wheels[0].name} that pip brought is not the one that these tests know")
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            program = wheel.read(f"pyboolnet/binaries/linux64/NuSMV-a/{PROGRAM.name}")
+    PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    PROGRAM.write_bytes(program)
+    PROGRAM.chmod(0o755)
+    for library in ("libreadline.so.6", "libxml2.so.2"):
+        (PROGRAM.parent / library).write_bytes(_stand_in())
+    _starts.cache_clear()
+
+
+def _stand_in() -> bytes:
+    """A shared library for Linux on x86-64 with the variables of libreadline that the program sets when it starts, and
+    nothing else: the header of ELF, three headers of what is loaded, the table of its parts, and these."""
+    names = [b"rl_attempted_completion_function", b"rl_readline_name", b"rl_completion_type"]
+    strings = b"\0" + b"\0".join(names) + b"\0"
+    strings += bytes(-len(strings) % 8)
+    table = 64 + 3 * 56
+    at_strings = table + 6 * 16
+    at_symbols = at_strings + len(strings)
+    at_hash = at_symbols + 24 * (1 + len(names))
+    at_data = at_hash + 32
+    end = at_data + 8 * len(names)
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, 0, 0, 64, 56, 3, 0, 0, 0)
+    loaded = [(1, 0, end, 4096), (2, table, 6 * 16, 8), (0x6474E551, 0, 0, 16)]  # all; the table; a stack without code
+    parts = [(4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24), (0, 0)]
+    symbols = [(0, 0, 0, 0, 0, 0)]
+    symbols += [(strings.index(name), 0x11, 0, 1, at_data + 8 * n, 8) for n, name in enumerate(names)]
+    return b"".join(
+        [
+            header,
+            *(struct.pack("<IIQQQQQQ", kind, 6, at, at, at, size, size, by) for kind, at, size, by in loaded),
+            *(struct.pack("<QQ", *part) for part in parts),
+            strings,
+            *(struct.pack("<IBBHQQ", *symbol) for symbol in symbols),
+            struct.pack("<8I", 1, 4, 1, 0, 2, 3, 0, 0),  # one chain of all names
+            bytes(8 * len(names)),
+        ]
+    )
 
 
 def run_nusmv(text: str, timeout: float = 60.0) -> list[Checked]:
@@ -116,7 +144,7 @@ def run_nusmv(text: str, timeout: float = 60.0) -> list[Checked]:
     """
     program = find_nusmv()
     if program is None:
-        raise UsageError("no NuSMV was found: set PELLUCID_NUSMV, put NuSMV or nuXmv on the PATH, or install pyboolnet")
+        raise UsageError(MISSING)
     specs = _SPEC.findall(text)
     with tempfile.TemporaryDirectory(prefix="pellucid-smv-") as folder:
         model, script = Path(folder) / "model.smv", Path(folder) / "script"
@@ -128,7 +156,7 @@ def run_nusmv(text: str, timeout: float = 60.0) -> list[Checked]:
         command = [program, "-dynamic", "-source", str(script), str(model)]
         try:
             done = subprocess.run(
-                command, env=os.environ | (_environment(program) or {}), cwd=folder, timeout=timeout,
+                command, env=_environment(program), cwd=folder, timeout=timeout,
                 capture_output=True, text=True, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -219,3 +247,19 @@ def _source_pipes(graph: Graph) -> dict[int, int]:
         readers = len(graph.readers(i))
         number += readers if readers > 1 else 0
     return out
+
+
+def main(arguments: list[str]) -> int:
+    """Say which NuSMV there is; ``--install`` brings one where there is none."""
+    try:
+        if find_nusmv() is None and arguments == ["--install"]:
+            install()
+    except (UsageError, OSError) as error:
+        print(error, file=sys.stderr)
+    found = find_nusmv()
+    print(found or f"{MISSING}. The tests that run it are skipped.", file=sys.stdout if found else sys.stderr)
+    return 0 if found else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -23,7 +23,7 @@ from pellucid.errors import UsageError
 from pellucid.export.smv.model import export
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
-from tests.export.smv.nusmv import Checked, find_nusmv, parse_output, pushes_of, run_nusmv
+from tests.export.smv.nusmv import MISSING, Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from tests.seeds import seeds
 from tests.strategies import Choice, Seeded
 
@@ -256,7 +256,7 @@ def test_a_wrong_path_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def nusmv() -> str:
     found = find_nusmv()
     if found is None:
-        pytest.skip("no NuSMV here: set PELLUCID_NUSMV, or put NuSMV or nuXmv on the PATH, or install pyboolnet")
+        pytest.skip(MISSING)
     return found
 
 

@@ -63,6 +63,10 @@ class Tables:
         found = inside(fn, answers.ledger, answers.who)
         return found if answers.unlisted or found is None or not has_calls(*found.roots()) else None
 
+    def doubts(self, fn: Function) -> list[str]:
+        """Why a function may not always answer as it did."""
+        return [f"if it always answers so: it {doubt}" for doubt in self.answers(fn).witness.doubts]
+
     def answers(self, fn: Function) -> Answers:
         """What the function answered."""
         if self._answers is None:

@@ -24,6 +24,8 @@ from typing import Any
 from pellucid.check.formula import Formula, as_formula, is_invariant, kind, terms
 from pellucid.check.formula.resolve import resolve
 from pellucid.check.formula.terms import Length
+from pellucid.check.functions.arguments import tables_of
+from pellucid.check.functions.tabulate import Tables
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.variable import Slot
@@ -65,7 +67,7 @@ def export(
     bound = _bounds(graph, queue)
     refuse_what_smv_cannot(graph)
     kinds = kinds_of(graph, where)
-    library = Library(where)
+    library = Library(where, Tables(tables_of(graph, where)))
     w = wire(library, graph, kinds, bound)
     main = _Main(graph, where, w, {id: bound(id) for id in w.lengths})
     specs = [main.spec(f, i + 1) for i, f in enumerate(formulas)]

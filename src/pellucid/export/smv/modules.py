@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from pellucid.check.functions.tabulate import Tables
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.variable import TRUE
-from pellucid.errors import known
+from pellucid.check.system.variable import FALSE, TRUE
+from pellucid.errors import UsageError, known
 from pellucid.export.smv.expr import SmvKind, SmvNames, SmvWriter, literal, plain
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
@@ -63,6 +64,7 @@ class Library:
     """The modules so far.  Equal modules are written once."""
 
     domain: Domain
+    tables: Tables = field(default_factory=Tables)  # of the functions that are called and not traced
     names: SmvNames = field(default_factory=lambda: SmvNames(["main"]))
     modules: dict[tuple[str, str], str] = field(default_factory=dict)  # stem and text → name
     texts: list[str] = field(default_factory=list)
@@ -87,8 +89,13 @@ class Library:
 
     def function(self, fn: Function, who: str, ins: Sequence[SmvKind], outs: Sequence[SmvKind]) -> BuiltModule:
         """A function as a stateless module of m + n arguments."""
-        run = SystemRun(self.domain)
+        run = SystemRun(self.domain, tables=self.tables)
         results = run.call(fn, [n.var(i, kind.type) for i, kind in enumerate(ins)], TRUE, who)
+        if run.outside is not FALSE:
+            raise UsageError(
+                f"{who}: {fn.name} {fn.reason}, and what it answers could not be asked for every argument that can "
+                "come: give a smaller domain, or a function that is traced"
+            )
         given, made = [f"a_{i + 1}" for i in range(len(ins))], [f"r_{i + 1}" for i in range(len(outs))]
         write = SmvWriter(given, ins, who)
         texts = write.all(results)
@@ -102,6 +109,8 @@ class Library:
         defines = [f"{name} := {text};" for name, text in write.definitions]
         defines += [f"failed := {failed};"] if fails else []
         note = f"Function (section 3.3): {fn}; stateless, {len(ins)} + {len(outs)} arguments"
+        if fn.traced is None:
+            note = "\n".join([note, "a table of what it answered when it was called", *self.tables.doubts(fn)])
         sections = {"DEFINE": defines, "ASSIGN": assigns}
         return BuiltModule(self.add("Function", [*given, *made], sections, note), fails)
 
