@@ -50,7 +50,7 @@ def from_dicts(
             events.append(row)
             continue
         try:
-            if not isinstance(row, dict):
+            if not isinstance(row, dict) and not (row is None and not scalar and _may_miss(t)):
                 raise ValueError(f"expected a dict, as the first is one, found {shorten(row)}")
             events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
         except ValueError as error:
@@ -62,8 +62,10 @@ def from_dicts(
 
 def _event(t: Type, value: Any, path: str) -> Any:
     """A value of JSON's kind as an event: dicts for records, lists for tuples, names or values for enums."""
+    if value is None and _may_miss(t):
+        return conform(t, None)
     if isinstance(t, OptionalType):
-        return None if value is None else _event(t.inner, value, path)
+        t = t.inner
     if isinstance(t, RecordType) and isinstance(value, Mapping):
         parts: list[Any] = []
         for name, inner in t.fields:
