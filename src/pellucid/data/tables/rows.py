@@ -50,9 +50,12 @@ def from_dicts(
             events.append(row)
             continue
         try:
-            if not isinstance(row, dict) and not (row is None and not scalar and _may_miss(t)):
+            if isinstance(row, dict):
+                events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
+            elif row is None and not scalar and _may_miss(t):
+                events.append(row)
+            else:
                 raise ValueError(f"expected a dict, as the first is one, found {shorten(row)}")
-            events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
         except ValueError as error:
             field = re.match(r"(?:no )?field '([^']*)'", str(error))
             place.refuse(i, str(error), field.group(1) if field else None)
