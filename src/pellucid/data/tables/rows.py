@@ -44,7 +44,7 @@ def from_dicts(
     """
     scalar = next(path for path, _ in t.columns()) == ""
     column = bind(source, t, names, place=place.name, advice="rename one").columns[0] if scalar else ""
-    events = []
+    events: list[Any] = []
     for i, row in enumerate(rows):
         if row is silent:
             events.append(row)
