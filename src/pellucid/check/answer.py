@@ -13,7 +13,8 @@ from pellucid.model import Judgement, Status
 
 @dataclass(frozen=True)
 class Answer(Judgement):
-    """A status with its evidence: pushes that refute (from ``loop`` on repeating), or what was proved and how."""
+    """A status with its evidence: pushes that refute (from ``loop`` on repeating), or what was proved and how; with
+    ``bound``, of which runs, where these are not all."""
 
     status: Status
     engine: str
@@ -21,6 +22,7 @@ class Answer(Judgement):
     loop: int | None = None
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    bound: str = ""
 
 
 def _expr(atom: Formula) -> Expr:

@@ -448,12 +448,14 @@ def _verdict(
             )
     if answer.status == "proved" and any(g.reads_floats for g in graphs):
         notes = (*notes, NO_NAN)
+    within = answer.bound if answer.status == "proved" else ""
     return Verdict(
-        answer.status,
+        "bounded" if within else answer.status,
         question,
         answer.engine,
         time.perf_counter() - started,
         shown,
         (*answer.notes, *notes),
         answer.details,
+        bound=within,
     )

@@ -9,7 +9,7 @@ overflow where an integer leaves 64 bits.  So
 * two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of
   64 bits as well;
 * a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run
-  could be shown) nor proved; it is *unknown*, with the number of pushes that it takes at least.
+  could be shown) nor proved; it is *bounded*, by the number of pushes that it takes at least.
 """
 
 from __future__ import annotations
@@ -79,11 +79,9 @@ def decide_failing(
     answer = decide_about(graph, f, domain, queue, lossy, options)
     if answer.status != "proved":
         return answer
-    note = (
-        f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does "
-        "is not proved"
-    )
-    return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
+    note = "in these no integer can leave 64 bits; that none ever does is not proved"
+    bound = f"runs of fewer than {far:,} pushes"
+    return dataclasses.replace(answer, notes=(*answer.notes, note), bound=bound)
 
 
 #: Why a run of exact integers refutes nothing.
@@ -129,8 +127,8 @@ def in_64_bits(
         return dataclasses.replace(answer, notes=(*answer.notes, note))
     if exact.status == "refuted" or answer.status != "unknown":
         return answer
-    note = "of exact integers; that both fail in the same pushes where an integer leaves 64 bits is not proved"
-    return dataclasses.replace(exact, notes=(*exact.notes, note))
+    note = "that both fail in the same pushes where an integer leaves 64 bits is not proved"
+    return dataclasses.replace(exact, notes=(*exact.notes, note), bound="runs in which no integer leaves 64 bits")
 
 
 def pushes_at_least(system: System) -> int | None:

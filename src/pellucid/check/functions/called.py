@@ -265,7 +265,7 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
                     return Verdict(
                         "unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),)
                     )
-                if not verdict.proved:
+                if not (verdict.proved or verdict.bounded):
                     return verdict
                 notes = (*verdict.notes, *made.notes())
                 graphs = [

@@ -13,8 +13,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from pellucid.check.system.domains import Domain
-from pellucid.check.system.same import same_graph
+from pellucid.check.answer import Answer
+from pellucid.check.compare.fitted import Fitted
+from pellucid.check.counterexample.pushes import Pushes
+from pellucid.check.decide import has_z3
 from pellucid.check.timed.found import named
 from pellucid.check.timed.inputs import Finish, Inputs, Move, Silent, units_of
 from pellucid.check.timed.machine import At, Seen, TimedMachine, frozen
@@ -22,7 +24,7 @@ from pellucid.check.timed.question import Spot, arriving, budget_of, decided
 from pellucid.check.timed.reached import Reached
 from pellucid.errors import UsageError
 from pellucid.expr.types import INT
-from pellucid.graph.model import Graph
+from pellucid.graph.model import Graph, Node
 from pellucid.model import Budget, Search, Verdict, now
 from pellucid.model.sheet import event_text
 
@@ -66,8 +68,9 @@ def equivalent_in_time(
     inputs = replace(inputs, idle=tuple(s for s in sources if s in waits))
     manner = "in every batch" if how == "step" else "in the end"
     said = f"{a.name} and {b.name} put out the same {manner}{only}"
-    if not a.graph.reads and same_graph(a.graph, b.graph, Domain()):
-        return Verdict("proved", said, "simplification", now() - began, None, ("they are the same graph",))
+    alike = step_by_step(a.graph, b.graph, sources, outputs, timeout)
+    if alike.proved:
+        return Verdict("proved", said, alike.engine, now() - began, None, alike.notes)
     reached = [Reached(a.graph, inputs), Reached(b.graph, replace(other, told=inputs.told, idle=other.idle))]
     machines = [TimedMachine(one.graph, inputs) for one in reached]
     found: list[tuple[Spot, Move, str]] = []
@@ -88,7 +91,8 @@ def equivalent_in_time(
 
     start = _Pair((machines[0].start(), machines[1].start()), {}, False)
     search: Search[Spot, Move] = Search([Spot(start.sides[0], start)], steps, budget_of(timeout, max_states, progress))
-    return decided(search, found, graphs, said, reached, began)
+    verdict = decided(search, found, graphs, said, reached, began)
+    return replace(verdict, notes=(*verdict.notes, *alike.notes)) if verdict.bounded else verdict
 
 
 def _for_ever(
@@ -110,10 +114,10 @@ def _for_ever(
         )
     clock = next(t for t in a.graph.clocks if t is not None)
     distances = units_of([a.graph], clock, times)
+    sources, outputs = _fit((a.graph, b.graph))
     if max(distances) < 1:
         raise UsageError("pushes=None: none of times= is after the greatest time so far, so no time would pass")
     inputs = Inputs.of(a.graph, ints=ints, times=[0 if clock == INT else timedelta(0)])
-    sources, outputs = _fit((a.graph, b.graph))
     return equivalent_for_ever(a, b, inputs, distances, rate, sources, outputs, budget)
 
 
@@ -172,6 +176,73 @@ def _texts(values: list[Any]) -> str:
 
 def _list(texts: list[str]) -> str:
     return ", ".join(texts[:3]) + (", …" if len(texts) > 3 else "") if texts else "nothing"
+
+
+#: Of a step that works by event time, what its function is asked: an event, and nothing that it remembers.
+_ASKS_ONE = ("at", "key_by", "dedup")
+_SECONDS = 5.0  # for all functions that are not written the same
+
+
+def step_by_step(
+    a: Graph, b: Graph, sources: Mapping[str, str], outputs: Mapping[str, str], timeout: float | None
+) -> Answer:
+    """Whether two graphs have the same steps in the same places, whose functions and sub-pipelines are proved to do
+    the same on all events: then they put out the same on all runs, whatever a step is told about times.
+
+    That is asked of each pair as of a pipeline without times.  What is known less leaves it open.
+    """
+    from pellucid.check.questions import equivalent
+
+    open_ = Answer("unknown", "step by step")
+    if a.reads or b.reads or _places(a) != _places(b):  # what is only called may answer otherwise
+        return open_
+    if any(b.nodes[i].id != sources[a.nodes[i].id] for i in a.sources) or any(
+        dict(a.outputs)[mine] != dict(b.outputs)[theirs] for mine, theirs in outputs.items()
+    ):
+        return open_
+    until = now() + min(_SECONDS, timeout or _SECONDS)
+    shown: list[str] = []
+    words: dict[str, None] = {}
+    for one, other in zip(a.nodes, b.nodes, strict=True):
+        parts: list[tuple[Graph | None, Graph | None]] = [(one.sub, other.sub)]
+        if [f.digest for f in one.functions] != [f.digest for f in other.functions]:
+            parts.append((_alone(a, one), _alone(b, other)))
+            if None in parts[-1]:
+                return open_
+        for mine, theirs in parts:
+            if mine is None or theirs is None or mine.digest == theirs.digest:
+                continue
+            if mine.timed or not has_z3() or now() >= until:
+                return open_
+            found = equivalent(Fitted(one.id, mine), Fitted(other.id, theirs), timeout=until - now())
+            if isinstance(found.counterexample, Pushes):
+                pushes = "; ".join(event_text(push["in"]) for push in found.counterexample.inputs if "in" in push)
+                return replace(open_, notes=(f"{one.describe()} is another one in the other: they differ on {pushes}",))
+            if not found.proved:
+                return open_
+            shown.append(one.id)
+            words |= dict.fromkeys(found.notes)
+    if not shown:
+        return Answer("proved", "simplification", notes=("they are the same graph",))
+    note = f"step for step they do the same on all events: proved of {', '.join(dict.fromkeys(shown))}, each for itself"
+    return Answer("proved", "step by step", notes=(note, *words))
+
+
+def _places(graph: Graph) -> Any:
+    """What each step is, without its function and its sub-pipeline."""
+    return [(n.kind, n.inputs, n.type, n.k, repr(n.start), n.state, n.key, n.timing) for n in graph.nodes]
+
+
+def _alone(graph: Graph, node: Node) -> Graph | None:
+    """A step as a pipeline of its own; None where it is none without the others."""
+    if len(node.inputs) != 1 or len(node.functions) != 1 or (node.processor.timed and node.kind not in _ASKS_ONE):
+        return None
+    (fn,) = node.functions
+    assert fn.result is not None
+    made = replace(node, inputs=(0,), key=None)
+    if node.kind in _ASKS_ONE:
+        made = replace(made, kind="map", type=fn.result, timing=None)
+    return Graph(node.id, (Node("in", "source", (), graph.nodes[node.inputs[0]].type), made), (0,), (("out", 1),))
 
 
 def _fit(graphs: tuple[Graph, Graph]) -> tuple[dict[str, str], dict[str, str]]:

@@ -138,8 +138,8 @@ class Inputs:
         """For the verdict: which runs were looked at."""
         many = sum(map(len, self.events.values()))
         batches = f", in batches of at most {self.batch}" if self.batch > 1 else ""
-        given = f"{many} that were made up" if self.told else f"the {many} given"
-        return f"runs of at most {self.pushes} events{batches}, each one of {given}{self.by_chance()}"
+        given = f"one of {many} made-up events" if self.told else f"one of the {many} given"
+        return f"runs of at most {self.pushes} events{batches}, each {given}{self.by_chance()}"
 
     def by_chance(self) -> str:
         """For the verdict: of which fields nobody said the values."""

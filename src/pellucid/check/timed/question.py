@@ -56,7 +56,7 @@ def times(
     >>> def counts(x):
     ...     return x.at(lambda v: v, lateness=2).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0))
     >>> print(check.times(pipeline(counts, x=int), pushes=3, times=[0, 9, 10, 12]))
-    bounded  times of counts: nothing found in runs of at most 3 events, each one of 4 that were made up  (...)
+    bounded  times of counts: nothing found in runs of at most 3 events, each one of 4 made-up events  (...)
       not proved: what is beyond this bound was not looked at
       clock: bounded, no clock ever goes back
       complete: bounded, nothing is put out for a time that was complete before
