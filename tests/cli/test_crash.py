@@ -38,7 +38,8 @@ def test_kills_do_not_show_and_can_be_played_again(folder: Path, events: str, pe
     )
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
-    assert document["holds"] is True and document["kills"] == 2 and document["seed"] == 5
+    assert document["status"] == "bounded" and document["bound"] == "kills that hit: 2, runs: 1"
+    assert document["kills"] == 2 and document["seed"] == 5
     assert "run 0: 2 of 2 kills hit (worker:border" in done.stderr
     assert (folder / "kept" / "reference" / "out.jsonl").exists()
     again = pellucid("crash", "pipes.py:total", "--in", events, "--pushes", 20, "--replay", "kept/schedule.json")

@@ -103,7 +103,7 @@ def main() -> int:
     hits = [s for r in reports.values() for o in r.outcomes for s in o.round.strikes[: o.round.hits]]
     victims = Counter(s.victim for s in hits)
     places = Counter("a moment" if s.point == "moment" else s.point.partition(":")[0] for s in hits)
-    right = bool(reports) and all(r.holds for r in reports.values())
+    right = bool(reports) and all(r.bounded for r in reports.values())
     print(
         f"\n{len(hits)} kills hit over {len(reports)} pipelines "
         f"({', '.join(f'{n} {v}' for v, n in victims.most_common())}; at "

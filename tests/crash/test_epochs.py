@@ -15,7 +15,7 @@ from tests.sinks.postgres import Postgres
 def test_a_table_of_postgresql_survives(tmp_path: Path, postgres: Postgres) -> None:
     dsn = postgres.database()
     report = one("kept_by_key", 2, 1, tmp_path, rows=400, dsn=dsn)
-    assert report.holds and report.hits == 2, str(report)
+    assert report.bounded and report.hits == 2, str(report)
     with psycopg.connect(dsn) as connection:  # and leaves nothing behind
         assert connection.execute(
             "SELECT count(*) FROM pg_tables WHERE tablename LIKE 't_kept_by_key%'"
@@ -26,4 +26,4 @@ def test_a_table_of_postgresql_survives(tmp_path: Path, postgres: Postgres) -> N
 @pytest.mark.parametrize("name", CASES)
 def test_ten_kills_of_every_pipeline(name: str, tmp_path: Path, postgres: Postgres) -> None:
     report = one(name, 10, 2, tmp_path, dsn=postgres.database())
-    assert report.holds and report.hits >= 10, str(report)
+    assert report.bounded and report.hits >= 10, str(report)

@@ -115,7 +115,7 @@ def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
 
 def test_crashes_are_checked_under_the_key() -> None:
     nested = pipeline(lambda x: running(x.key_by(parity)), x=int)
-    assert check.failures(nested, epochs=2, events=2, crashes=1).proved
+    assert check.failures(nested, epochs=2, events=2, crashes=1).bounded
 
 
 def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:

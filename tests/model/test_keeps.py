@@ -30,10 +30,10 @@ class Counting:
             yield "home", 3
 
 
-def ask(trap: bool, *, fails: str = "crash", states: int = 100, counts: int = 9) -> dict[str, str]:
+def ask(trap: bool, *, fails: str = "crash", states: int = 100, counts: int = 9, bound: str = "") -> dict[str, str]:
     found = keeps(
         Counting(trap), SAYS, {"small": lambda at: at != 5}, fails=lambda label: label == fails, states=states,
-        counts=lambda at: at < counts,
+        counts=lambda at: at < counts, bound=bound,
     )  # fmt: skip
     return {name: verdict.status for name, verdict in found.items()}
 
@@ -47,6 +47,7 @@ def test_what_is_broken_has_a_shortest_run() -> None:
 def test_an_end_from_everywhere_without_further_failures() -> None:
     assert ask(trap=True) == {"small": "refuted", "an end": "refuted"}
     assert ask(trap=False) == {"small": "refuted", "an end": "proved"}
+    assert ask(trap=False, bound="runs of 3") == {"small": "refuted", "an end": "bounded"}  # never a proof
     assert ask(trap=False, fails="home")["an end"] == "refuted"  # a way that is a failure leads to no end
 
 

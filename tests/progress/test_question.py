@@ -29,13 +29,18 @@ def count(out: str = "o", **more: Any) -> Node:
 
 def test_a_graph_that_keeps_its_promises() -> None:
     verdict = check.progress(mill())
-    assert verdict.proved and bool(verdict) and verdict.counterexample is None
-    assert verdict.details["parts"] == dict.fromkeys(
-        ["condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness"], "proved"
+    assert verdict.bounded and not verdict and verdict.counterexample is None
+    bounded = dict.fromkeys(["condition 1", "theorem 2", "completeness", "liveness"], "bounded")
+    assert verdict.details["parts"] == bounded | dict.fromkeys(["condition 2", "acyclic"], "proved")
+    assert verdict.question == "progress of graph"
+    assert (
+        verdict.bound
+        == "runs of at most 1 message on each input, of the times 0, 1, 2"
+        == verdict.parts["liveness"].bound
     )
-    assert verdict.question == "progress of graph, for all inputs of at most 1 on each edge"
+    assert verdict.parts["condition 1"].bound == "the times 0, 1, 2"
     everything = ["transitive", "proposition 7", "proposition 8", "proposition 9"]
-    assert check.progress(mill(), about=everything, messages=2, reorder=True).proved
+    assert check.progress(mill(), about=everything, messages=2, reorder=True).bounded
 
 
 def parts(graph: Graph, **more: Any) -> dict[str, str]:
@@ -48,7 +53,8 @@ def parts(graph: Graph, **more: Any) -> dict[str, str]:
 
 
 def test_each_question_can_say_no() -> None:
-    proved = dict.fromkeys(["condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness"], "proved")
+    proved = dict.fromkeys(["condition 1", "theorem 2", "completeness", "liveness"], "bounded")
+    proved |= dict.fromkeys(["condition 2", "acyclic"], "proved")  # by summaries, for all times
     assert parts(asks_for_the_past()) == {**proved, "condition 1": "refuted", "theorem 2": "refuted"}
     assert parts(past()) == {**proved, "condition 2": "refuted", "acyclic": "refuted"}
     assert parts(ring(lambda t: t)) == {**proved, "acyclic": "refuted", "liveness": "refuted"}
@@ -58,14 +64,14 @@ def test_each_question_can_say_no() -> None:
     }  # fmt: skip
     open_ended = Graph({"p": Node(requests=[0])}, {"i": (None, "p")}, times=[0, 1])
     late: dict[str, Any] = {"inputs": {"i": []}, "arrivals": 1}
-    assert parts(open_ended, **late)["completeness"] == "proved"
+    assert parts(open_ended, **late)["completeness"] == "bounded"
     assert parts(open_ended, **late, harmonious=False) == {**proved, "theorem 2": "refuted", "completeness": "refuted"}
 
 
 def test_the_answer_in_words() -> None:
     verdict = check.progress(ring(lambda t: t))
     text = str(verdict)
-    assert text.startswith("refuted  progress of graph, for all inputs of at most 1 on each edge")
+    assert text.startswith("refuted  progress of graph  (")
     assert "acyclic: refuted: a notification of a for 0 would wait for itself: (a, 0) could result in (f, 0)" in text
     assert "liveness: refuted: a waits for 0, and whatever happens from here it is never told" in text
     document = json.loads(verdict.to_json())["verdict"]
@@ -106,7 +112,7 @@ def iterated() -> Graph:
 def test_a_loop_with_counters_in_a_domain_of_its_own() -> None:
     graph = iterated()
     verdict = check.progress(graph, inputs={"in": [Message(("day", 0)), Message(("day", 1))]})
-    assert verdict.proved, str(verdict)
+    assert verdict.bounded, str(verdict)
     why = why_not(graph, "out", ("day", 0), pending=[("back", ("round", (0, 2)))])
     assert [t for _, t in why.holds[0][1].path][-3:] == [("round", (0, 2)), ("round", (0, 2)), ("day", 0)]
     assert not why_not(graph, "out", ("day", 0), pending=[("back", ("round", (1, 2)))])
@@ -119,7 +125,7 @@ def chain(**more: Any) -> Graph:
 
 def test_nodes_with_too_many_states_go_by_their_summaries() -> None:
     verdict = check.progress(chain(), messages=2)
-    assert verdict.proved
+    assert verdict.bounded
     assert verdict.notes[0] == (
         "by the summaries of the nodes, which are held to at every message: the limit of 1,000 states was reached"
     )
@@ -184,7 +190,7 @@ def test_times_that_are_not_listed() -> None:
 
 def test_unknown_is_never_a_pass() -> None:
     few = check.progress(mill(), max_states=3)
-    assert few.unknown and few.parts["condition 1"].proved and few.parts["theorem 2"].unknown
+    assert few.unknown and few.parts["condition 1"].bounded and few.parts["theorem 2"].unknown
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,13 @@ START = [(Source("read"), 0)]
 @pytest.mark.parametrize("telling", ["together", "increases first"])
 def test_all_runs_of_a_few_workers(telling: Any) -> None:
     verdict = never_ahead(Views(relay(), START, workers=3, steps=2, telling=telling))
-    assert verdict.proved and verdict.details["states"] > 500
+    assert verdict.bounded and verdict.details["states"] > 500
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("workers", "steps"), [(3, 3), (2, 4)])
 def test_all_runs_of_more(workers: int, steps: int) -> None:
-    assert never_ahead(Views(relay(), START, workers=workers, steps=steps)).proved
+    assert never_ahead(Views(relay(), START, workers=workers, steps=steps)).bounded
 
 
 def test_each_hypothesis_is_needed() -> None:
@@ -56,7 +56,7 @@ def test_each_hypothesis_is_needed() -> None:
     assert "from its frontier" in verdict.counterexample.steps[1]
     assert never_ahead(
         Views(relay(), START, workers=2, steps=2, fifo=False)
-    ).proved  # in one piece, order does not matter
+    ).bounded  # in one piece, order does not matter
 
 
 def test_a_bound_is_not_a_proof() -> None:

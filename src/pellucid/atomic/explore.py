@@ -30,6 +30,7 @@ class Explored:
     search: Search[State, Step]
     reachable: dict[Outcome, State] = field(default_factory=dict)
     final: dict[Outcome, State] = field(default_factory=dict)
+    undecided: dict[Outcome, set[tuple[str, ...]]] = field(default_factory=dict)  # at such ends, children as well
     sticks: dict[str, State] = field(default_factory=dict)  # the nearest state from which it is never decided
     broken: dict[str, tuple[State, str]] = field(default_factory=dict)  # the nearest state, and why
     held_back: bool = False  # an unfolding of ! that the budget did not allow
@@ -64,9 +65,12 @@ def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget
             found.reachable.setdefault(outcome, at)
             held = at.left == 0 and _waits(machine, at)
             found.held_back |= held
+            everyone = (*machine.transactions, *machine.children(at))
             if not after:
                 found.final.setdefault(outcome, at)
-            for t in (*machine.transactions, *machine.children(at)):
+                left = tuple(t for t in everyone if t not in view.committed and t not in view.aborted)
+                found.undecided.setdefault(outcome, set()).add(left)
+            for t in everyone:
                 if t not in view.committed and t not in view.aborted:
                     never = hopeless(machine, at, t)
                     if never or not after:

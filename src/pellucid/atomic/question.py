@@ -22,7 +22,7 @@ from pellucid.atomic.state import State
 from pellucid.atomic.sticking import hopeless, why_stuck
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, Status, Verdict, now
+from pellucid.model import Budget, Verdict, combined, now
 
 USUAL = ("A1", "A2", "A3", "C1", "C2", "types", "place", "progress")
 ALL = (*USUAL, "F0", "F1")
@@ -57,6 +57,7 @@ def atomic(
     ...     p[ t1{send(in c, <>) | abort} | t2{receive(out c, (x) commit, abort)} ]''')
     >>> print(found)
     refuted  atomic failure of the network  (explicit, 11 states, ...)
+      no run commits anything: what is said of committed ones says nothing here
       A1: proved, nothing is both committed and aborted
       A2: proved, nothing committed depends on an aborted one
       A3: proved, what a committed one depends on is committed
@@ -108,10 +109,16 @@ def _run(found: Explored, at: State, why: str) -> NetworkRun:
     return NetworkRun((), tuple(found.search.way(at)), None, why, found.machine)
 
 
-def _within(found: Explored) -> str:
+def _bound(found: Explored) -> str:
     """The budget of ``!``, where a run wanted more."""
     n = found.machine.unfold
-    return f", with at most {n} unfolding{'' if n == 1 else 's'} of !" if found.held_back else ""
+    return f"runs with at most {n} unfolding{'' if n == 1 else 's'} of !" if found.held_back else ""
+
+
+def _kept(found: Explored, says: str) -> Verdict:
+    """Nothing in any run speaks against it; that is a proof where all of them were looked at."""
+    bound, states = _bound(found), {"states": len(found.search.parents)}
+    return Verdict("bounded" if bound else "proved", says, "explicit", details=states, bound=bound)
 
 
 def _part(found: Explored, name: str) -> Verdict:
@@ -121,7 +128,7 @@ def _part(found: Explored, name: str) -> Verdict:
         return Verdict("refuted", SAYS[name], "explicit", 0.0, _run(found, at, why), (why,), states)
     if found.cut:
         return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details=states)
-    return Verdict("proved", SAYS[name] + _within(found), "explicit", details=states)
+    return _kept(found, SAYS[name])
 
 
 def _progress(found: Explored) -> dict[str, Verdict]:
@@ -138,11 +145,11 @@ def _progress(found: Explored) -> dict[str, Verdict]:
             part = Verdict("refuted", asks, "explicit", 0.0, run, (run.why,), states)
         elif found.cut or t in found.maybe:
             why = found.cut or (
-                f"in some runs it is not decided{_within(found)}, and more might decide it: allow more (unfold)"
+                f"it is not decided in some {_bound(found)}, and more might decide it: allow more (unfold)"
             )
             part = Verdict("unknown", asks, "explicit", notes=(why,), details=states)
         else:
-            part = Verdict("proved", asks + _within(found), "explicit", details=states)
+            part = _kept(found, asks)
         parts[f"progress of {t if t != 'child' else 'children'}"] = part
     return parts
 
@@ -155,16 +162,16 @@ def _stuck_child(machine: Atomic, at: State) -> str:
 
 def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: str) -> AtomicVerdict:
     machine = found.machine
-    statuses = [part.status for part in parts.values()]
-    status: Status = "refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved"
+    status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     question = f"atomic failure of {name or 'the network'}"
     if machine.rules.name != "corrected":
         question += f" under the rules {machine.rules.name}"
-    question += _within(found)
     said = [f"warning: {words}" for words in _warnings(found)]
     if machine.rules.name in EQUIVALENT:
         said.append(f"no property can refute these rules: {WHY_EQUIVALENT[machine.rules.name]}")
+    if not found.cut and not any(committed for committed, _ in found.reachable):
+        said.append("no run commits anything: what is said of committed ones says nothing here")
     notes = [
         f"{part}: {verdict.status}" + (f": {verdict.notes[0]}" if verdict.notes else f", {verdict.question}")
         for part, verdict in parts.items()
@@ -174,16 +181,16 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
         "transitions": found.search.transitions,
         "unfold": machine.unfold,
         "complete": not found.cut,
-        "outcomes": [_outcome(machine, c, a) for c, a in sorted(found.final)],
+        "outcomes": [
+            {"committed": list(committed), "aborted": list(aborted), "undecided": list(undecided)}
+            for committed, aborted in sorted(found.final)
+            for undecided in sorted(found.undecided[committed, aborted])
+        ],
         "parts": {part: verdict.status for part, verdict in parts.items()},
     }
     run = first.counterexample if first is not None else None
-    return AtomicVerdict(status, question, "explicit", now() - began, run, (*said, *notes), details, parts)
-
-
-def _outcome(machine: Atomic, committed: Sequence[str], aborted: Sequence[str]) -> dict[str, list[str]]:
-    undecided = [t for t in machine.transactions if t not in committed and t not in aborted]
-    return {"committed": list(committed), "aborted": list(aborted), "undecided": undecided}
+    bound = _bound(found) if status == "bounded" else ""
+    return AtomicVerdict(status, question, "explicit", now() - began, run, (*said, *notes), details, parts, bound=bound)
 
 
 def _warnings(found: Explored) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine, count_text, rate_text
-from pellucid.cli.repeated import once
+from pellucid.cli.repeated import bounded_is_enough, once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
 
@@ -70,9 +70,7 @@ _COLOURS = {"proved": "green", "refuted": "red", "bounded": "blue", "unknown": "
 @click.option("--engine", metavar="NAME", help="auto, explicit or smt  [default: auto]")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each property.")
 @click.option("--max-states", type=click.IntRange(min=1), metavar="N", help="For each property; more give unknown.")
-@click.option(
-    "--bounded-is-enough", "enough", is_flag=True, help="Let a bounded answer pass: nothing found within a bound."
-)
+@bounded_is_enough
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
 @click.option("--junit", metavar="FILE", help="Write a report for a build server.")
 @click.option("--svg", metavar="DIR", help="Draw each counterexample into this folder.")

@@ -104,7 +104,7 @@ def cli(verbose: bool) -> None:
       pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20
       pellucid audit state/                             did a recorded run keep its promise?
 
-    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
+    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown or bounded, 4 internal error.
 
     Reference: docs/reference/cli.md, and docs/reference/check-cli.md for check.
     """

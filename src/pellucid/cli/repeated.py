@@ -1,4 +1,4 @@
-"""Options that are given twice, or by a name of old: no value is lost without a word.
+"""Options that are given twice, or by a name of old: no value is lost without a word; and one that verbs share.
 
 Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
 the second one.
@@ -12,6 +12,11 @@ from typing import Any
 import click
 
 from pellucid.errors import UsageError
+
+#: Of every verb that gives verdicts: its exit code is 0 for *bounded* as well.
+bounded_is_enough = click.option(
+    "--bounded-is-enough", "enough", is_flag=True, help="Let a bounded answer pass: nothing found within a bound."
+)
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from pellucid.errors import UsageError, nearest
 from pellucid.model.budget import Budget, CutShort
 from pellucid.model.counterexample import Run
 from pellucid.model.search import Search
-from pellucid.model.verdict import Verdict
+from pellucid.model.verdict import Status, Verdict
 
 END = "an end"  # the question that is asked of all states at once
 
@@ -39,10 +39,12 @@ def keeps(
     fails: Callable[[str], bool],
     states: int,
     counts: Callable[[Any], bool] = lambda at: True,
+    bound: str = "",
 ) -> dict[str, Verdict]:
     """A verdict for each question of ``says``, of all runs of a machine: ``holds`` is asked of each state, and `END` is
     that a complete state can be reached from everywhere by steps that are no failures (``fails``, by their labels).
-    States of which ``counts`` says no need no end, as where the bound of the model has cut them off.
+    States of which ``counts`` says no need no end, as where the bound of the model has cut them off.  ``bound`` says
+    what the machine's runs are bounded by: then what all of them keep is bounded, and not proved.
     """
     began = time.monotonic()
     search: Search[Any, str] = Search([machine.start()], machine.steps, Budget(None, states))
@@ -75,7 +77,9 @@ def keeps(
             continue
         run = None if end is None else Run((), tuple(search.way(end)), None, f"not so: {said}", machine)
         details = {"states": len(search.parents)}
-        made[name] = Verdict("proved" if end is None else "refuted", said, "explicit", seconds, run, details=details)
+        status: Status = "refuted" if end is not None else "bounded" if bound else "proved"
+        shown = bound if status == "bounded" else ""
+        made[name] = Verdict(status, said, "explicit", seconds, run, details=details, bound=shown)
     return made
 
 

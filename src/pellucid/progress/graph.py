@@ -290,6 +290,12 @@ class Graph:
 
     # ---------------------------------------------------------------- what a node does
 
+    @property
+    def asks(self) -> bool:
+        """Whether a node asks for a notification, as far as it was looked at."""
+        starts = any(asked for node in self.nodes.values() for _, asked in node.initial)
+        return starts or any(result.requests for result in self._results.values())
+
     def g1(self, node: str, state: State, event: Event) -> Result:
         """One step of one node: the paper's g₁(p)(s, x), looked at before it is believed."""
         key = node, state, event

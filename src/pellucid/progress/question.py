@@ -2,7 +2,8 @@
 
 Six parts, each with a verdict of its own: Conditions 1 and 2; that no time goes round a cycle unchanged; and, of all
 runs, Theorem 2, completeness of notifications, and liveness.  The whole is refuted if one part is, and proved if all
-are.
+are.  A graph is looked at for the times and values that it lists, and in runs of a few messages: what holds there is
+*bounded* by them, unless the summaries of its nodes show it for all times.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, CutShort, Run, Verdict, now
+from pellucid.model import Budget, CutShort, Run, Verdict, combined, now
 from pellucid.progress.given import several, whole
 from pellucid.progress.graph import LISTED, Graph, Message
 from pellucid.progress.loops import Loop, standing_loop
@@ -74,14 +75,15 @@ def progress(
     >>> count = Node(lambda n, edge, m: (n + 1, [m.time], {}), lambda n, t: (0, [], {"out": [Message(t, n)]}), state=0)
     >>> graph = Graph({"count": count}, {"in": (None, "count"), "out": ("count", None)}, times=[0, 1], name="count")
     >>> print(progress(graph, messages=2))
-    proved   progress of count, for all inputs of at most 2 on each edge  (...)
+    bounded  progress of count: nothing found in runs of at most 2 messages on each input, of the times 0, 1  (...)
+      not proved: what is beyond this bound was not looked at
       by the summaries of the nodes, which are held to at every message: the limit of 1,000 states was reached
-      condition 1: proved, no event asks for a notification in the past
-      condition 2: proved, no node sends into its own past
-      acyclic: proved, no time goes round a cycle unchanged
-      theorem 2: proved, what left the clock is not seen again
-      completeness: proved, after a notification no message of its time comes
-      liveness: proved, every notification that is asked for can come
+      condition 1: bounded, no event asks for a notification in the past
+      condition 2: proved: by the summaries of its nodes, for all times: a message that does not keep to them is refused
+      acyclic: proved: by the summaries of its nodes, for all times: a message that does not keep to them is refused
+      theorem 2: bounded, what left the clock is not seen again
+      completeness: bounded, after a notification no message of its time comes
+      liveness: bounded, every notification that is asked for can come
     """
     if not isinstance(graph, Graph):
         raise UsageError(f"check.progress takes a progress.Graph, found a {type(graph).__name__}")
@@ -94,7 +96,7 @@ def progress(
         raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {timeout!r}")
     began = now()
     budget = Budget(timeout, max_states, progress, wall=timeout)
-    question = _question(graph, asked, inputs, messages, arrivals)
+    question = f"progress of {graph.name}"
     if not graph.finite:
         return _whole(question, _for_all_times(graph.declaring(), asked), began, 0)
     try:
@@ -106,10 +108,12 @@ def progress(
     machine = Semantics(
         graph, relation, inputs=inputs, messages=messages, arrivals=arrivals, harmonious=harmonious, reorder=reorder
     )
+    listed = _listed_times(graph)
+    runs = f"{_runs(graph, inputs, messages, arrivals)}, of {listed}"
     parts, states = {}, 0
     for n, name in enumerate(asked):
         before = now()
-        part = _part(name, relation, machine, _share(budget, parts, asked[n:]))
+        part = _part(name, relation, machine, _share(budget, parts, asked[n:]), listed, runs)
         states = max(states, part.details.get("states", 0))
         parts[name] = replace(part, seconds=now() - before)
     return _whole(question, parts, began, states, said)
@@ -125,12 +129,14 @@ def _share(budget: Budget, parts: Mapping[str, Verdict], left: Sequence[str]) ->
     return share
 
 
-def _part(name: str, relation: Relation, machine: Semantics, budget: Budget) -> Verdict:
+def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, listed: str, runs: str) -> Verdict:
     run: Run | None = None
     states = 0
+    bound = runs if name in PROPERTIES else listed
     try:
         if name == "condition 1":
-            run, states = _condition_1(machine, budget)
+            run, states, all_histories = _condition_1(machine, budget)
+            bound = listed if all_histories else runs
         elif name == "transitive":
             three = relation.not_transitive()
             if three is not None:
@@ -157,20 +163,28 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget) -> 
                 return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details={"states": states})
     except CutShort as cut:
         return Verdict("unknown", SAYS[name], "explicit", notes=(str(cut),))
-    status: Literal["proved", "refuted"] = "proved" if run is None else "refuted"
-    notes = () if run is None else (run.why,)
-    return Verdict(status, SAYS[name], "explicit", 0.0, run, notes, {"states": states})
+    details = {"states": states}
+    if run is not None:
+        return Verdict("refuted", SAYS[name], "explicit", 0.0, run, (run.why,), details)
+    if name in ("condition 2", "acyclic"):
+        shown = _for_all_times(machine.graph.declaring(), [name])[name]
+        if shown.proved:
+            return replace(shown, details=details)
+    notes: tuple[str, ...] = ()
+    if name in ("completeness", "liveness") and not machine.graph.asks:
+        notes = ("no node asks for a notification, so this says nothing",)
+    return Verdict("bounded", SAYS[name], "explicit", 0.0, None, notes, details, bound=bound)
 
 
-def _condition_1(machine: Semantics, budget: Budget) -> tuple[Run | None, int]:
+def _condition_1(machine: Semantics, budget: Budget) -> tuple[Run | None, int, bool]:
     """Condition 1 for all local histories; where they cannot be listed, for those of the runs."""
     try:
-        return condition_1(machine.graph, budget=Budget(None, LISTED)), 0
+        return condition_1(machine.graph, budget=Budget(None, LISTED)), 0, True
     except CutShort:
         found = decide(machine, "condition 1", budget)
         if found.cut:
             raise CutShort(found.cut) from None
-        return found.run(machine), found.states
+        return found.run(machine), found.states, False
 
 
 def _for_all_times(graph: Graph, asked: Sequence[str]) -> dict[str, Verdict]:
@@ -182,7 +196,7 @@ def _for_all_times(graph: Graph, asked: Sequence[str]) -> dict[str, Verdict]:
             why = "its times are not listed: give times=, for as many as are to be looked at"
             parts[name] = Verdict("unknown", SAYS[name], "summaries", notes=(why,))
         elif found is None or (name == "condition 2" and not found.back):
-            note = "by the summaries of its nodes, for all times"
+            note = "by the summaries of its nodes, for all times: a message that does not keep to them is refused"
             parts[name] = Verdict("proved", SAYS[name], "summaries", notes=(note,))
         else:
             run = Run((), tuple(map(str, found.places[1:])), None, found.reason, Round(found))
@@ -217,15 +231,14 @@ class Round:
 def _whole(
     question: str, parts: Mapping[str, Verdict], began: float, states: int, said: tuple[str, ...] = ()
 ) -> ProgressVerdict:
-    statuses = [part.status for part in parts.values()]
-    status = next((s for s in ("refuted", "unknown") if s in statuses), "proved")
+    status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     notes = tuple(
         f"{name}: {part.status}" + (f": {part.notes[0]}" if part.notes else f", {part.question}")
         for name, part in parts.items()
     )
     return ProgressVerdict(
-        status,  # type: ignore[arg-type]
+        status,
         question,
         "explicit",
         now() - began,
@@ -233,6 +246,7 @@ def _whole(
         (*said, *notes),
         {"states": states, "parts": {name: part.status for name, part in parts.items()}},
         parts,
+        bound=max((part.bound for part in parts.values()), key=len) if status == "bounded" else "",
     )
 
 
@@ -284,12 +298,17 @@ def asked_about(about: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _question(
-    graph: Graph, asked: Sequence[str], inputs: Mapping[str, Any] | None, messages: int, arrivals: int
-) -> str:
-    runs = [name for name in asked if name in PROPERTIES]
-    given = ""
-    if runs and graph.inputs:
-        given = ", for these inputs" if inputs is not None else f", for all inputs of at most {messages} on each edge"
-        given += f" and {arrivals} that come later" if arrivals else ""
-    return f"progress of {graph.name}{given}"
+def _listed_times(graph: Graph) -> str:
+    """The times that are looked at, in words."""
+    words = [str(time) for time in graph.times]
+    return (
+        f"the times {', '.join(words)}" if len(", ".join(words)) <= 60 else f"the {len(words):,} times that are listed"
+    )
+
+
+def _runs(graph: Graph, inputs: Mapping[str, Any] | None, messages: int, arrivals: int) -> str:
+    """The runs that are looked at, in words."""
+    if not graph.inputs:
+        return "runs"
+    each = f"at most {messages} message{'' if messages == 1 else 's'} on each input"
+    return f"runs of {'these inputs' if inputs is not None else each}" + (f" and {arrivals} later" if arrivals else "")

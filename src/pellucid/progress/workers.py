@@ -260,15 +260,16 @@ def never_ahead(views: Views, *, max_states: int | None = None) -> Verdict:
     >>> from pellucid.progress import Source, Target
     >>> graph = Builder(); graph.add_node("read", 0, 1, []); graph.add_node("count", 1, 0, [[]])
     >>> graph.add_edge(Source("read"), Target("count"))
-    >>> bool(never_ahead(Views(graph, [(Source("read"), 0)])))
-    True
+    >>> never_ahead(Views(graph, [(Source("read"), 0)])).bound
+    'runs of 2 workers with at most 2 steps'
     >>> print(never_ahead(Views(graph, [(Source("read"), 0)], telling="decreases first")).counterexample.why)
     worker 1 has let 0 pass at count.in0, where it may still come
     """
     if not isinstance(views, Views):
         raise UsageError(f"never_ahead takes Views(graph, start), found a {type(views).__name__}")
     began = clocks.perf_counter()
-    question = f"no view is ahead: {views.workers} workers, {views.most} steps, {views.telling}"
+    question = f"no view is ahead, {views.telling}"
+    bound = f"runs of {views.workers} workers with at most {views.most} steps"
     search: Search[Any, str] = Search([views.start()], views.steps, Budget(max_states=max_states))
 
     def answer(status: Any, **more: Any) -> Verdict:
@@ -283,4 +284,4 @@ def never_ahead(views: Views, *, max_states: int | None = None) -> Verdict:
                 return answer("refuted", counterexample=Run((), tuple(search.way(state)), None, why, views))
     except CutShort as short:
         return answer("unknown", notes=(str(short),))
-    return answer("proved", details={"states": len(search.parents)})
+    return answer("bounded", details={"states": len(search.parents)}, bound=bound)

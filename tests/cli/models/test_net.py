@@ -176,9 +176,10 @@ def test_a_place_that_is_not_there_is_a_warning(net: Callable[..., Result], tmp_
 def test_replication_is_said(net: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "r.atf").write_text("new t: Trans. new p: Place. p[ t{!commit} ]")
     result = net("check", "r.atf", "--unfold", "1")
-    assert result.exit_code == 0
-    proofs = [line for line in result.stdout.splitlines() if line.startswith("proved") and "place:" not in line]
-    assert len(proofs) == 7 and all(", with at most 1 unfolding of !  (" in line for line in proofs)
+    assert result.exit_code == 3
+    found = [line for line in result.stdout.splitlines() if line.startswith("bounded")]
+    assert len(found) == 7 and all(": nothing found in runs with at most 1 unfolding of !  (" in line for line in found)
+    assert net("check", "r.atf", "--unfold", "1", "--bounded-is-enough").exit_code == 0
     assert net("check", "r.atf", "--unfold", "0").exit_code == 3
 
 

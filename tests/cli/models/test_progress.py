@@ -34,7 +34,12 @@ def file(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "code", "says"),
     [
-        ("good", 0, "proved   good: liveness: every notification that is asked for can come"),
+        (
+            "good",
+            3,
+            "bounded  good: liveness: every notification that is asked for can come: nothing found in runs of at "
+            "most 1 message on each input, of the times 0, 1",
+        ),
         ("past", 1, "p, at its start, on message 1 on i asks for 0, which is in the past: 1 is not at or before 0"),
         ("open_ended", 3, "its times are not listed: give times=, for as many as are to be looked at"),
     ],
@@ -45,6 +50,17 @@ def test_verdicts_and_exit_codes(pellucid: Command, file: str, name: str, code: 
     assert " ".join(says.split()) in " ".join(result.stdout.split())  # its lines are broken where the terminal ends
 
 
+def test_that_a_bound_is_enough_can_be_said(pellucid: Command, file: str) -> None:
+    assert pellucid("progress", f"{file}:good", "--bounded-is-enough").exit_code == 0
+    assert pellucid("progress", f"{file}:open_ended", "--bounded-is-enough").exit_code == 3
+    assert pellucid("progress", f"{file}:good", "--about", "condition 2").exit_code == 0  # by summaries, for all times
+
+
+def test_where_nobody_asks_for_a_notification_it_is_said(pellucid: Command, file: str) -> None:
+    said = "no node asks for a notification, so this says nothing"
+    assert said in pellucid("progress", f"{file}:good", "--about", "liveness").stdout
+
+
 def test_all_graphs_of_a_file_and_reports(pellucid: Command, file: str, folder: Path) -> None:
     result = pellucid(
         "progress", file, "--json", "--junit", "report.xml", "--svg", "pictures", "--about", "condition 1"
@@ -52,9 +68,9 @@ def test_all_graphs_of_a_file_and_reports(pellucid: Command, file: str, folder: 
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert document["verb"] == "progress" and document["summary"] == {
-        "proved": 3,
+        "proved": 0,
         "refuted": 1,
-        "bounded": 0,
+        "bounded": 3,
         "unknown": 1,
         "error": 0,
     }
@@ -81,13 +97,13 @@ def test_a_graph_that_is_refused_does_not_keep_the_others_from_their_answers(pel
     assert result.exit_code == 2, result.output  # as `pellucid check` has it: one could not be asked
     told = {r["name"]: (r["status"], r.get("message", "")) for r in json.loads(result.stdout)["results"]}
     assert [(name, status) for name, (status, _) in told.items()] == [
-        ("divides", "error"), ("good: condition 1", "proved"), ("past: condition 1", "refuted"), ("text", "error"),
+        ("divides", "error"), ("good: condition 1", "bounded"), ("past: condition 1", "refuted"), ("text", "error"),
     ]  # fmt: skip
     assert "node 'p', message 0 on i: ZeroDivisionError" in told["divides"][1]
     assert "'x' is not a time of integers of 64 bits" in told["text"][1]
     assert (folder / "report.xml").read_text().count("<error") == 2
     result = pellucid("progress", "refused.py", "--about", "condition 1")
-    assert result.exit_code == 2 and "1 proved, 1 refuted, 2 errors" in result.stdout
+    assert result.exit_code == 2 and "1 refuted, 1 bounded, 2 errors" in result.stdout
     assert pellucid("progress", "refused.py:past").exit_code == 1
     assert pellucid("progress", "refused.py:divides").exit_code == 2
 

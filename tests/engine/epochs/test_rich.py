@@ -429,7 +429,7 @@ def test_a_crash_test_of_rich_rows(rich: Runs) -> None:
 
 
 def test_the_checker_of_failures_makes_up_valid_rows() -> None:
-    assert check.failures(told).holds
+    assert check.failures(told).bounded
     refuted = check.failures(told, sink="append")
     assert not refuted.holds and refuted.counterexample is not None
     text = str(refuted)

@@ -50,7 +50,7 @@ class Distinct(Count):
 @pytest.mark.parametrize("protocol", ["aligned", "microbatch"])
 def test_a_sink_of_ones_own_is_the_one_that_is_used(protocol: str) -> None:
     assert check.failures(inc, sink=Count(), protocol=protocol, crashes=1).refuted
-    assert check.failures(inc, sink=Distinct(), protocol=protocol, crashes=1).proved
+    assert check.failures(inc, sink=Distinct(), protocol=protocol, crashes=1).bounded
 
 
 class Lose(Rules):
@@ -74,7 +74,7 @@ class Never(Rules):
 def test_rules_of_ones_own_inherit_no_promise() -> None:
     assert not Lose.paper_recovery and Rules.paper_recovery
     assert check.failures(total, variant=Lose(), crashes=1).refuted
-    assert check.failures(total, variant=type("Same", (Rules,), {"name": "same"})(), crashes=1).proved
+    assert check.failures(total, variant=type("Same", (Rules,), {"name": "same"})(), crashes=1).bounded
     with pytest.raises(UsageError, match="the rules 'no recovery' do not recover"):
         check.failures(total, variant=Never(), crashes=1)
 
@@ -119,4 +119,4 @@ def test_arguments_that_contradict_each_other_are_refused() -> None:
         with pytest.raises(UsageError) as error:
             check.failures(inc, **given)
         assert words in str(error.value), given
-    assert check.failures(inc, epochs=2, events=1, inputs=[[1], [2]], crashes=1).proved
+    assert check.failures(inc, epochs=2, events=1, inputs=[[1], [2]], crashes=1).bounded

@@ -20,7 +20,7 @@ def both(a: Stream[int], b: Stream[int]) -> Stream[int]:
 
 def test_spark_keeps_the_promise_with_a_transactional_sink() -> None:
     verdict = check.failures(total, protocol="microbatch", crashes=2)
-    assert verdict.proved and verdict.details["live"]
+    assert verdict.bounded and verdict.details["live"]
 
 
 def test_but_not_where_a_batch_that_is_run_again_may_compute_something_else() -> None:
@@ -29,7 +29,7 @@ def test_but_not_where_a_batch_that_is_run_again_may_compute_something_else() ->
     assert verdict.refuted
     told = str(verdict)
     assert "SINK batch 1: was written before" in told and told.count("COMPUTE batch 1") == 2
-    assert check.failures(both, protocol="aligned", epochs=2, events=1, crashes=1).proved
+    assert check.failures(both, protocol="aligned", epochs=2, events=1, crashes=1).bounded
 
 
 def test_an_append_sink_duplicates_between_the_write_and_the_commit() -> None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,12 +33,41 @@ def total(x: Stream[int]) -> Stream[int]:
 
 def test_the_verdict_says_what_was_assumed_and_what_was_seen() -> None:
     verdict = check.failures(total)
-    assert (
-        verdict.question
-        == "crashes cannot be seen (aligned, transactional sink, replayable source, 2 epochs, 2 crashes)"
-    )
+    assert verdict.question == "crashes cannot be seen (aligned, transactional sink, replayable source)"
     assert {"states", "transitions", "failure_free_states"} <= set(verdict.details)
     assert verdict.details["states"] > 0 and verdict.engine == "explicit, interleavings"
+
+
+@pytest.mark.parametrize(
+    ("how", "bound"),
+    [
+        ({}, "an input of 2 epochs of 2 events each (made up), with at most 2 crashes"),
+        (
+            {"crashes": 1, "protocol": "microbatch"},
+            "an input of 2 epochs of 2 events each (made up), with at most 1 crash",
+        ),
+        ({"inputs": [[1], [2, 3]], "crashes": 1}, "an input of 2 epochs, 3 events, with at most 1 crash"),
+        ({"epochs": 1, "events": 1, "crashes": 0}, "an input of 1 epoch of 1 event each (made up), with no crash"),
+    ],
+)
+def test_what_was_looked_at_is_no_proof_and_stands_in_the_first_line(how: dict[str, Any], bound: str) -> None:
+    """A wrong input, or a third crash, may still show it."""
+    verdict = check.failures(total, **how)
+    assert verdict.bounded and not verdict.proved and not verdict and verdict.bound == bound
+    assert f"nothing found in {bound}" in str(verdict).splitlines()[0]
+    assert json.loads(verdict.to_json())["verdict"]["bound"] == bound
+
+
+def test_what_could_not_show_anything_is_said() -> None:
+    """An alert that needs more than the made-up input: no crash could be seen in its output."""
+    alerts = pipeline(
+        lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count").filter(lambda n: n > 100, id="alert"), x=int
+    )
+    said = "alert puts out nothing for this input, so nothing was tried of what would follow: inputs= gives another"
+    assert check.failures(alerts, crashes=1).notes == (said,)
+    assert check.failures(alerts, crashes=1, protocol="microbatch").notes == (said,)
+    assert check.failures(total, events=0, crashes=1).notes == (said.replace("alert", "sum"),)
+    assert check.failures(total, crashes=1).notes == ()
 
 
 def test_the_input_can_be_given() -> None:
@@ -71,7 +101,7 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_steps_can_be_fused() -> None:
     p = pipeline(lambda x: x.map(lambda v: v + 1, id="inc").map(lambda v: 2 * v, id="twice"), x=int)
     apart, fused = check.failures(p), check.failures(p, fuse=True)
-    assert apart.proved and fused.proved
+    assert apart.bounded and fused.bounded
     assert fused.details["failure_free_states"] < apart.details["failure_free_states"]
 
 
@@ -148,7 +178,7 @@ def test_made_up_events_are_of_their_type() -> None:
 
 def test_records_and_keys() -> None:
     p = pipeline(lambda x: x.key_by(lambda v: v % 2).cumulate(lambda t, v: t + v, start=0), x=int)
-    assert check.failures(p, crashes=1).proved
+    assert check.failures(p, crashes=1).bounded
     assert check.failures(p, crashes=1, sink="append").refuted
 
 

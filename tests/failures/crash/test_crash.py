@@ -78,7 +78,7 @@ def test_kills_at_points_and_moments_do_not_show(folder: Path) -> None:
         Strike(MOMENT, "task", share=0.0, task="worker"),
     ]
     report = played(folder, *strikes)
-    assert report.holds and report.hits == 5 and report.missed == 0, str(report)
+    assert report.bounded and report.hits == 5 and report.missed == 0, str(report)
     (outcome,) = report.outcomes
     assert outcome.round.starts == 3 and outcome.audit is not None and outcome.audit.explained is not None
     # All tasks go back when each has loaded what it needs: the one that was hit on the way there (recover:loaded) never
@@ -87,6 +87,8 @@ def test_kills_at_points_and_moments_do_not_show(folder: Path) -> None:
     recovered = outcome.audit.explained.recovered
     assert len(recovered) in (3, 4) and list(recovered) == sorted(recovered)
     assert "5 kills hit, 0 came too late" in str(report) and "No crash shows" in str(report)
+    assert not report.proved and not report and report.bound == "kills that hit: 5, runs: 1"
+    assert "Only these kills were tried" in str(report)
 
 
 def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) -> None:
@@ -99,7 +101,7 @@ def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) 
         PYTHONPATH=os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[3])])),
         PELLUCID_FAULTS="snapshot:before-write[worker]=enospc@*/0",
     )
-    assert not report.holds
+    assert report.refuted
     (outcome,) = report.outcomes
     assert outcome.audit is not None and outcome.differences
     assert {"commit-deaf", "commit-early", "commit-back"} <= {v.kind for v in outcome.audit.violations}
@@ -113,7 +115,7 @@ def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) 
 
 def test_a_task_that_is_not_deterministic_is_told_with_the_evidence(folder: Path) -> None:
     report = played(folder, Strike("sink:before-commit", hit=2), name="timed")
-    assert not report.holds
+    assert report.refuted
     assert "Two runs without any crash differ as well" in str(report) and "a task is not deterministic" in str(report)
 
 

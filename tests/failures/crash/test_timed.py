@@ -50,14 +50,14 @@ def test_no_crash_shows(folder: Path) -> None:
         f"{folder}/shop.py:counts", folder / "in.jsonl", kills=3, seed=4, points=["commit", "snapshot"], pushes=40,
         folder=folder / "crash",
     )  # fmt: skip
-    assert report.proved and report.hits == 3
+    assert report.bounded and report.hits == 3
     assert all(o.audit is not None and o.audit.steps for o in report.outcomes)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_no_crash_shows_wherever_it_comes(folder: Path, seed: int) -> None:
-    assert crash_test(f"{folder}/shop.py:counts", folder / "in.jsonl", kills=15, seed=seed, pushes=20).proved
+    assert crash_test(f"{folder}/shop.py:counts", folder / "in.jsonl", kills=15, seed=seed, pushes=20).bounded
 
 
 def recorded(folder: Path) -> list[dict[str, Any]]:

@@ -85,11 +85,11 @@ def verdicts(network: Term, rules: str, found: Found, unfold: int = 1) -> Iterat
     for part, status in said.items():
         if part.startswith("progress of "):
             who = part.rpartition(" ")[2].replace("children", "child")
-            if (status == "proved") == (who in found.sticks):
+            if (status in ("proved", "bounded")) == (who in found.sticks):
                 yield f"{rules}: {part}: {status}, the judge: {sorted(found.sticks)} stick"
         elif part in SAFETY and (status == "refuted") != (part in found.broken):
             yield f"{rules}: {part}: {status}, the judge: {sorted(found.broken)} break"
-        elif part not in SAFETY and part not in FALSE and status != "proved":
+        elif part not in SAFETY and part not in FALSE and status not in ("proved", "bounded"):
             yield f"{rules}: {part}: {status}"
     yield from warned(Meaning(network, unfold, rules), found, verdict.notes)
     for order, symmetry in ((True, False), (False, True), (True, True)):

@@ -50,7 +50,7 @@ def test_a_graph_is_what_the_paper_says(seed):
         said["acyclic"] = not any(((n, t), (e, t)) in relation for e, n in internal for t in model.times)
     mine = model.runs(relation, inputs, 150)
     for name, holds in {**said, **(mine or {})}.items():
-        assert parts[name] == ("proved" if holds else "refuted"), (name, parts, holds)
+        assert parts[name] in (("proved", "bounded") if holds else ("refuted",)), (name, parts, holds)
     if mine is not None and condition1:
         assert mine["theorem 2"]  # Condition 1 alone
 

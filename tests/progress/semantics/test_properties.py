@@ -57,7 +57,7 @@ def test_breaking_condition_2_does_not_break_theorem_2() -> None:
     graph = past()
     assert condition_1(graph) is None and condition_2(exact(graph)) is not None
     for name in ("theorem 2", "proposition 8", "proposition 9", "completeness"):
-        assert decide(made(graph), name).status == "proved"
+        assert decide(made(graph), name).status == "bounded"
 
 
 def test_with_the_one_step_image_for_the_clock_it_does() -> None:
@@ -69,8 +69,8 @@ def test_with_the_one_step_image_for_the_clock_it_does() -> None:
 
 def test_without_the_test_of_the_clock_theorem_2_holds_and_completeness_fails() -> None:
     graph = Graph({"p": Node(requests=[0])}, {"i": (None, "p")}, times=[0, 1])
-    assert decide(made(graph, test=False), "theorem 2").status == "proved"
-    assert decide(made(graph), "completeness").status == "proved"
+    assert decide(made(graph, test=False), "theorem 2").status == "bounded"
+    assert decide(made(graph), "completeness").status == "bounded"
     machine = made(graph, test=False)
     assert shown(machine, "completeness") == ["InitProp i holds 0; p asks for 0", "Not p: 0", "Mess p: 0 on i"]
     assert decide(machine, "completeness").why == "p was told that 0 is complete, and now a message 0 comes"
@@ -104,14 +104,14 @@ def by_chance(drawn: range) -> Counter[Any]:
 @pytest.mark.seeded
 def test_all_statements_on_random_graphs() -> None:
     found = by_chance(seeds(16))
-    assert HUNT or found["theorem 2", True, True, True, "proved"] > 4
+    assert HUNT or found["theorem 2", True, True, True, "bounded"] > 4
 
 
 @pytest.mark.long
 @pytest.mark.seeded
 def test_all_statements_on_many_random_graphs() -> None:
     found = by_chance(seeds(400, 16))
-    assert HUNT or found["theorem 2", True, False, True, "proved"] > 10
+    assert HUNT or found["theorem 2", True, False, True, "bounded"] > 10
     assert HUNT or found["theorem 2", False, True, True, "refuted"] > 2
     assert HUNT or found["completeness", True, True, False, "refuted"] > 50
 
@@ -123,10 +123,10 @@ def test_theorem_2_needs_inputs_that_do_not_grow_or_grow_in_harmony() -> None:
     graph = Graph({"p": Node()}, {"i": (None, "p")}, times=[0, 1])
     grows = made(graph, inputs={"i": []}, arrivals=1)
     assert shown(grows, "theorem 2") == ["InitProp", "Inp i holds 0"]
-    assert decide(grows, "proposition 8").status == "proved"  # it speaks of steps in which no input grows
+    assert decide(grows, "proposition 8").status == "bounded"  # it speaks of steps in which no input grows
     for messages in ([], [0], [1]):
         tame = made(graph, inputs={"i": map(Message, messages)}, arrivals=2, harmonious=True)
-        assert decide(tame, "theorem 2").status == "proved"
+        assert decide(tame, "theorem 2").status == "bounded"
 
 
 # ---------------------------------------------------------------- liveness
@@ -147,8 +147,8 @@ def ring(to: Any) -> Graph:
 
 
 def test_a_notification_in_a_zero_loop_never_comes() -> None:
-    assert decide(made(asking()), "liveness").status == "proved"
-    assert decide(made(ring(lambda t: t + 1 if t < 1 else None)), "liveness").status == "proved"
+    assert decide(made(asking()), "liveness").status == "bounded"
+    assert decide(made(ring(lambda t: t + 1 if t < 1 else None)), "liveness").status == "bounded"
     machine = made(ring(lambda t: t))
     assert shown(machine, "liveness") == ["InitProp i holds 0", "Mess a: 0 on i"]
     assert decide(machine, "liveness").why == (
@@ -169,7 +169,7 @@ def test_messages_that_go_round_for_ever_keep_a_notification_away() -> None:
 
 def test_a_notification_that_asks_for_itself_comes() -> None:
     graph = Graph({"p": Node(None, lambda s, t: (s, [t], {}), requests=[0])}, {}, times=[0])
-    assert decide(made(graph), "liveness").status == "proved"
+    assert decide(made(graph), "liveness").status == "bounded"
 
 
 def test_a_bound_is_no_answer() -> None:
@@ -276,11 +276,11 @@ def mill() -> Graph:
 
 
 MUTANTS: dict[type[Semantics], dict[str, str]] = {
-    LosesRequests: {"proposition 7": "refuted", "theorem 2": "proved"},
+    LosesRequests: {"proposition 7": "refuted", "theorem 2": "bounded"},
     KeepsRequests: {"proposition 7": "refuted"},
     Forgets: {"proposition 8": "refuted", "theorem 2": "refuted", "completeness": "refuted"},
-    LooksAtQueuesOnly: {"theorem 2": "proved", "completeness": "refuted"},
-    NeverTells: {"theorem 2": "proved", "liveness": "refuted"},
+    LooksAtQueuesOnly: {"theorem 2": "bounded", "completeness": "refuted"},
+    NeverTells: {"theorem 2": "bounded", "liveness": "refuted"},
     SendsTwice: {"liveness": "refuted"},
 }
 
@@ -297,5 +297,5 @@ def test_a_machine_with_a_mistake_is_found_out(mutant: type[Semantics]) -> None:
 
 def test_the_machine_without_a_mistake_is_right() -> None:
     machine = made(mill(), inputs={"i": [Message(0), Message(1)]})
-    assert {decide(machine, name).status for name in PROPERTIES} == {"proved"}
+    assert {decide(machine, name).status for name in PROPERTIES} == {"bounded"}
     assert Notified(0) in set(machine.graph.events("a"))

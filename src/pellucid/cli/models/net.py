@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
-from pellucid.cli.repeated import refuse_repetition
+from pellucid.cli.repeated import bounded_is_enough, refuse_repetition
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def net() -> None:
       pellucid net up trips                           each place as a process with a durable log
       pellucid net doubt trips                        who waits for whom, and what would resolve it
 
-    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
+    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown or bounded, 4 internal error.
     """
 
 
@@ -249,6 +249,7 @@ def _by_hand(machine: Atomic, at: State, taken: list[Step], steps: int) -> State
 @_steps
 @click.option("--svg", metavar="FOLDER", help="Draw each counterexample into this folder.")
 @click.option("--about", "questions", multiple=True, metavar="QUESTION", help="Only this; repeat it for more.")
+@bounded_is_enough
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.",
     show_default=True,
@@ -277,6 +278,7 @@ def check_verb(
     from pellucid.cli.progress import StatusLine
     from pellucid.model.show.outcomes import Outcome, outcomes_document
 
+    enough = options.pop("enough")
     if math.isnan(timeout):
         raise UsageError("--timeout nan: expected a number of seconds above 0")
     text = text_in(file)
@@ -297,7 +299,7 @@ def check_verb(
     show = _Printer(as_json)
     for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
         show.log(note)
-    outcomes = [Outcome(part, file, found) for part, found in verdict.parts.items()]
+    outcomes = [Outcome(part, file, found, bounded_is_enough=enough) for part, found in verdict.parts.items()]
     for outcome in outcomes:
         show.line(outcome)
     for line in _outcomes(verdict):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.repeated import bounded_is_enough
 from pellucid.errors import PellucidError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-states", type=click.IntRange(min=1), default=200_000, metavar="N", help="For each graph; more give unknown."
 )
+@bounded_is_enough
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
 @click.option("--junit", metavar="FILE", help="Write a report for a build server.")
 @click.option("--svg", metavar="PLACE", help="Draw each counterexample into this folder; with --why, this file.")
@@ -71,6 +73,7 @@ def progress(
     pending: tuple[str, ...],
     timeout: float,
     max_states: int,
+    enough: bool,
     as_json: bool,
     junit: str | None,
     svg: str | None,
@@ -89,7 +92,8 @@ def progress(
       pellucid progress graph.py:daily --why count@2 --pending in@1 --svg frontier.svg
       pellucid progress pipeline.py:hourly --state state --svg waiting.svg
 
-    Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
+    Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown or bounded and none refuted, 4
+    internal error.
     """
     module, file, name = _loaded(target)
     found = _pipeline(module, file, name, state is not None)
@@ -130,7 +134,7 @@ def progress(
         for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
             show.log(f"{name}: {note}")
         for question, part in verdict.parts.items():
-            outcomes.append(Outcome(f"{name}: {question}", where, part))
+            outcomes.append(Outcome(f"{name}: {question}", where, part, bounded_is_enough=enough))
             show.line(outcomes[-1])
     show.counterexamples(outcomes)
     show.summary(outcomes)

@@ -13,6 +13,7 @@ Changes of lists, dicts, sets and objects that it can reach are put back after e
 
 from __future__ import annotations
 
+import os
 import random
 import types
 from collections.abc import Callable
@@ -49,13 +50,14 @@ _PURE_MODULES = frozenset({
     "_itertools", "unicodedata", "_bisect", "_heapq", "_collections", "collections", "_functools", "functools",
     "_operator", "_statistics", "_string", "array", "fractions", "_abc", "abc",
 })  # fmt: skip
+_PELLUCID = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _IGNORED = ("has a 'try' or a 'with'", "imports ", "uses ")  # why it is not traced; no effect
 
 
 @dataclass
 class Witness:
     """Who calls a function, and what it saw: ``fickle`` and ``doubts`` are reasons that follow its name ("calls
-    time.time()").
+    time.time()").  ``taken`` is what becomes of its answer: a generator, say, works only where it is asked.
 
     >>> import time
     >>> seen = Witness(lambda v: v + int(time.time()))
@@ -68,6 +70,7 @@ class Witness:
     """
 
     f: Callable[..., Any]
+    taken: Callable[[Any], Any] | None = None
     fickle: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     calls: int = 0
@@ -83,7 +86,8 @@ class Witness:
             self._add(self.fickle, error.reason)
         try:
             with watch:
-                return self.f(*args)
+                answer = self.f(*args)
+                return answer if self.taken is None else self.taken(answer)
         finally:
             try:
                 guard.__exit__()
@@ -113,6 +117,8 @@ class _Noted(watched):
         self.doubts: list[str] = []
 
     def hook(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        if frame.f_code.co_filename.startswith(_PELLUCID):
+            return  # that it looks at the clock, say, whether there is time left, is not the function's doing
         try:
             super().hook(frame, event, arg)
         except Untraceable as error:

@@ -55,7 +55,6 @@ class Query:
     sunk: int  # the last batch that is in the sink as a whole
     lost: frozenset[int] = frozenset()  # pushes that no source can give again
     crashes: int = 0  # how many may still come
-    runs: int = 0  # how often something was run again; counted only for tasks that are not functions
     phase: str = "idle"  # down, idle, planned, computed, stored, sunk, committed
     rows: Rows = ()
     wrote: int = 0  # how many of them are written
@@ -92,14 +91,14 @@ class MicroBatch:
             crashes,
             replayable,
         )
-        self.calls = Calls(c.Pi, crashes=crashes)
+        self.calls = Calls(c.Pi)
         self.sinks = sinks if sinks is not None else sink_streams(c)
         self.inputs = input_streams(c)
         events = {s: [m.d.w for m in sorted(c.D, key=_number) if m.s == s and isinstance(m.d, EV)] for s in self.inputs}
         self.pushes = [
             {s: w[i] for s, w in events.items() if i < len(w)} for i in range(max(map(len, events.values()), default=0))
         ]
-        self._ends: dict[tuple[States, int, int, frozenset[int], int], list[tuple[States, Rows]]] = {}
+        self._ends: dict[tuple[States, int, int, frozenset[int]], list[tuple[States, Rows]]] = {}
 
     def start(self) -> Query:
         """Before the first batch."""
@@ -112,10 +111,6 @@ class MicroBatch:
             0,
             crashes=self.crashes,
         )
-
-    def forget(self) -> None:
-        """Begin again after a task has turned out not to be a function."""
-        self._ends.clear()
 
     def see(self, at: Query) -> Hashable:
         """What the sinks hold."""
@@ -139,7 +134,6 @@ class MicroBatch:
         if failures and at.crashes:
             down = dataclasses.replace(
                 at, phase="down", rows=(), wrote=0, states=Map(), crashes=at.crashes - 1, lost=at.lost | self._read(at),
-                runs=at.runs + 1 if self.calls.impure else 0,
             )  # fmt: skip
             found.append((BatchStep("CRASH", self.number(at)), down))
         return found
@@ -166,7 +160,7 @@ class MicroBatch:
         start = at.offsets[b - 2] if b > 1 else 0
         version = self.version(at, b)
         found = []
-        for states, rows in self._run(at.store[version], start, at.offsets[b - 1], at.lost, at.runs):
+        for states, rows in self._run(at.store[version], start, at.offsets[b - 1], at.lost):
             what = f"from state version {version}: {', '.join(f'{w!r}' for _, w in rows) or 'no rows'}"
             found.append(
                 (
@@ -232,20 +226,17 @@ class MicroBatch:
         b = len(at.offsets)
         return frozenset(range(at.offsets[b - 2] if b > 1 else 0, at.offsets[b - 1]))
 
-    def _run(self, states: States, start: int, end: int, lost: frozenset[int], runs: int) -> list[tuple[States, Rows]]:
-        key = states, start, end, lost, runs
+    def _run(self, states: States, start: int, end: int, lost: frozenset[int]) -> list[tuple[States, Rows]]:
+        key = states, start, end, lost
         found = self._ends.get(key)
         if found is None:
-            found = self._ends[key] = self._every_end(states, start, end, lost, runs)
+            found = self._ends[key] = self._every_end(states, start, end, lost)
         return found
 
-    def _every_end(
-        self, states: States, start: int, end: int, lost: frozenset[int], runs: int
-    ) -> list[tuple[States, Rows]]:
+    def _every_end(self, states: States, start: int, end: int, lost: frozenset[int]) -> list[tuple[States, Rows]]:
         pushes = [push for i, push in enumerate(self.pushes[start:end], start) if i not in lost]
         inputs: Mapping[str, Any] = {s: [[push[s] for push in pushes if s in push]] for s in self.inputs}
-        tasks = self.calls.repeated(runs)
-        c = initial(tasks, inputs, states)
+        c = initial(self.calls.tasks, inputs, states)
         c = dataclasses.replace(c, Sigma=Map({p: State(Map({0: v}), Normal(1, v)) for p, v in states.items()}))
         seen, waiting = {c}, [c]
         ends: dict[tuple[States, Rows], None] = {}

@@ -2,20 +2,23 @@
 
 It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for
 micro-batches), and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is
-reduced, then replayed on the literal rules and judged there once more before it is told.
+reduced, then replayed on the literal rules and judged there once more before it is told.  A search looks at one input
+and so many crashes, so where it finds nothing the answer is *bounded*; and *unknown* where a task is no function
+(`calls`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 from pellucid.errors import UsageError
 from pellucid.failures.checker.arguments import GivenArguments
-from pellucid.failures.checker.calls import FoundImpure
-from pellucid.failures.checker.given import configuration_of, seen_beside
+from pellucid.failures.checker.calls import Calls, MayDiffer
+from pellucid.failures.checker.given import configuration_of
 from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
 from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.search.explore import Explored, explore, labels_to
@@ -26,9 +29,11 @@ from pellucid.failures.checker.story import FaultyExecution, differs, told
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import variant as rules_of
-from pellucid.failures.model import Configuration
+from pellucid.failures.model import EV, Configuration
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Machine, Status, Verdict, follow
+
+S = TypeVar("S", CrashSystem, MicroBatch)
 
 
 def failures(
@@ -53,7 +58,7 @@ def failures(
     ``p`` is a pipeline, or a bare graph of tasks as an initial configuration (`pellucid.failures.model.initial`).
     Every interleaving of its tasks is tried, with up to ``crashes`` crashes anywhere, on one input of ``epochs`` epochs
     of ``events`` events each (2 and 2, made up, unless ``inputs`` gives them: a list of epochs, by name if there are
-    several sources).
+    several sources).  So where nothing is found the answer is *bounded* by that, and never *proved*.
 
     ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source``
     is ``replayable`` or ``not-replayable``; ``protocol`` is ``aligned`` (the paper), ``unaligned`` or ``microbatch``
@@ -63,8 +68,10 @@ def failures(
 
     >>> from pellucid import check, pipeline
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
-    >>> check.failures(total).proved
-    True
+    >>> print(check.failures(total))
+    bounded  crashes cannot be seen (aligned, transactional sink, replayable source): nothing found in an input of 2
+    epochs of 2 events each (made up), with at most 2 crashes  (explicit, interleavings, ...)
+      not proved: what is beyond this bound was not looked at
     >>> print(check.failures(total, sink="append", epochs=1, events=1).counterexample)
     1  sum takes 1 from x and gives 1 to sum
          seen: sum: 1
@@ -93,13 +100,23 @@ def failures(
     observation = given.observation()
     c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
     budget = Budget(timeout, max_states, progress, wall=timeout)
-    shape = f"{_count(max((m.e for m in c.D), default=0), 'epoch')}, {_count(crashes, 'crash', 'crashes')}"
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
     mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
-    how = f"{protocol}{mistake}, {shown}, {source} source, {shape}"
-    asked = _Asked(f"crashes cannot be seen ({how})", budget, time.perf_counter(), getattr(p, "graph", p), given.said())
+    how = f"{protocol}{mistake}, {shown}, {source} source"
+    bound = f"{_size(c)}{'' if inputs is not None or isinstance(p, Configuration) else ' (made up)'}, with "
+    bound += f"at most {_count(crashes, 'crash', 'crashes')}" if crashes else "no crash"
+    asked = _Asked(
+        f"crashes cannot be seen ({how})", bound, budget, time.perf_counter(), getattr(p, "graph", p), given.said()
+    )
     if protocol == "microbatch":
-        return _microbatch(asked, given, c, sinks, observation, variant)
+        query = (batch_variant(variant) if isinstance(variant, str) else MicroBatch)(
+            c,
+            sink=given.batch_sink(observation),
+            crashes=crashes,
+            replayable=source == "replayable",
+            sinks=tuple(sinks),
+        )
+        return asked.answer(query, partial(_microbatch, observation=observation))
     rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
     if variant is not None and isinstance(rules, UnalignedRules) != (protocol == "unaligned"):
         raise UsageError(
@@ -107,14 +124,7 @@ def failures(
         )
     if source == "not-replayable":
         rules = NotReplayable(rules)
-    system = CrashSystem(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)
-    while True:
-        try:
-            return _decide(asked, system)
-        except FoundImpure:
-            continue  # now it is known, and the search counts that task's calls
-        except CutShort as cut:
-            return asked.verdict("unknown", notes=(str(cut),))
+    return asked.answer(CrashSystem(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks), _decide)
 
 
 # ---------------------------------------------------------------- what was asked
@@ -125,6 +135,7 @@ class _Asked:
     """The question, and how its verdicts are made."""
 
     question: str
+    bound: str
     budget: Budget
     started: float
     graph: Any
@@ -137,16 +148,26 @@ class _Asked:
         """Count what a search saw."""
         self.states, self.transitions, self.free = found.states, found.transitions, found.failure_free
 
+    def answer(self, system: S, decide: Callable[[_Asked, S], Verdict]) -> Verdict:
+        """What is decided, unless time is up, or a task turns out to be no function."""
+        try:
+            with self.budget.kept():
+                verdict: Verdict = decide(self, system)
+                system.calls.ask_again()
+        except (MayDiffer, CutShort) as why:
+            return self.verdict("unknown", notes=(str(why),))
+        if not verdict.bounded:
+            return verdict
+        return replace(verdict, notes=(*verdict.notes, *system.calls.doubts, *_never(system.calls)))
+
     def verdict(
         self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
     ) -> Verdict:
-        if status == "proved":
-            fickle, doubts = seen_beside(self.graph)
-            status, notes = "unknown" if fickle else status, (*notes, *fickle, *doubts)
         seconds = time.perf_counter() - self.started
         counted = {"states": self.states, "transitions": self.transitions, "failure_free_states": self.free}
         engine = "explicit, interleavings"
-        return Verdict(status, self.question, engine, seconds, example, notes, {**counted, **details})
+        bound = self.bound if status == "bounded" else ""
+        return Verdict(status, self.question, engine, seconds, example, notes, {**counted, **details}, bound=bound)
 
     def example(
         self, machine: Machine, labels: Sequence[Any], observation: Observation, why: str, loop: int | None = None,
@@ -170,26 +191,24 @@ def _decide(asked: _Asked, system: CrashSystem) -> Verdict:
         check_monotone(system, asked.budget)
     found = explore(system, asked.budget)
     asked.saw(found)
-    notes = tuple(system.calls.impure.values())
     if found.unexplained is not None:
         short = explore(system, asked.budget, reduce=False, reduce_free=True)
         best, note = (
             (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
         )
         example = _unexplained(asked, system, best)
-        return asked.verdict("refuted", example, (*notes, *note), explained=False)
+        return asked.verdict("refuted", example, note, explained=False)
     if found.why:
-        return asked.verdict("unknown", notes=(*notes, found.why))
-    system.calls.ask_again()
+        return asked.verdict("unknown", notes=(found.why,))
     if found.dead_end is not None:
         short = explore(system, asked.budget, reduce=False, reduce_free=True)
         best = short if short.dead_end is not None else found
-        return asked.verdict("refuted", _dead_end(asked, system, best), notes, explained=True, live=False)
+        return asked.verdict("refuted", _dead_end(asked, system, best), explained=True, live=False)
     if not system.rules.paper_recovery:
         stuck = fair_cycle(system, asked.budget)
         if stuck is not None:
-            return asked.verdict("refuted", _cycle(asked, system, *stuck), notes, explained=True, live=False)
-    return asked.verdict("proved", notes=notes, explained=True, live=True)
+            return asked.verdict("refuted", _cycle(asked, system, *stuck), explained=True, live=False)
+    return asked.verdict("bounded", explained=True, live=True)
 
 
 def _unexplained(asked: _Asked, system: CrashSystem, found: Explored) -> FaultyExecution:
@@ -237,31 +256,14 @@ def _reached(system: CrashSystem, labels: Sequence[Any]) -> tuple[int, list[str]
 # ---------------------------------------------------------------- micro-batches
 
 
-def _microbatch(
-    asked: _Asked, given: GivenArguments, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
-) -> Verdict:
-    kind = MicroBatch if variant is None else batch_variant(variant)
-    query = kind(
-        c,
-        sink=given.batch_sink(observation),
-        crashes=given.crashes,
-        replayable=given.source == "replayable",
-        sinks=tuple(sinks),
-    )
-    while True:
-        try:
-            found = search(query, asked.budget)
-            query.calls.ask_again()
-            break
-        except FoundImpure:
-            query.forget()
+def _microbatch(asked: _Asked, query: MicroBatch, observation: Observation) -> Verdict:
+    found = search(query, asked.budget)
     asked.saw(found)
-    notes = tuple(query.calls.impure.values())
     labels = found.unexplained or found.dead_end
     if labels is None:
         if found.why:
-            return asked.verdict("unknown", notes=(*notes, found.why))
-        return asked.verdict("proved", notes=notes, explained=True, live=True)
+            return asked.verdict("unknown", notes=(found.why,))
+        return asked.verdict("bounded", explained=True, live=True)
     shows = _Shown(observation)
     if found.unexplained is not None:
         judged = judge(query, labels, Budget())
@@ -270,7 +272,7 @@ def _microbatch(
     else:
         why = "the query has nothing more to do, and not all of its input is in the sink"
     example = asked.example(query, labels, shows, why, live=found.unexplained is not None)
-    return asked.verdict("refuted", example, notes, explained=found.unexplained is None, live=found.dead_end is None)
+    return asked.verdict("refuted", example, explained=found.unexplained is None, live=found.dead_end is None)
 
 
 class _Shown(Observation):
@@ -281,6 +283,30 @@ class _Shown(Observation):
 
     def tell(self, seen: Any) -> str:
         return self.sink.tell(seen)
+
+
+def _size(c: Configuration) -> str:
+    """How much input there is, in words."""
+    sizes: dict[tuple[str, int], int] = {}
+    for m in c.D:
+        sizes[m.s, m.e] = sizes.get((m.s, m.e), 0) + isinstance(m.d, EV)
+    epochs = _count(max((e for _, e in sizes), default=0), "epoch")
+    one_each = len(set(sizes.values())) == 1
+    many = (
+        f" of {_count(sizes.popitem()[1], 'event')} each" if one_each else f", {_count(sum(sizes.values()), 'event')}"
+    )
+    return f"an input of {epochs}{many}"
+
+
+def _never(calls: Calls) -> tuple[str, ...]:
+    """What could not be seen because it never happened."""
+    if not calls.silent:
+        return ()
+    verb = "puts" if len(calls.silent) == 1 else "put"
+    return (
+        f"{', '.join(calls.silent)} {verb} out nothing for this input, so nothing was tried of what would follow: "
+        "inputs= gives another",
+    )
 
 
 def _count(count: int, one: str, many: str = "") -> str:

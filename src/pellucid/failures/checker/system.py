@@ -1,9 +1,8 @@
 """The system that is checked: tasks, rules, sinks, and how often it may crash; explored here literally.
 
-A `Situation` is a configuration with what the sinks hold, which calls were made, and how many crashes may still
-come.  `System.steps` gives its successors by the literal rules, one by one, with nothing packed, remembered or left
-out: it is what counterexamples are replayed on, and the yardstick for the fast search in
-`pellucid.failures.checker.search.packed`.
+A `Situation` is a configuration with what the sinks hold and how many crashes may still come.  `CrashSystem.steps`
+gives its successors by the literal rules, one by one, with nothing packed, remembered or left out: it is what
+counterexamples are replayed on, and the yardstick for the fast search in `pellucid.failures.checker.search.packed`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.failures.checker.calls import Calls, Made
+from pellucid.failures.checker.calls import Calls
 from pellucid.failures.checker.rules import Rules, input_streams, sink_streams
 from pellucid.failures.checker.sinks import Observation, Transactional
 from pellucid.failures.model import (
@@ -21,7 +20,6 @@ from pellucid.failures.model import (
     Configuration,
     FFail,
     FRecover,
-    IEvent,
     Map,
     Message,
     Produce,
@@ -37,7 +35,6 @@ class Situation:
 
     c: Configuration
     held: Map[str, Any]  # of every durable sink
-    made: Made  # calls so far, of tasks that are not functions
     crashes: int  # how many may still come
 
 
@@ -63,8 +60,8 @@ class CrashSystem:
         self.rules = rules if rules is not None else Rules()
         self.observation = observation if observation is not None else Transactional()
         self.crashes = crashes
-        self.calls = Calls(c.Pi, crashes=crashes)
-        self.c = self.rules.start(dataclasses.replace(c, Pi=self.calls.tasks(Map())))
+        self.calls = Calls(c.Pi)
+        self.c = self.rules.start(dataclasses.replace(c, Pi=self.calls.tasks))
         self.inputs = input_streams(c)
         self.sinks = tuple(sinks) if sinks is not None else sink_streams(c)
         self.last = max((m.e for m in c.D), default=0)  # the last epoch of the input
@@ -72,17 +69,14 @@ class CrashSystem:
     def start(self, *, crashes: int | None = None) -> Situation:
         """Before the first step."""
         held = Map({s: self.observation.empty() for s in self.sinks} if self.observation.durable else {})
-        return Situation(self.c, held, Map(), self.crashes if crashes is None else crashes)
+        return Situation(self.c, held, self.crashes if crashes is None else crashes)
 
     def steps(self, at: Situation, *, failures: bool = True) -> list[tuple[TraceStep, Situation]]:
         """All steps from here; a task that has failed already does not fail again, for that changes nothing."""
-        c = dataclasses.replace(at.c, Pi=self.calls.tasks(at.made)) if at.made else at.c
+        c = at.c
         found: list[tuple[TraceStep, Situation]] = []
-        self.calls.forget()
         for label, after in self.rules.steps(c):
-            made = self.calls.counted(at.made, label.p) if isinstance(label, IEvent) else at.made
-            after = dataclasses.replace(after, Pi=self.c.Pi) if at.made else after  # one Π for all: they are compared
-            found.append((label, Situation(after, written(self, c, label, at.held), made, at.crashes)))
+            found.append((label, Situation(after, written(self, c, label, at.held), at.crashes)))
         if failures and at.crashes:
             for p in c.Pi:
                 if c.Sigma[p].volatile is not FL:

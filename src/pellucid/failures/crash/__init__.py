@@ -122,7 +122,8 @@ class RoundOutcome:
 
 @dataclass
 class CrashReport(Judgement):
-    """The answer of a crash test; true if nothing showed."""
+    """The answer of a crash test: refuted if a kill shows; else bounded by the kills that hit, for others were not
+    tried."""
 
     target: str
     seed: int
@@ -131,6 +132,7 @@ class CrashReport(Judgement):
     advice: list[str]
     seconds: float
     schedule: Path | None = None
+    epochs: int = 0  # of the run in which nothing happened
 
     @property
     def hits(self) -> int:
@@ -144,10 +146,15 @@ class CrashReport(Judgement):
 
     @property
     def status(self) -> Status:
-        """Proved: all outputs were right and all traces passed the audit; unknown if no kill hit."""
+        """Bounded: all outputs were right and all traces passed the audit; unknown if no kill hit."""
         if not all(o.right for o in self.outcomes):
             return "refuted"
-        return "proved" if self.hits else "unknown"
+        return "bounded" if self.hits else "unknown"
+
+    @property
+    def bound(self) -> str:
+        """What was tried."""
+        return f"kills that hit: {self.hits}, runs: {len(self.outcomes)}"
 
     def __str__(self) -> str:
         starts = sum(o.round.starts for o in self.outcomes)
@@ -165,10 +172,15 @@ class CrashReport(Judgement):
         lines += self.advice
         if not self.refuted:
             lines.append(
-                "No crash shows: every output is that of the failure-free run, byte by byte."
-                if self.proved
+                "No crash shows: every output is that of the failure-free run, byte by byte. Only these kills were "
+                "tried: it is no proof for others."
+                if self.hits
                 else "Nothing was hit: this says nothing."
             )
+            if self.hits and self.epochs == 1:
+                lines.append(
+                    "The input is one epoch, so no recovery went back to a snapshot: --pushes makes them smaller."
+                )
         elif self.schedule is not None:
             lines.append(f"The schedule is in {self.schedule}: play it again with --replay {self.schedule}")
         return "\n".join(lines)
@@ -178,7 +190,7 @@ class CrashReport(Judgement):
         rounds = [{"strikes": [str(s) for s in o.round.strikes], "hits": o.round.hits, "starts": o.round.starts,
                    "seconds": round(o.round.seconds, 3), "right": o.right, "wrong": o.lines(),
                    "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
-        return {"target": self.target, "seed": self.seed, "status": self.status, "holds": self.holds,
+        return {"target": self.target, "seed": self.seed, "status": self.status, "bound": self.bound,
                 "kills": self.hits, "missed": self.missed, "rounds": rounds, "advice": self.advice,
                 "schedule": str(self.schedule) if self.schedule else None, "seconds": round(self.seconds, 3),
                 }  # fmt: skip
@@ -197,7 +209,7 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
     if reference.stopped:
         raise UsageError(f"without any crash the run does not come to its end: {reference.stopped}")
     wanted = {name: read_output(place) for name, place in command.places(reference.folder).items()}
-    report = CrashReport(command.target, number, kills, [], [], 0.0, folder / "schedule.json")
+    report = CrashReport(command.target, number, kills, [], [], 0.0, folder / "schedule.json", reference.epochs)
     say(f"seed {number}; without a crash: {reference.seconds:.1f} s")
     rng = random.Random(number)
     tasks = list(_status(reference.folder).get("tasks", {}))

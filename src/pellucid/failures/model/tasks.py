@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import DataError, UsageError
+from pellucid.expr.function import Function
+from pellucid.expr.tracing.witness import Witness, fickle_reason
 from pellucid.expr.types import conform
 from pellucid.failures.model import EV, Configuration, Map, Messages, Task, initial, out
 from pellucid.graph.memory import refuse_timed
@@ -210,7 +212,8 @@ def _free(name: str, taken: Any) -> str:
 def _function(made: TaskGraph, name: str, members: Sequence[int]) -> Callable[[Any, Any], tuple[Any, list[Any]]]:
     """f(v, w): what the interpreter does with one event in a push of its own."""
     graph, shown = made.graph, made.carries[name]
-    nodes = [(i, graph.nodes[i]) for i in members]
+    watched: list[tuple[str, Witness]] = []
+    nodes = [(i, _watched(graph.nodes[i], watched)) for i in members]
     outside = tuple(dict.fromkeys(j for _, node in nodes for j in node.inputs if j not in members)) or shown
 
     def f(v: Any, w: Any) -> tuple[Any, list[Any]]:
@@ -228,7 +231,35 @@ def _function(made: TaskGraph, name: str, members: Sequence[int]) -> Callable[[A
         return _save(run, [node for _, node in nodes]), outputs
 
     f.__name__ = f.__qualname__ = name
+    f.watched = watched  # type: ignore[attr-defined] # who asks whether f is a function of its state and its event
     return f
+
+
+class _Watched(Function):
+    """A function that is called and not traced, with the witness of its calls."""
+
+    witness: Witness
+
+    def call(self, *args: Any) -> Any:
+        return self.conformed(self.called(self.witness.call, args))
+
+
+def _watched(node: Node, watched: list[tuple[str, Witness]]) -> Node:
+    """The node with witnesses of its opaque functions, by their names; also inside a window."""
+
+    def watch(fn: Function | None) -> Function | None:
+        if fn is None or fn.traced is not None:
+            return fn
+        made = _Watched(**{field.name: getattr(fn, field.name) for field in dataclasses.fields(fn)})
+        fickle = [str(fn.reason)] if fickle_reason(fn.reason) else []
+        object.__setattr__(made, "witness", Witness(fn.plain, fickle=fickle))
+        watched.append((f"{node.describe()}: {fn.name}", made.witness))
+        return made
+
+    if node.sub is not None:
+        inside = tuple(_watched(step, watched) for step in node.sub.nodes)
+        node = dataclasses.replace(node, sub=dataclasses.replace(node.sub, nodes=inside))
+    return dataclasses.replace(node, fn=watch(node.fn))
 
 
 def _decode(graph: Graph, w: Any, untagged: int) -> tuple[int, Any, Any]:

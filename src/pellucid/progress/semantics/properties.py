@@ -24,7 +24,8 @@ PROPERTIES = ("proposition 7", "proposition 8", "proposition 9", "theorem 2", "c
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a property: proved, refuted by a run, or unknown because of a bound."""
+    """What became of a property: refuted by a run; bounded, as no run of the machine speaks against it; or unknown,
+    where not all were looked at."""
 
     name: str
     labels: tuple[Any, ...] | None = None
@@ -34,8 +35,8 @@ class Finding:
 
     @property
     def status(self) -> str:
-        """proved, refuted or unknown."""
-        return "refuted" if self.labels is not None else "unknown" if self.cut else "proved"
+        """refuted, bounded or unknown."""
+        return "refuted" if self.labels is not None else "unknown" if self.cut else "bounded"
 
     def run(self, machine: Semantics) -> Run | None:
         """The run that refutes it."""

@@ -2,13 +2,11 @@
 """Situations as integers, steps as differences: what makes a search fast.
 
 A situation is cut into *fields*: one for each task (its state and its sequence numbers), one for each stream (its
-messages), one for each durable sink, one for the logged input and one for the calls of tasks
-that are not functions.  Each field's values are
-numbered as they appear, and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its
-own field and its own streams only (S-STEP with a local rule), so ``situation & mask`` names everything the step depends
-on: the literal rules are asked once for each such key, and from then on a step is one look-up and one addition.
-F-RECOVER is global, but Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts
-that are kept, too.
+messages), one for each durable sink, and one for the logged input.  Each field's values are numbered as they appear,
+and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its own field and its own
+streams only (S-STEP with a local rule), so ``situation & mask`` names everything the step depends on: the literal rules
+are asked once for each such key, and from then on a step is one look-up and one addition.  F-RECOVER is global, but
+Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts that are kept, too.
 
 Nothing here knows a rule by heart except that definition (used only where the rules promise it), and the tests hold the
 explored sets against `pellucid.failures.checker.system`, configuration by configuration.
@@ -22,7 +20,7 @@ from typing import Any, NamedTuple
 from pellucid.errors import UsageError
 from pellucid.failures.checker.sinks import Own, Transactional, Uncommitted
 from pellucid.failures.checker.system import CrashSystem, Situation, written
-from pellucid.failures.model import FL, Configuration, FRecover, IBorder, IEvent, Map, Message, Normal, Numbers, State
+from pellucid.failures.model import FL, Configuration, FRecover, IBorder, Map, Message, Normal, Numbers, State
 
 BITS = 20
 _LOW = (1 << BITS) - 1
@@ -47,8 +45,8 @@ class Packed:
         self.streams = tuple(dict.fromkeys((*system.inputs, *(task.output for task in c.Pi.values()))))
         self.held = system.sinks if system.observation.durable else ()
         n, m, k = len(self.tasks), len(self.streams), len(self.held)
-        self.count = n + m + k + 2
-        self._input, self._made = n + m + k, n + m + k + 1
+        self.count = n + m + k + 1
+        self._input = n + m + k
         self.values: list[list[Any]] = [[] for _ in range(self.count)]
         self._ids: list[dict[Any, int]] = [{} for _ in range(self.count)]
         self.whole = (1 << BITS * self.count) - 1
@@ -93,23 +91,21 @@ class Packed:
             total |= self._intern(i, frozenset(by[s])) << BITS * i
         for s, i in self._held_at.items():
             total |= self._intern(i, at.held[s]) << BITS * i
-        total |= self._intern(self._input, c.D) << BITS * self._input
-        return total | self._intern(self._made, at.made) << BITS * self._made
+        return total | self._intern(self._input, c.D) << BITS * self._input
 
     def unpack(self, x: int) -> Situation:
         """The situation of an integer."""
         parts = [self.values[i][x >> BITS * i & _LOW] for i in range(self.count)]
         n = len(self.tasks)
-        made = parts[self._made]
         c = Configuration(
-            self.system.calls.tasks(made),
+            self.system.calls.tasks,
             Map({p: parts[i][0] for i, p in enumerate(self.tasks)}),
             Map({p: parts[i][1] for i, p in enumerate(self.tasks)}),
             frozenset().union(*parts[n : n + len(self.streams)]),
             parts[self._input],
         )
         held = Map({s: parts[i] for s, i in self._held_at.items()})
-        return Situation(c, held, made, x >> self.crash_shift)
+        return Situation(c, held, x >> self.crash_shift)
 
     def _intern(self, i: int, value: Any) -> int:
         ids = self._ids[i]
@@ -130,8 +126,6 @@ class Packed:
         fields = [i, *(self._stream_at[s] for s in (*task.inputs, task.output))]
         if task.output in self._held_at:
             fields.append(self._held_at[task.output])
-        if self.tasks[i] in self.system.calls.impure:
-            fields.append(self._made)
         return self._fields_mask(fields)
 
     def _fields_mask(self, fields: Any) -> int:
@@ -145,9 +139,7 @@ class Packed:
     def learn(self, i: int, key: int) -> Moves:
         """Ask the literal rules what task i can do, in a configuration that has nothing but it and its streams."""
         p, system = self.tasks[i], self.system
-        impure = p in system.calls.impure
-        made = self._value(self._made, key) if impure else Map()
-        task = system.calls.tasks(made)[p]
+        task = system.calls.tasks[p]
         state, Np = self._value(i, key)
         on = {s: self._value(self._stream_at[s], key) for s in (*task.inputs, task.output)}
         c = Configuration(Map({p: task}), Map({p: state}), Map({p: Np}), frozenset().union(*on.values()), frozenset())
@@ -155,7 +147,6 @@ class Packed:
         quiet: list[int] = []
         loud: list[int] = []
         kinds: set[type] = set()
-        system.calls.forget()
         for label, after in system.rules.steps(c):
             kinds.add(type(label))
             difference = self._differ(i, key, (after.Sigma[p], after.N[p]))
@@ -165,14 +156,12 @@ class Packed:
             then = written(system, c, label, held)
             if then != held:
                 difference += self._differ(self._held_at[task.output], key, then[task.output])
-            if impure and isinstance(label, IEvent):
-                difference += self._differ(self._made, key, system.calls.counted(made, p))
             (loud if self._loud(state, after.Sigma[p], new, then != held) else quiet).append(difference)
         fail = None
         if state.volatile is not FL:
             failed = system.rules.fail(c, p)
             fail = self._differ(i, key, (failed.Sigma[p], failed.N[p])) - self.one_crash
-        settled = kinds and not impure and system.rules.settled(c, p)
+        settled = kinds and system.rules.settled(c, p)
         ample = 0
         if settled and kinds == {IBorder}:
             ample = 2 if self._border_may_come_first[i] else 0
@@ -271,7 +260,7 @@ class Packed:
     def _lcs(self, key: int) -> int:
         """The latest common snapshot, Definition 4.5, field by field."""
         e = self.committed(key)
-        total = key & (_LOW << BITS * self._input | _LOW << BITS * self._made | self._held_mask)
+        total = key & (_LOW << BITS * self._input | self._held_mask)
         logged = key >> BITS * self._input & _LOW
         counts = {}
         for s, i in self._stream_at.items():
