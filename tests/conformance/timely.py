@@ -27,8 +27,8 @@ _PARTS: dict[str, Order] = {"int": Integers(), "char": Ordered(str), "str": Orde
 
 
 def order(text: str) -> Order:
-    """``int``, ``product(int,int)``, ``lexicographic(int,int)``, ``unsigned 64-bit``, ``u64``; what follows a colon or a
-    comma explains it."""
+    """``int``, ``product(int,int)``, ``lexicographic(int,int)``, ``unsigned 64-bit``, ``u64``; what follows a colon or
+    a comma explains it."""
     if (found := re.match(r"(?:(un)?signed |(u)|i)(\d+|size)(?:-bit)?\b", text)) is not None:
         bits = 64 if found[3] == "size" else int(found[3])
         unsigned = found[1] or found[2]
