@@ -269,7 +269,7 @@ def test_a_question_that_cannot_be_asked_stops_no_other(ask: Command) -> None:
     assert logs[-3].startswith("pellucid: says_nothing (shop.py:42): property says_nothing (shop.py:42) returned None:")
     assert logs[-1] == "2 proved, 3 errors"
     document = json.loads(result.stdout)
-    assert document["summary"] == {"proved": 2, "refuted": 0, "unknown": 0, "error": 3}
+    assert document["summary"] == {"proved": 2, "refuted": 0, "bounded": 0, "unknown": 0, "error": 3}
     suite = ET.parse("report.xml").getroot().find("testsuite")
     assert suite is not None and (suite.get("tests"), suite.get("errors")) == ("5", "3")
 
@@ -299,7 +299,7 @@ def test_json(ask: Command) -> None:
         "pellucid": 1,
         "verb": "check",
         "targets": ["shop.py:late"],
-        "summary": {"proved": 0, "refuted": 1, "unknown": 0, "error": 0},
+        "summary": {"proved": 0, "refuted": 1, "bounded": 0, "unknown": 0, "error": 0},
     }
     (found,) = document["results"]
     assert found["name"] == "late: G (x -> out)" and found["status"] == "refuted"
@@ -393,4 +393,4 @@ def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_help_shows_examples_and_exit_codes(ask: Command) -> None:
     text = ask("--help").stdout
     assert "pellucid check old.py:totals new.py:totals --equivalent sequence" in text
-    assert "3 one unknown and none refuted" in " ".join(text.split())
+    assert "3 one unknown or bounded and none refuted" in " ".join(text.split())

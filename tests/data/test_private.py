@@ -148,7 +148,7 @@ def test_the_cache_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(compiling, "_loaded", {})
     p = pipeline(lambda x: x.map(lambda v: v * 7919 + 11, id="odd"), x=int)
     assert p.engine(mode="numba").push([1]) == [7930]
-    assert mode(tmp_path / "cache") == 0o700 and list((tmp_path / "cache").glob("k_*.py"))
+    assert mode(tmp_path / "cache") == 0o700 and list((tmp_path / "cache").glob("kernel-*"))
     (tmp_path / "cache").chmod(0o777)
     assert cache.own_cache() == tmp_path / "cache" and mode(tmp_path / "cache") == 0o755
     (tmp_path / "cache" / "in").symlink_to(tmp_path)

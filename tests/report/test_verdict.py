@@ -78,6 +78,7 @@ def test_the_document() -> None:
         "verdict": {
             "status": "proved",
             "question": "AG EF out",
+            "bound": "",
             "engine": "explicit",
             "seconds": 0.003,
             "notes": [],
@@ -124,7 +125,7 @@ def test_the_document_of_a_run() -> None:
     document = outcomes_document(["p.py"], OUTCOMES)
     assert json.loads(json.dumps(document)) == document
     assert document["pellucid"] == 1 and document["verb"] == "check"
-    assert document["summary"] == {"proved": 1, "refuted": 1, "unknown": 1, "error": 1}
+    assert document["summary"] == {"proved": 1, "refuted": 1, "bounded": 0, "unknown": 1, "error": 1}
     assert [(r["name"], r["status"]) for r in document["results"]] == [
         ("a <b>", "proved"),
         ("b\x00", "refuted"),

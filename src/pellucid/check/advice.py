@@ -64,7 +64,7 @@ def thresholds(system: System, roots: Sequence[Expr] = ()) -> list[Threshold]:
             continue
         used = {part.value: part.type for part in walk(e) if part.op == "var"}
         if len(used) == 1 and min(used) >= len(system.state) and set(used.values()) == {INT}:
-            change, limits, name = _change(e), _limits(system, min(used)), names[min(used)]
+            change, limits, name = neighbours(e), _limits(system, min(used)), names[min(used)]
             if change is None or (limits is not None and not all(limits[0] <= v <= limits[1] for v in change)):
                 continue
             words = show(e, names)
@@ -81,7 +81,7 @@ def _limits(system: System, variable: int) -> tuple[int, int] | None:
     return types[leaf.of].limits()[leaf.at] if leaf.role == "leaf" and leaf.of in types else None
 
 
-def _change(test: Expr) -> tuple[int, int] | None:
+def neighbours(test: Expr) -> tuple[int, int] | None:
     """Two neighbours of which one passes the test and the other does not, close to the constants of the test."""
     constants = {e.value for e in walk(test) if e.op == "const" and e.type == INT} | {0}
     tried = {c + d for c in constants for d in (-1, 0, 1)} | {-c for c in constants}

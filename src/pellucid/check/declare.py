@@ -8,6 +8,9 @@
 
     check.properties(sum_of_odds, ["AG EF out", "!EF full"], ints=Mod(4), queue=3)
 
+A bounded answer does not pass, unless the declaration says that it is enough: ``within=3`` (runs of at most three
+events) for formulas, ``@check.property(bounded_is_enough=True)`` for a function.
+
 They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A
 function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes ``**settings``,
 or ``timeout``, ``engine``, … by name, is given the options of the command line.
@@ -21,7 +24,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from pellucid.check.formula.parse import parse
 from pellucid.check.questions import holds
@@ -46,6 +50,7 @@ class Property:
     pipeline: Any = None  # of a formula in a list
     takes: frozenset[str] = frozenset(_OPTIONS)  # the options that reach it
     code: Any = field(default=None, repr=False, compare=False)  # what declared it
+    bounded_is_enough: bool = False  # whether nothing found within a bound is an answer that passes
 
     def __call__(self, **options: Any) -> Verdict:
         """Ask, with these options in place of the declared ones.
@@ -65,8 +70,13 @@ class Property:
         )
 
 
-def property(function: _F) -> _F:
-    """Declare that a function, which returns a verdict or a bool, must say yes.
+@overload
+def property(function: _F) -> _F: ...
+@overload
+def property(*, bounded_is_enough: bool) -> Callable[[_F], _F]: ...
+def property(function: Any = None, *, bounded_is_enough: bool = False) -> Any:
+    """Declare that a function, which returns a verdict or a bool, must say yes; with ``bounded_is_enough`` also that
+    nothing was found within a bound.
 
     >>> from pellucid import check, pipeline
     >>> doubled = pipeline(lambda x: x * 2, x=int)
@@ -76,6 +86,8 @@ def property(function: _F) -> _F:
     >>> something_comes_out().proved
     True
     """
+    if function is None:
+        return partial(property, bounded_is_enough=bounded_is_enough)
     if isinstance(function, Verdict):
         raise UsageError(
             "@check.property stands above a function that returns a verdict; it was given the verdict itself"
@@ -96,15 +108,26 @@ def property(function: _F) -> _F:
             )
     code = function.__code__
     where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-    _keep(function.__globals__, Property(function.__name__, where, function, takes=frozenset(takes), code=code))
+    found = Property(
+        function.__name__, where, function, takes=frozenset(takes), code=code, bounded_is_enough=bounded_is_enough
+    )
+    _keep(function.__globals__, found)
     return function
 
 
-def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str = "", **settings: Any) -> None:
+def properties(
+    p: Any,
+    formulas: Iterable[str] | Mapping[str, str],
+    *,
+    name: str = "",
+    within: int | None = None,
+    **settings: Any,
+) -> None:
     """Declare that formulas must hold in every run of a pipeline: a list, or a dict of names and formulas.
 
-    ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a mistake shows where it was made,
-    and asked later.
+    ``within=N`` declares that runs of at most so many events are enough: where no more can be had than *bounded*, as
+    by event time, that passes.  ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a
+    mistake shows where it was made, and asked later.
 
     >>> from pellucid import pipeline
     >>> doubled = pipeline(lambda x: x * 2, x=int)
@@ -119,6 +142,12 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
     unknown = sorted(set(settings) - set(_OPTIONS))
     if unknown:
         raise UsageError(f"check.properties takes {', '.join(_OPTIONS)}, found {unknown[0]!r}")
+    if within is not None and (isinstance(within, bool) or not isinstance(within, int) or within < 1):
+        raise UsageError(f"within= takes a number of events of at least 1, found {_short(within)}")
+    if within is not None and "pushes" in settings:
+        raise UsageError("within= is how many events a run has, as pushes= is: give one of them")
+    if within is not None and p.graph.timed:
+        settings["pushes"] = within
     frame = sys._getframe(1)
     where = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
     named = formulas.items() if isinstance(formulas, Mapping) else [(str(f), f) for f in formulas]
@@ -129,7 +158,12 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
         def ask(formula: Any = formula, **more: Any) -> Verdict:
             return holds(p, formula, **{**settings, **more})
 
-        _keep(frame.f_globals, Property(f"{name or p.name}: {label}", where, ask, p, code=frame.f_code))
+        _keep(
+            frame.f_globals,
+            Property(
+                f"{name or p.name}: {label}", where, ask, p, code=frame.f_code, bounded_is_enough=within is not None
+            ),
+        )
 
 
 def declared(module: Any) -> list[Property]:

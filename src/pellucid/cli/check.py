@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pellucid.model.show.outcomes import Outcome
     from pellucid.pipeline import Pipeline
 
-_COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "red"}
+_COLOURS = {"proved": "green", "refuted": "red", "bounded": "blue", "unknown": "yellow", "error": "red"}
 
 
 @click.command()
@@ -70,6 +70,9 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
 @click.option("--engine", metavar="NAME", help="auto, explicit or smt  [default: auto]")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each property.")
 @click.option("--max-states", type=click.IntRange(min=1), metavar="N", help="For each property; more give unknown.")
+@click.option(
+    "--bounded-is-enough", "enough", is_flag=True, help="Let a bounded answer pass: nothing found within a bound."
+)
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
 @click.option("--junit", metavar="FILE", help="Write a report for a build server.")
 @click.option("--svg", metavar="DIR", help="Draw each counterexample into this folder.")
@@ -95,6 +98,7 @@ def check(
     engine: str | None,
     timeout: float | None,
     max_states: int | None,
+    enough: bool,
     as_json: bool,
     junit: str | None,
     svg: str | None,
@@ -116,7 +120,8 @@ def check(
       pellucid check pipeline.py:hourly --pushes 3 --times 2024-05-01T09:59,2024-05-01T10:00,2024-05-01T10:06
       pellucid check pipeline.py --json --junit report.xml --svg pictures --pytest test_found.py
 
-    Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
+    Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown or bounded and none refuted, 4
+    internal error.
     """
     from pellucid.model.show.outcomes import junit as junit_text
     from pellucid.model.show.outcomes import outcomes_document
@@ -148,7 +153,7 @@ def check(
     show = _Printer(as_json)
     outcomes: list[Outcome] = []
     for one in asked:
-        outcomes.append(_ask(one, options, queues, show))
+        outcomes.append(replace(_ask(one, options, queues, show), bounded_is_enough=enough or one.bounded_is_enough))
         show.line(outcomes[-1])
     show.counterexamples(outcomes)
     show.summary(outcomes)
@@ -164,9 +169,9 @@ def check(
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """The worst of them: 2 if one could not be asked, 1 if one is refuted, 3 if one is unknown, else 0."""
-    statuses = {o.status for o in outcomes}
-    return next((c for s, c in (("error", 2), ("refuted", 1), ("unknown", 3)) if s in statuses), 0)
+    """The worst of them: 2 if one could not be asked, 1 if one is refuted, 3 if one did not pass otherwise, else 0."""
+    statuses = {o.status for o in outcomes if not o.passed}
+    return next((c for s, c in (("error", 2), ("refuted", 1)) if s in statuses), 3 if statuses else 0)
 
 
 # ---------------------------------------------------------------- what is asked

@@ -73,12 +73,21 @@ def column_at(batch: Any, path: str) -> Any:
     else:
         head, rest = next((path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names)
         found = _one(batch.column(names.index(head)))
-        while rest:
+        while rest and not pa.types.is_null(found.type):
             fields = [found.type.field(i).name for i in range(found.type.num_fields)]
             step = next(f for f in fields if rest == f or rest.startswith(f + "."))
             found = found.flatten()[fields.index(step)]  # flatten, so that a null struct has null fields
             rest = rest[len(step) + 1 :]
     return _one(found)
+
+
+def columns_of_nothing(schema: Any) -> list[str]:
+    """The columns of which no row holds anything, so that nobody knows what they would hold: a record may be meant.
+
+    >>> columns_of_nothing(pa.schema([("x", pa.int64()), ("p", pa.struct([("a", pa.null())]))]))
+    ['p.a']
+    """
+    return [path for path in column_names(schema) if pa.types.is_null(type_at(schema, path))]
 
 
 def type_at(schema: Any, path: str) -> Any:
@@ -93,7 +102,7 @@ def type_at(schema: Any, path: str) -> Any:
         return schema.field(names.index(path)).type
     head, rest = next((path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names)
     found = schema.field(names.index(head)).type
-    while rest:
+    while rest and not pa.types.is_null(found):
         fields = [found.field(i).name for i in range(found.num_fields)]
         step = next(f for f in fields if rest == f or rest.startswith(f + "."))
         found, rest = found.field(fields.index(step)).type, rest[len(step) + 1 :]

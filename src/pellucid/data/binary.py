@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, column_names, numpy_of, type_at
-from pellucid.data.bind import Place, refuse_twice
+from pellucid.data.arrow import column_at, column_names, columns_of_nothing, numpy_of, type_at
+from pellucid.data.bind import Place, below, refuse_twice
 from pellucid.data.formats.pages import Pages, is_large, pages_of, refuse_huge_pages
 from pellucid.data.spelled import inner_type
 from pellucid.data.text import Chunk
@@ -59,6 +59,11 @@ class _Typed:
     def columns(self) -> list[str]:
         """The columns as they are, structs whole."""
         return list(self._schema.names)
+
+    @cached_property
+    def nothing(self) -> list[str]:
+        """The columns whose type says that no row holds anything."""
+        return columns_of_nothing(self._schema)
 
     def kept_type(self, column: str) -> Any:
         """The Arrow type of a column as it is."""
@@ -193,7 +198,8 @@ class ParquetReader(_Typed):
         lenient: bool,
     ) -> Iterator[tuple[int, Any, Place]]:
         with _refusing(self._after(first)):
-            batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
+            there = list(dict.fromkeys(below(name, self.nothing) or name for name in wanted))
+            batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=there, use_threads=True)
             old = self._old_times(wanted)
             fine = _Fine(self._open(coerce_int96_timestamp_unit="ns"), old, rows, groups) if old else None
         while True:

@@ -7,7 +7,7 @@ field, which is a column of that name or a field of an Arrow struct.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
@@ -241,10 +241,12 @@ def bind(
     wide: bool = False,
     advice: str | None = None,
     nan: bool = False,
+    nothing: Collection[str] = (),
 ) -> Binding:
     """The binding of a source to the columns of these names.
 
     With ``wide`` the columns go by the source's name (``left``, ``left.price``), as one file holds several sources.
+    Of the columns that hold ``nothing``, each may be a record that is null in every row: its fields are read as null.
 
     >>> from pellucid.expr.types import INT
     >>> bind("x", INT, ["x", "user"], place="events.csv", key=["user"])
@@ -271,7 +273,7 @@ def bind(
     wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
     known = set(names)
     for i, path in enumerate(wanted):
-        if path not in known:
+        if path not in known and not below(path, nothing):
             written = _as_written(path, source)
             if written in known:
                 wanted[i] = written
@@ -280,6 +282,15 @@ def bind(
                 f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
             )
     return Binding(source, t, tuple(wanted), tuple(key), nan)
+
+
+def below(path: str, columns: Iterable[str]) -> str | None:
+    """Which of these columns a path is a field of; None if it is of none.
+
+    >>> below("address.city", ["id", "address"]), below("id", ["id", "address"])
+    ('address', None)
+    """
+    return next((column for column in columns if path.startswith(f"{column}.")), None)
 
 
 def _as_written(path: str, source: str) -> str:

@@ -155,7 +155,13 @@ class Feed:
         if self.wide:
             reader = readers[None]
             names = _wide_names(reader, self.sources)
-            said: dict[str, Any] = {"place": reader.name, "key": key, "wide": True, "nan": keeps}
+            said: dict[str, Any] = {
+                "place": reader.name,
+                "key": key,
+                "wide": True,
+                "nan": keeps,
+                "nothing": reader.nothing,
+            }
             bound = [bind(s, t, names, **said) for s, t in self.sources.items()]
             self._lanes.append((reader, bound))
         else:
@@ -166,8 +172,9 @@ class Feed:
                     names = [*([value] if value else [path or source for path, _ in t.columns()]), *key]
                 if at is None and getattr(reader, "bare", False):
                     at = reader.names[0] if len(list(t.columns())) == 1 else None
-                bound = [bind(source, t, names, place=reader.name, value=at, key=key, nan=keeps)]
-                self._lanes.append((reader, bound))
+                nothing = reader.nothing
+                made = bind(source, t, names, place=reader.name, value=at, key=key, nan=keeps, nothing=nothing)
+                self._lanes.append((reader, [made]))
         read = wanted_columns([binding for _, bound in self._lanes for binding in bound], {})
         missing = missing_keys(read.items(), key)
         check_formats(formats, read.items(), graph.name)

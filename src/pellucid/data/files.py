@@ -50,6 +50,10 @@ class Reader(Protocol):
     names: list[str]
     total: int
 
+    @property
+    def nothing(self) -> Collection[str]:
+        """Of these names, the columns that hold nothing at all: each may be a record that is null in every row."""
+
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
 

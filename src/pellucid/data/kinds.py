@@ -62,13 +62,14 @@ def read(
         return from_events(place.name.split(":")[0], source, t, data.tolist(), place, nan=nan)
     import pyarrow as pa
 
-    from pellucid.data.arrow import column_names
+    from pellucid.data.arrow import column_names, columns_of_nothing
 
     table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()}, place=place, nan=nan)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
-    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice, key=key, nan=nan)
+    names, nothing = column_names(table.schema), columns_of_nothing(table.schema)
+    binding = bind(source, t, names, place=place.name, advice=advice, key=key, nan=nan, nothing=nothing)
     return _bound(replace(binding, missing=missing, formats=formats), table, place)
 
 
@@ -100,14 +101,16 @@ def read_wide(
     """Several sources from one table: each reads the columns of its name, a null (in pandas NaN) is silence."""
     import pyarrow as pa
 
-    from pellucid.data.arrow import column_names
+    from pellucid.data.arrow import column_names, columns_of_nothing
 
     table = (
         data if isinstance(data, (pa.Table, pa.RecordBatch)) else arrow_table("DataFrame", "", data, nan_is_null=True)
     )
     names = column_names(table.schema)
     place = where or Place(graph, lambda i: f"position {i:,}")
-    bound = [bind(source, t, names, place=graph, wide=True, key=key, nan=nan) for source, t in sources.items()]
+    said: dict[str, Any] = {"place": graph, "wide": True, "key": key, "nan": nan}
+    said["nothing"] = columns_of_nothing(table.schema)
+    bound = [bind(source, t, names, **said) for source, t in sources.items()]
     read = [pair for b in bound for pair in zip(b.columns, (t for _, t in b.type.columns()), strict=True)]
     missing = missing_keys(read, key)
     return [_bound(replace(one, missing=missing, formats=formats), table, place, silent=True) for one in bound]

@@ -41,6 +41,7 @@ class TextReader:
     """What CSV and JSON Lines share."""
 
     missing: Missing = NEVER  # words for nothing, of which JSON has its own
+    nothing: Collection[str] = ()  # a CSV file has no records
 
     def __init__(self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None) -> None:
         self.name = name

@@ -11,9 +11,9 @@ from pellucid.model.components import components, shortest_cycle
 from pellucid.model.counterexample import Counterexample, Run, follow
 from pellucid.model.machine import Machine
 from pellucid.model.search import Search
-from pellucid.model.verdict import Judgement, Status, Verdict
+from pellucid.model.verdict import Judgement, Status, Verdict, combined
 
 __all__ = [
-    "Budget", "Counterexample", "CutShort", "Judgement", "Machine", "Run", "Search", "Status", "Verdict", "components",
-    "follow", "now", "on_time", "patiently", "shortest_cycle",
+    "Budget", "Counterexample", "CutShort", "Judgement", "Machine", "Run", "Search", "Status", "Verdict", "combined",
+    "components", "follow", "now", "on_time", "patiently", "shortest_cycle",
 ]  # fmt: skip

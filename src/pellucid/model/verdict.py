@@ -1,23 +1,35 @@
 """Verdicts: what a question is answered with.
 
-A verdict is **proved**, **refuted** or **unknown** (a bound was reached).  It is true only when proved.  A refuted
-one carries a counterexample (`pellucid.model.counterexample`).
+A verdict is **proved** (for all inputs), **refuted**, **bounded** (nothing was found within a bound, which it names: no
+proof) or **unknown** (not decided).  It is true only when proved.  A refuted one carries a counterexample
+(`pellucid.model.counterexample`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pellucid.model.counterexample import Counterexample
 from pellucid.model.show.verdict import verdict_html, verdict_json, verdict_text
 
-Status: TypeAlias = Literal["proved", "refuted", "unknown"]
+Status: TypeAlias = Literal["proved", "refuted", "bounded", "unknown"]
+
+
+def combined(statuses: Iterable[Status]) -> Status:
+    """The status of a question that asks several things: refuted if one is, else as weak as the weakest answer.
+
+    >>> combined(["proved", "bounded"]), combined(["proved", "unknown", "bounded"]), combined([])
+    ('bounded', 'unknown', 'proved')
+    """
+    found = set(statuses)
+    weakest: tuple[Status, ...] = ("refuted", "unknown", "bounded")
+    return next((status for status in weakest if status in found), "proved")
 
 
 class Judgement:
-    """Whatever says proved, refuted or unknown: verdicts, audits of recorded runs, reports of crash tests."""
+    """Whatever has a status: verdicts, audits of recorded runs, reports of crash tests."""
 
     if TYPE_CHECKING:
 
@@ -26,7 +38,7 @@ class Judgement:
 
     @property
     def proved(self) -> bool:
-        """It holds."""
+        """It holds, for all inputs."""
         return self.status == "proved"
 
     @property
@@ -36,8 +48,13 @@ class Judgement:
 
     @property
     def unknown(self) -> bool:
-        """A bound was reached first."""
+        """It was not decided."""
         return self.status == "unknown"
+
+    @property
+    def bounded(self) -> bool:
+        """Nothing speaks against it within a bound; beyond that it was not looked at."""
+        return self.status == "bounded"
 
     @property
     def holds(self) -> bool:
@@ -50,10 +67,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Verdict(Judgement):
-    """The answer to a question; true only when proved.
+    """The answer to a question; true only when proved.  ``bound`` says what a bounded one has looked at.
 
     >>> bool(Verdict("unknown", "AG EF out", "explicit", 0.1))
     False
+    >>> print(Verdict("bounded", "G out", "explicit", 0.1, bound="runs of at most 3 events"))
+    bounded  G out: nothing found in runs of at most 3 events  (explicit, 100 ms)
+      not proved: what is beyond this bound was not looked at
     """
 
     status: Status
@@ -63,6 +83,11 @@ class Verdict(Judgement):
     counterexample: Counterexample | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    bound: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.bounded and not self.bound:
+            raise ValueError("a bounded verdict says what its bound is: bound=…")
 
     def __str__(self) -> str:
         return verdict_text(self)

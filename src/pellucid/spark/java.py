@@ -17,6 +17,7 @@ that one argument and runs the real one.  It lies in the cache
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import os
@@ -29,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pellucid.base.cache import cache_folder, own_cache
+from pellucid.base.cache import cache_folder, own_cache, trusted
 from pellucid.base.files import write_lasting
 from pellucid.errors import UsageError
 
@@ -210,9 +211,12 @@ def _launcher(home: Path) -> Path:
     folder = cache_folder() / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     program = folder / "bin" / "java"
     try:
-        own_cache(folder.name, "bin")  # what lies there is run
-        if program.is_file() and program.read_text(encoding="utf-8") == script and os.access(program, os.X_OK):
-            return folder
+        own_cache(folder.name, "bin")
+        with contextlib.suppress(OSError):  # what lies there is run: it has to be what would be written
+            if trusted(program) == script.encode() and os.access(program, os.X_OK):
+                return folder
+        if program.is_dir() and not program.is_symlink():
+            shutil.rmtree(program)
         # Another process may be running it, or writing it as well: it must appear whole.
         write_lasting(program, [script.encode()], mode=0o755)
     except OSError as error:

@@ -126,7 +126,7 @@ def said_by(change: tuple[str, str, str], script: str, mutant: str, folder: Path
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{mutant}: the line is not there once"
     file.write_text(text.replace(old, new), encoding="utf-8")
-    given = {**os.environ, "PYTHONPATH": f"{folder / 'src'}:{ROOT}", "NUMBA_CACHE_DIR": str(folder / "cache")}
+    given = {**os.environ, "PYTHONPATH": f"{folder / 'src'}:{ROOT}", "PELLUCID_CACHE": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", script, mutant], capture_output=True, text=True, env=given, cwd=folder, check=False
     )

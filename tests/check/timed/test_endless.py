@@ -74,22 +74,28 @@ def test_a_state_that_is_moved_goes_on_alike(shape: str) -> None:
         assert frozen(seen.outputs) != frozen(also.outputs) or not any(seen.outputs.values())
 
 
-def test_a_refactoring_is_proved_for_ever() -> None:
+def test_a_refactoring_is_proved_of_all_runs_that_were_said() -> None:
     tumbling = pipeline(lambda x: x.at(lambda v: v, lateness=1).tumbling(2, count, late="drop"), x=int)
     found = check.equivalent(windows(), tumbling, pushes=None, times=range(-2, 4), rate=2)
     assert found.proved and found.details["states"] == 37, found
-    assert "for all runs of any length: events -2 to 3 after the greatest time so far, at most 2" in found.question
-    assert found.notes[0] == "no function looks at the time of an event, so states that are 2 apart are alike"
+    assert (
+        "in all runs of any length, with events -2 to 3 after the greatest time so far, at most 2 at one"
+        in found.question
+    )
+    assert found.notes[0].startswith("no function looks at the time of an event, so states that are 2 apart are alike")
+    unsaid = check.equivalent(windows(), tumbling, pushes=None, times=range(-2, 4))
+    assert unsaid.bounded and unsaid.bound.endswith("so far, each time once"), unsaid  # nobody said rate=
 
 
 def test_what_shows_only_in_full_windows_is_found() -> None:
     """Four events of one window, and a fifth that completes it: no bound on the run was needed, but on its rate."""
     few = windows(lambda w: count(w).map(lambda n: min(n, 3)))
-    assert check.equivalent(windows(), few, pushes=None, times=range(-2, 4)).proved
+    assert check.equivalent(windows(), few, pushes=None, times=range(-2, 4)).bounded
+    assert check.equivalent(windows(), few, pushes=None, times=range(-2, 4), rate=1).proved  # as was said
     found = check.equivalent(windows(), few, pushes=None, times=range(-2, 4), rate=2)
     assert found.refuted and found.counterexample is not None and found.counterexample.replay()
     assert len(found.counterexample.steps) == 5
-    assert check.equivalent(windows(), few, pushes=3, times=range(4)).proved  # it is too short a run
+    assert check.equivalent(windows(), few, pushes=3, times=range(4)).bounded  # it is too short a run
 
 
 @pytest.mark.parametrize(
@@ -112,14 +118,17 @@ def test_what_differs_is_refuted_as_in_short_runs(one: Any, other: Any) -> None:
 def test_records_and_hours() -> None:
     hour = timedelta(hours=1)
     kinds = [windows(most, of=Reading, when=lambda e: e.t), windows(most, of=Reading, when="t")]
-    assert check.equivalent(*kinds, pushes=None, times=range(-1, 3), ints=range(2)).proved
+    assert check.equivalent(*kinds, pushes=None, times=range(-1, 3), ints=range(2), rate=1).proved
 
     def hourly(x: Any) -> Any:
         return x.at(lambda t: t).tumbling(hour, count, late="drop")
 
-    p = pipeline(hourly, x=datetime)
-    found = check.equivalent(p, p, pushes=None, times=[-hour, hour / 2, hour])
-    assert found.proved and "1 h apart" in found.notes[0] and "the first at a multiple of 30 min" in found.question
+    def gliding(x: Any) -> Any:
+        return x.at(lambda t: t).sliding(hour, hour, count, late="drop")
+
+    p, q = pipeline(hourly, x=datetime), pipeline(gliding, x=datetime)
+    found = check.equivalent(p, q, pushes=None, times=[-hour, hour / 2, hour], rate=1)
+    assert found.bounded and "1 h apart" in found.notes[0] and "the first at a multiple of 30 min" in found.bound
 
 
 def two(x: Any, y: Any) -> Any:

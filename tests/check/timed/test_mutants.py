@@ -34,6 +34,6 @@ def test_a_wrong_rule_is_refuted_by_a_shortest_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("pipeline", {id(m.pipeline): n for n, m in MUTANTS.items()}.values())
-def test_the_right_rules_are_proved_of_the_same_pipelines(pipeline: str) -> None:
+def test_nothing_is_found_against_the_right_rules(pipeline: str) -> None:
     found = asked(pipeline, Literal)
-    assert found.proved, found
+    assert found.bounded, found

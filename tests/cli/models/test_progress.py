@@ -54,6 +54,7 @@ def test_all_graphs_of_a_file_and_reports(pellucid: Command, file: str, folder: 
     assert document["verb"] == "progress" and document["summary"] == {
         "proved": 3,
         "refuted": 1,
+        "bounded": 0,
         "unknown": 1,
         "error": 0,
     }

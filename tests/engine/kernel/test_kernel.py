@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT, STR
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+ROOT = Path(__file__).resolve().parents[3]
 MODES = ["python", "numba"]
 
 
@@ -363,12 +366,119 @@ def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
         "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 1), "
         "x=int).engine(mode='numba').push([1]))"
     )
-    env = os.environ | {"PELLUCID_CACHE": str(tmp_path)}
-    for _ in range(2):
+    cache = tmp_path / "cache"
+    env = os.environ | {"PELLUCID_CACHE": str(cache)}
+    said = []
+    for harm in (
+        lambda data: data[:100],
+        lambda data: data.replace(b"_add", b"_sub").replace(b"_mul", b"_add"),
+        lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 16]) + data[len(data) // 2 + 1 :],
+        lambda data: pickle.dumps(Planted(str(tmp_path / "planted"))),
+        lambda data: data,
+    ):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-        assert run.stdout == "[8]\n"
-        for kept in (tmp_path / "__pycache__").glob("k_*.nb*"):
-            kept.write_bytes(kept.read_bytes()[:100])
+        assert run.stdout == "[8]\n" and not (tmp_path / "planted").exists()
+        said.append(run.stderr)
+        for kept in cache.rglob("*"):
+            if kept.is_file() and kept.stat().st_size > 32:
+                kept.write_bytes(harm(kept.read_bytes()))
+    assert said[0] == "" and all(
+        re.fullmatch(
+            r"\S+/cache/kernel-\w+\.pellucid-kept: is not as Pellucid wrote it: what is not to be trusted there is "
+            r"thrown away, and made anew\n",
+            line,
+        )
+        for line in (said[1], *said[3:])
+    )
+
+
+class Planted:
+    """A pickle that leaves a folder behind when it is read."""
+
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (self.marker,)
+
+
+def test_what_others_may_have_put_into_the_cache_is_not_run(tmp_path: Path) -> None:
+    """Nor is what older versions kept there; what is none of Pellucid's stays."""
+    code = (
+        "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 2), "
+        "x=int).engine(mode='numba').push([1]))"
+    )
+    cache = tmp_path / "cache"
+    env = os.environ | {"PELLUCID_CACHE": str(cache)}
+    runs = []
+    for _ in range(3):
+        runs.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env))
+        (cache / "mine.py").write_text("x = 1")
+        (cache / f"k_{24 * 'a'}.py").write_text("raise SystemExit(4)")
+        kept = {path: path.stat().st_ino for path in cache.glob("*.pellucid-kept")}
+        cache.chmod(0o775)
+    assert [run.stdout for run in runs] == ["[9]\n"] * 3
+    assert [run.stderr.count("others could write in it") for run in runs] == [0, 1, 1]
+    cache.chmod(0o700)
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert (again.stdout, again.stderr) == ("[9]\n", "")
+    assert {path: path.stat().st_ino for path in cache.glob("*.pellucid-kept")} == kept
+    assert (cache / "mine.py").exists()
+
+
+def test_a_disk_that_is_full_costs_only_time(tmp_path: Path) -> None:
+    code = (
+        "import resource; from pellucid import pipeline; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
+        "print(pipeline(lambda x: x.map(lambda v: v * 7 + 3), x=int).engine(mode='numba').push([1]))"
+    )
+    env = os.environ | {"PELLUCID_CACHE": str(tmp_path / "cache")}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert (run.stdout, run.stderr) == ("[10]\n", "")
+
+
+def test_many_starts_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
+    code = (
+        "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 4), "
+        "x=int).engine(mode='numba').push([1]))"
+    )
+    env = os.environ | {"PELLUCID_CACHE": str(tmp_path / "cache")}
+    pipe = subprocess.PIPE
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True, env=env) for _ in range(4)
+    ]
+    assert [run.communicate() for run in started] == [("[11]\n", "")] * 4
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".key", ".pellucid-kept"]
+
+
+def test_what_a_function_may_be_made_of_is_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of any module of its folder, of an option or of the types is another function."""
+    from pellucid.base.kept import kept_jit, sources
+
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    package = tmp_path / "made_of"
+    package.mkdir()
+    for name in ("__init__", "part"):
+        (package / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    counts = []
+    for part, options, value in [("", {}, 1), ("", {}, 1), ("x = 1", {}, 1), ("", {"nogil": True}, 1), ("", {}, 1.5)]:
+        (package / "part.py").write_text(part)
+        sources.cache_clear()
+        space: dict[str, Any] = {"__name__": "made_of", "__package__": "made_of"}
+        exec("def same(n): return n", space)
+        made = kept_jit(**options)(space["same"])  # type: ignore[arg-type]
+        assert made(value) == value
+        counts.append(len(list((tmp_path / "cache").glob("same-*"))))
+    sources.cache_clear()
+    assert counts == [1, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("cases", [12, pytest.param(500, marks=pytest.mark.long)])
+def test_no_damage_of_the_cache_is_run(cases: int) -> None:
+    command = [sys.executable, "-m", "tests.base.cache_damage", "--cases", str(cases)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout == f"{cases} cases, {2 * cases} starts: {2 * cases} right\n"
 
 
 def test_a_state_that_cannot_be_saved() -> None:

@@ -53,7 +53,7 @@ def contracted(src: Any, dst: Any, weight: Any, const: Any, *, levels: bool) -> 
     return {"v": keys, "ptr": ptr, "pw": pw, "pc": pc}, edges
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def _contract(
     levels: bool, keys: Any, src: Any, local: Any, weight: Any, const: Any, start: Any, rows: Any, found: Any,
     first: Any, members: Any, width: int,

@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-kept = njit(cache=True, error_model="numpy", nogil=True)
+from pellucid.base.kept import kept_jit
+
+kept = kept_jit(error_model="numpy", nogil=True)
 
 NOT_REACHED = -2
 ROOT = -1
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def readers(n: int, needs: Any, who: Any) -> tuple[Any, Any]:
     """For each vertex the vertices that need it: ``out[start[v]:start[v + 1]]``, in the order of the table."""
     start = np.zeros(n + 1, np.int64)
@@ -35,7 +36,7 @@ def readers(n: int, needs: Any, who: Any) -> tuple[Any, Any]:
     return start, out
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def reached(start: Any, out: Any, roots: Any) -> tuple[Any, Any]:
     """From these vertices, by shortest ways: from whom each was reached (`ROOT`, `NOT_REACHED`), in how many steps."""
     n = len(start) - 1
@@ -62,7 +63,7 @@ def reached(start: Any, out: Any, roots: Any) -> tuple[Any, Any]:
     return via, steps
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def components(start: Any, out: Any, inside: Any) -> tuple[Any, int]:
     """The strongly connected components of the vertices inside (Tarjan's algorithm, with a stack of its own): a number
     for each vertex, -1 outside, and how many there are.  A component has a smaller number than those it reads from."""
@@ -113,7 +114,7 @@ def components(start: Any, out: Any, inside: Any) -> tuple[Any, int]:
     return found, count
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def levels(start: Any, out: Any, found: Any, count: int, solid: Any) -> Any:
     """For each component how many others, at most, stand before it on a way: 0 where it reads from none.  One counts if
     a member of it is ``solid``."""
@@ -146,7 +147,7 @@ def levels(start: Any, out: Any, found: Any, count: int, solid: Any) -> Any:
     return level
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def in_order(found: Any, level: Any) -> tuple[Any, Any, Any]:
     """All vertices inside by level, those of a component together, components of a level by their first vertices; where
     each component begins among them; and the size of the component that each vertex is in."""
@@ -189,7 +190,7 @@ def in_order(found: Any, level: Any) -> tuple[Any, Any, Any]:
     return members, begins, sizes
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def waves(start: Any, rows: Any, who: Any, weight: Any, least: Any) -> tuple[Any, Any]:
     """The greatest sum of weights on a way to each vertex, and no less than ``least``, of those that no cycle reaches;
     and which these are.  ``rows[start[v]:start[v + 1]]`` are the edges that begin at v."""
@@ -221,7 +222,7 @@ def waves(start: Any, rows: Any, who: Any, weight: Any, least: Any) -> tuple[Any
     return level, done
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def reached_by_rows(start: Any, rows: Any, who: Any, weight: Any, root: int) -> tuple[Any, Any]:
     """From one vertex, over edges with weights: by which edge each was reached (`ROOT`, `NOT_REACHED`), and the sum of
     the weights on that way.  ``rows[start[v]:start[v + 1]]`` are the edges that begin at v."""

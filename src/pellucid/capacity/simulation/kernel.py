@@ -13,8 +13,10 @@ pool, the histogram, the records or the log), and goes on where it was when it i
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from pellucid.base.kept import kept_jit
 
 DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG, PAUSED = range(6)
 # registers
@@ -39,8 +41,8 @@ AFTER, ARRIVED, BORN, TUPLE = range(4)
 END, WORKER, CAME, BIRTH, WORK = range(5)
 RECORD, LINE = 3, 4
 
-_jit = njit(cache=True, error_model="numpy", nogil=True)
-_part = njit(cache=True, error_model="numpy", nogil=True, forceinline=True)
+_jit = kept_jit(error_model="numpy", nogil=True)
+_part = kept_jit(error_model="numpy", nogil=True, forceinline=True)
 
 
 @intrinsic

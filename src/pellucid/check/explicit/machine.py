@@ -6,7 +6,8 @@ Loaded only when a search runs.  States are packed into 64-bit words; a hash tab
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pellucid.base.kept import kept_jit
 
 MORE_STATES, OVERFLOW, FOUND, DONE = 1, 2, 3, 0
 
@@ -14,7 +15,7 @@ LEAST = -9223372036854775808
 _LEAVING = (1, 2, 3, 6, 7, 12, 4)  # add, sub, mul, neg, abs, shl, floordiv, for the operations from 21 on
 
 
-@njit(cache=True)
+@kept_jit()
 def overflows(op, x, y):  # type: ignore[no-untyped-def]
     """Whether an operation leaves 64 bits, decided before it is computed: a compiler may assume that a signed result
     never does."""
@@ -40,7 +41,7 @@ def overflows(op, x, y):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@kept_jit(error_model="numpy")
 def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def]
     """Run instructions; True if a 64-bit integer overflowed.
 
@@ -107,7 +108,7 @@ def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def
     return False
 
 
-@njit(cache=True)
+@kept_jit()
 def _pack(values, places, word, shift, bits, packed):  # type: ignore[no-untyped-def]
     """Put a state into words; True if a value does not fit its bits."""
     for w in range(packed.size):
@@ -120,7 +121,7 @@ def _pack(values, places, word, shift, bits, packed):  # type: ignore[no-untyped
     return False
 
 
-@njit(cache=True)
+@kept_jit()
 def _unpack(packed, word, shift, bits, r):  # type: ignore[no-untyped-def]
     for i in range(word.size):
         v = packed[word[i]] >> np.uint64(shift[i])
@@ -129,7 +130,7 @@ def _unpack(packed, word, shift, bits, r):  # type: ignore[no-untyped-def]
         r[i] = np.int64(v)
 
 
-@njit(cache=True)
+@kept_jit()
 def _find(table, states, packed):  # type: ignore[no-untyped-def]
     """The slot of a state in the table: its own, or the empty one where it belongs."""
     h = np.uint64(0x9E3779B97F4A7C15)
@@ -152,14 +153,14 @@ def _find(table, states, packed):  # type: ignore[no-untyped-def]
         h = (h + np.uint64(1)) & mask
 
 
-@njit(cache=True)
+@kept_jit()
 def rehash(table, states, count):  # type: ignore[no-untyped-def]
     """Fill a larger table."""
     for s in range(count):
         table[_find(table, states, states[s])] = s + 1
 
 
-@njit(cache=True, error_model="numpy")
+@kept_jit(error_model="numpy")
 def search(  # type: ignore[no-untyped-def]
     code, first, r, inputs, choices, following, observed, word, shift, bits,
     states, table, parent, chosen, successor, seen, progress, stop_on, limit, strict, assumed,

@@ -188,10 +188,20 @@ class _Anywhere:
 
 
 def equivalent_for_ever(
-    a: Any, b: Any, inputs: Inputs, distances: Sequence[int], rate: int, sources: Any, outputs: Any, budget: Budget
+    a: Any,
+    b: Any,
+    inputs: Inputs,
+    distances: Sequence[int],
+    rate: int | None,
+    sources: Any,
+    outputs: Any,
+    budget: Budget,
 ) -> Verdict:
     """Whether two put out the same in every batch of every run, however long; ``inputs`` has the events at the time 0,
-    ``distances`` are from the greatest time seen to the next event's."""
+    ``distances`` are from the greatest time seen to the next event's, ``rate`` is how many may come at one time.
+
+    All states are looked at, so it is proved for the runs that were said; not where the check picked a part of that."""
+    most_at_once = 1 if rate is None else rate
     moved = [Moved(a.graph), Moved(b.graph)]
     period, began = lcm(*(m.period for m in moved)), now()
     machines = [TimedMachine(p.graph, inputs) for p in (a, b)]
@@ -206,7 +216,7 @@ def equivalent_for_ever(
         else:
             times = [past.greatest + d for d in distances]
         for time in times:
-            for event in events if past.came.get(time, 0) < rate else ():
+            for event in events if past.came.get(time, 0) < most_at_once else ():
                 yield from _take(spot, Rows(((source, moved[0].event(event, time)),)), time)
         yield from _take(spot, Finish(), None)
 
@@ -233,12 +243,16 @@ def equivalent_for_ever(
     start = _Anywhere((machines[0].start().engine, machines[1].start().engine), None, {})
     first = Spot(At(frozen_engine(start.sides[0]), start.sides[0]), start)
     search: Search[Spot, Any] = Search([first], steps, budget)
-    many = f"at most {rate} at one time" if rate > 1 else "each time once"
     clock = next(t for t in a.graph.clocks if t is not None)
     least, most = (shown_length(clock, d) for d in (min(distances), max(distances)))
-    apart = f"{least} to {most} after the greatest time so far"
-    apart += f", the first at a multiple of {shown_length(clock, step)}" if step > 1 else ""
-    said = f"{a.name} and {b.name} put out the same in every batch, for all runs of any length: events {apart}, {many}"
+    many = f"at most {most_at_once} at one time" if most_at_once > 1 else "each time once"
+    runs = f"of any length, with events {least} to {most} after the greatest time so far, {many}"
+    # what nobody said: where the first event is, the values of some fields, what a function does that was only called
+    picked = f", the first at a multiple of {shown_length(clock, step)}" if step > 1 else ""
+    picked += inputs.by_chance()
+    called = {fn.name: None for graph in (a.graph, b.graph) for _, fn in graph.opaque()}
+    picked += f", of {', '.join(called)} as it answered when it was called" if called else ""
+    said = f"{a.name} and {b.name} put out the same in every batch"
     cut = ""
     try:
         for _ in search:
@@ -255,10 +269,15 @@ def equivalent_for_ever(
         return Verdict("refuted", said, "explicit", now() - began, example, (), details)
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    note = (
-        f"no function looks at the time of an event, so states that are {shown_length(clock, period)} apart are alike"
+    notes = (
+        f"no function looks at the time of an event, so states that are {shown_length(clock, period)} apart are alike; "
+        "where an engine's times end, they are not",
+        *inputs.notes(),
     )
-    return Verdict(inputs.status(), said, "explicit", now() - began, None, (note, *inputs.why()), details)
+    if rate is None or picked:
+        bound = f"runs {runs}{picked}"
+        return Verdict("bounded", said, "explicit", now() - began, None, notes, details, bound=bound)
+    return Verdict("proved", f"{said}, in all runs {runs}", "explicit", now() - began, None, notes, details)
 
 
 def _whole(moved: Moved, way: Sequence[tuple[Move, int]], last: Move) -> tuple[Move, ...]:

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pellucid.check.belief.observe import _judged, _Seen
+from pellucid.check.belief.vacuity import premises
 from pellucid.check.formula import FALSE, TRUE, And, F, Formula, Not, Or, as_formula, is_invariant, kind, terms
 from pellucid.check.formula.nodes import PAST
 from pellucid.check.formula.terms import Before, Flag
 from pellucid.check.timed.inputs import Finish, Inputs, Move
 from pellucid.check.timed.machine import Seen, TimedMachine
-from pellucid.check.timed.question import Spot, budget_of, decided
+from pellucid.check.timed.question import Spot, arriving, budget_of, decided
+from pellucid.check.timed.reached import Reached
 from pellucid.errors import UsageError
 from pellucid.graph.model import Graph
 from pellucid.model import Search, Verdict, now
@@ -40,9 +42,10 @@ def holds_in_time(
     progress: Any = None,
 ) -> Verdict:
     """The verdict on one formula."""
-    f = linear(as_formula(formula))
+    f, said = linear(as_formula(formula)), f"{as_formula(formula)}{arriving(arrival)}"
     inputs = Inputs.of(p.graph, events=events, ints=ints, times=times, pushes=pushes, batch=batch)
-    machine, began = TimedMachine(p.graph, inputs), now()
+    reached, began = Reached(p.graph, inputs), now()
+    machine, premise_held = TimedMachine(reached.graph, inputs), dict.fromkeys(premises(f), False)
     found: list[tuple[Spot, Move, str]] = []
 
     def steps(spot: Spot) -> Iterator[tuple[Move, Spot]]:
@@ -50,7 +53,11 @@ def holds_in_time(
             then, seen = machine.take(spot.at, move, pushed)
             if arrival == "in time" and seen.behind:
                 continue
-            rest = progressed(spot.past.rest, atoms_of(p.graph, f, seen))
+            reached.saw(seen)
+            atoms = atoms_of(p.graph, f, seen)
+            for premise in premise_held:
+                premise_held[premise] |= progressed(premise, atoms) != NO
+            rest = progressed(spot.past.rest, atoms)
             ends = isinstance(move, Finish) or seen.failed is not None
             if not found and (rest == NO or (ends and not at_the_end(rest))):
                 found.append((spot, move, "here" if rest == NO else "the run ends, and it has not come"))
@@ -60,8 +67,7 @@ def holds_in_time(
     search: Search[Spot, Move] = Search(
         [Spot(machine.start(), _Rest(f))], steps, budget_of(timeout, max_states, progress)
     )
-    said = f"{as_formula(formula)}, for {inputs.words()}"
-    return decided(search, found, (p.graph,), said, inputs, began)
+    return decided(search, found, (p.graph,), said, [reached], began, premise_held)
 
 
 class _Rest:

@@ -16,7 +16,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from pellucid.check.given import short
 from pellucid.check.system.domains import domain_of
@@ -85,7 +85,7 @@ class Inputs:
     batch: int
     idle: tuple[str, ...]  # the sources that may be declared idle
     told: tuple[str, ...] = ()  # of events that are made up: the values of their fields
-    picked: tuple[str, ...] = ()  # the fields of which there are more values than those that were picked for it
+    picked: tuple[str, ...] = ()  # the fields of which there are more values than those that the check picked
 
     @classmethod
     def of(
@@ -134,32 +134,22 @@ class Inputs:
                         yield Ends(source), pushed
         yield Finish(), self.pushes
 
-    def words(self) -> str:
-        """For the question: which runs it is asked of."""
+    def bound(self) -> str:
+        """For the verdict: which runs were looked at."""
         many = sum(map(len, self.events.values()))
         batches = f", in batches of at most {self.batch}" if self.batch > 1 else ""
-        return f"all runs of at most {self.pushes} events{batches}, of {many} that there are"
+        given = f"{many} that were made up" if self.told else f"the {many} given"
+        return f"runs of at most {self.pushes} events{batches}, each one of {given}{self.by_chance()}"
 
-    def status(self) -> Literal["proved", "unknown"]:
-        """Of a question about values that no run of these events denies: of values that nobody meant nothing follows
-        for others."""
-        return "unknown" if self.picked else "proved"
-
-    def why(self) -> tuple[str, ...]:
-        """For the verdict: why it is unknown, if it is, and what the events are."""
-        if not self.picked:
-            return self.notes()
-        names = ", ".join(self.picked)
-        return (
-            f"no run of these events says otherwise, but the values of {names} were picked at will: say which are "
-            "meant, with ints= (whole numbers) or events=",
-            *self.notes(),
-        )
+    def by_chance(self) -> str:
+        """For the verdict: of which fields nobody said the values."""
+        return f", with picked values of {', '.join(self.picked)}" if self.picked else ""
 
     def notes(self) -> tuple[str, ...]:
         """For the verdict: what the events are."""
         if self.told:
-            return self.told
+            picked = (f"say which values of {', '.join(self.picked)} are meant, with ints= (whole numbers) or events=",)
+            return (*(picked if self.picked else ()), *self.told)
         out = []
         for source, events in self.events.items():
             shown = ", ".join(map(event_text, events[:6])) + (f", … ({len(events)} in all)" if len(events) > 6 else "")
@@ -223,6 +213,8 @@ def _made(
             if _many(values) > max(most, len(units)) and len(values[i]) > 1 and i not in places and ints is None:
                 fixed.append(paths[i])
                 values[i] = values[i][-1:]
+                name = f"{source.id}.{paths[i]}" if paths[i] else source.id
+                picked += [name] if name not in picked else []
         found = dict.fromkeys(source.type.tidy(leaf) for leaf in product(*values))
         made[source.id] = tuple(source.type.unflatten(list(leaf)) for leaf in found)
         each = []

@@ -1,7 +1,8 @@
 """``check.times``: does a pipeline keep the promises of event time, whatever comes and in whatever order?
 
 One search through all runs, breadth first, in which each promise is watched; the first run that breaks one is a
-shortest one.  The whole is refuted if one part is, and proved if all are.
+shortest one.  The whole is refuted if one part is.  Where none is, the answer is *bounded*: longer runs, and other
+events, were not looked at.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pellucid.check.timed.found import TimedRun
 from pellucid.check.timed.inputs import Inputs, Move
 from pellucid.check.timed.machine import At, TimedMachine
 from pellucid.check.timed.promises import ALL, SAYS, Past, Promises
+from pellucid.check.timed.reached import Reached, unreached
 from pellucid.engine.timed.literal import Literal
 from pellucid.errors import UsageError, nearest
 from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Search, Status, Verdict, now
+from pellucid.model import Budget, CutShort, Search, Verdict, combined, now
 
 FEW = 12  # events that are made up: what is promised does not depend on the values inside
 
@@ -47,20 +49,22 @@ def times(
     arrival, with sources that fall silent (if they have ``idle=``) or end, in batches of at most ``batch`` rows.
 
     The events are made up of ``times`` (of a list, or those at which something can change) and small values (``ints``
-    of the ints), or listed: ``events=[…]``, for several sources a dict.  What is proved is proved of these.
+    of the ints), or listed: ``events=[…]``, for several sources a dict.  Where nothing speaks against it, the answer is
+    *bounded*: it is about these.
 
     >>> from pellucid import check, pipeline
     >>> def counts(x):
     ...     return x.at(lambda v: v, lateness=2).tumbling(10, lambda w: w.cumulate(lambda n, v: n + 1, start=0))
     >>> print(check.times(pipeline(counts, x=int), pushes=3, times=[0, 9, 10, 12]))
-    proved   times of counts, for all runs of at most 3 events, of 4 that there are  (...)
-      clock: proved, no clock ever goes back
-      complete: proved, nothing is put out for a time that was complete before
-      once: proved, the answer of a window is put out once
-      prompt: proved, a window is put out as soon as the clock says that it is complete
-      accounted: proved, every event is in each of its windows' answers or came too late for it, never both
-      batch: proved, promise 1: the answers are those of a batch of the rows that were accepted
-      in time: proved, promise 2: within their lateness no rows are late, and the answers are those of a batch of ...
+    bounded  times of counts: nothing found in runs of at most 3 events, each one of 4 that were made up  (...)
+      not proved: what is beyond this bound was not looked at
+      clock: bounded, no clock ever goes back
+      complete: bounded, nothing is put out for a time that was complete before
+      once: bounded, the answer of a window is put out once
+      prompt: bounded, a window is put out as soon as the clock says that it is complete
+      accounted: bounded, every event is in each of its windows' answers or came too late for it, never both
+      batch: bounded, promise 1: the answers are those of a batch of the rows that were accepted
+      in time: bounded, promise 2: within their lateness no rows are late, and the answers are those of a batch of ...
       events of x: 0, 9, 10, 12
 
     Promise 2 is not that of every pipeline: a step outside windows may depend on the order of arrival.
@@ -89,13 +93,15 @@ def decide_times(
 ) -> TimesVerdict:
     """The verdict on a graph; ``engine`` is the engine whose rules are asked about."""
     began = now()
-    machine = TimedMachine(graph, inputs, engine=engine, exact=exact)
+    reached = Reached(graph, inputs)
+    machine = TimedMachine(reached.graph, inputs, engine=engine, exact=exact)
     promises = Promises(graph)
     found: dict[str, tuple[Spot, Move, str]] = {}
 
     def steps(spot: Spot) -> Iterator[tuple[Move, Spot]]:
         for move, pushed in machine.moves(spot.at):
             then, seen = machine.take(spot.at, move, pushed)
+            reached.saw(seen)
             past, broken = promises.after(spot.past, move, seen, then)
             for part, why in broken:
                 if part in asked and part not in found:
@@ -103,14 +109,7 @@ def decide_times(
             yield move, Spot(then, past)
 
     search: Search[Spot, Move] = Search([Spot(machine.start(), Past())], steps, budget)
-    cut, reached = "", 0
-    try:
-        for spot, _ in search:
-            reached = spot.at.pushed
-            if len(found) == len(asked):
-                break
-    except CutShort as error:
-        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
+    cut = _searched(search, lambda: len(found) == len(asked))
     parts = {}
     for part in asked:
         details = {"states": len(search.parents)}
@@ -127,13 +126,25 @@ def decide_times(
             note = f"what {who} means on all rows at once is not stated, so nothing is compared with it"
             parts[part] = Verdict("unknown", SAYS[part], "explicit", notes=(note,), details=details)
         else:
-            parts[part] = Verdict("proved", SAYS[part], "explicit", details=details)
-    return _whole(f"times of {name or graph.name}, for {inputs.words()}", parts, began, inputs)
+            parts[part] = Verdict("bounded", SAYS[part], "explicit", details=details, bound=inputs.bound())
+    return _whole(name or graph.name, parts, began, reached, inputs)
 
 
-def _whole(question: str, parts: Mapping[str, Verdict], began: float, inputs: Inputs) -> TimesVerdict:
-    statuses = [part.status for part in parts.values()]
-    status: Status = "refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved"
+def _searched(search: Search[Spot, Any], enough: Callable[[], bool]) -> str:
+    """Search until it is enough; why it was cut short, if it was."""
+    reached = 0
+    try:
+        for spot, _ in search:
+            reached = spot.at.pushed
+            if enough():
+                break
+    except CutShort as error:
+        return f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
+    return ""
+
+
+def _whole(name: str, parts: Mapping[str, Verdict], began: float, reached: Reached, inputs: Inputs) -> TimesVerdict:
+    status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     notes = tuple(
         f"{name}: {part.status}" + (f": {part.notes[0]}" if part.notes else f", {part.question}")
@@ -142,13 +153,14 @@ def _whole(question: str, parts: Mapping[str, Verdict], began: float, inputs: In
     states = max(part.details["states"] for part in parts.values())
     return TimesVerdict(
         status,
-        question,
+        f"times of {name}",
         "explicit",
         now() - began,
         first.counterexample if first is not None else None,
-        (*notes, *inputs.notes()),
+        (*(unreached([reached], [name]) if status == "bounded" else ()), *notes, *inputs.notes()),
         {"states": states, "parts": {name: part.status for name, part in parts.items()}},
         parts,
+        bound=inputs.bound() if status == "bounded" else "",
     )
 
 
@@ -167,6 +179,18 @@ class Spot:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spot) and self.key == other.key
+
+
+def arriving(arrival: Any) -> str:
+    """What a question says of the orders of arrival that it is asked of.
+
+    >>> arriving("any"), arriving("in time")
+    ('', ', where no event is behind by more than its lateness')
+    """
+    words = {"any": "", "in time": ", where no event is behind by more than its lateness"}
+    if arrival not in words:
+        raise UsageError(f"arrival= takes {' or '.join(map(repr, words))}, found {arrival!r}")
+    return words[arrival]
 
 
 def budget_of(timeout: Any, max_states: Any, progress: Any) -> Budget:
@@ -206,18 +230,13 @@ def decided(
     found: Sequence[tuple[Spot, Move, str]],
     graphs: Sequence[Graph],
     said: str,
-    inputs: Inputs,
+    reached: Sequence[Reached],
     began: float,
+    premises: Mapping[Any, bool] | None = None,
 ) -> Verdict:
-    """The answer of a search that notes down in ``found`` what denies the question, on the way to its first find."""
-    reached, cut = 0, ""
-    try:
-        for spot, _ in search:
-            reached = spot.at.pushed
-            if found:
-                break
-    except CutShort as error:
-        cut = f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
+    """The answer of a search that notes down in ``found`` what denies the question, on the way to its first find;
+    ``premises`` are those of the question, and whether some run came to them."""
+    cut, inputs = _searched(search, lambda: bool(found)), reached[0].inputs
     details = {"states": len(search.parents)}
     if found:
         spot, move, why = found[0]
@@ -228,4 +247,9 @@ def decided(
         return Verdict("refuted", said, "explicit", now() - began, example, (), details)
     if cut:
         return Verdict("unknown", said, "explicit", now() - began, None, (cut,), details)
-    return Verdict(inputs.status(), said, "explicit", now() - began, None, inputs.why(), details)
+    missed = tuple(
+        f"no run reaches {words}, so what follows from it was never asked for"
+        for words, came in (premises or {}).items() if not came
+    )  # fmt: skip
+    notes = (*unreached(reached, [graph.name for graph in graphs]), *missed, *inputs.notes())
+    return Verdict("bounded", said, "explicit", now() - began, None, notes, details, bound=inputs.bound())

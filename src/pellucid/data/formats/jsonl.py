@@ -14,7 +14,7 @@ import pyarrow.json as arrow_json
 
 from pellucid.data import exact
 from pellucid.data.arrow import column_at
-from pellucid.data.bind import Place
+from pellucid.data.bind import Place, below
 from pellucid.data.blocks import Block
 from pellucid.data.spelled import inner_type
 from pellucid.data.tables.json_kept import json_type, kept_from_json
@@ -73,8 +73,10 @@ class JsonLinesReader(TextReader):
         if wrong is not None and not self._sample:
             raise wrong
         self.blank = not self.bare and not self._sample
-        self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p in _paths(v)))
+        self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p, _ in _paths(v)))
         self._known = set(self.names)
+        there = {p for v in self._sample for p, inner in _paths(v) if inner is not None}
+        self.nothing = self._known - there if not self.bare else ()
 
     def _looked_at(self, line: bytes, i: int) -> Any:
         assert self._first is not None
@@ -144,7 +146,10 @@ class JsonLinesReader(TextReader):
     def _is_flat(self, path: str) -> bool:
         if path not in self._flat:
             self._flat[path] = (
-                self.bare or "." not in path or path not in self._known or any(path in v for v in self._sample)
+                self.bare
+                or "." not in path
+                or (path not in self._known and below(path, self.nothing) is None)
+                or any(path in v for v in self._sample)
             )
         return self._flat[path]
 
@@ -231,12 +236,12 @@ def _objects(data: bytes) -> int | None:
     return len(lines)
 
 
-def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, inner in value.items():
         if isinstance(inner, dict):
             yield from _paths(inner, f"{prefix}{key}.")
         else:
-            yield prefix + key
+            yield prefix + key, inner
 
 
 def _struct(tree: dict[str, Any]) -> Any:

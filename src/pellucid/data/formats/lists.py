@@ -31,6 +31,7 @@ from pellucid.expr.types import (
     conform,
 )
 from pellucid.expr.types.lists import elements
+from pellucid.expr.types.times import is_nat
 
 
 def is_list(t: Any) -> bool:
@@ -105,7 +106,7 @@ def _leaves(t: Type, array: Any, column: str, place: Place, nan: bool) -> Iterat
                 f"{place.name}: the elements of column {column!r} hold {array.type}: expected {t}, a struct"
             )
         array = array.cast(nested_type(t))
-    if array.null_count:
+    if array.null_count and not getattr(t, "absent", False):
         why = f"column {column!r} is null: expected {t}; fill it, or remove the element"
         place.refuse_all(np.flatnonzero(~numpy_of(array.is_valid())).tolist(), lambda _: why)
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
@@ -194,7 +195,7 @@ def from_objects(t: Type, value: Any) -> Any:
     from pellucid.data.formats.outputs import struct_fields
 
     if isinstance(t, OptionalType):
-        if value is None or value != value:
+        if value is None or is_nat(value) or (isinstance(value, float) and value != value):
             return None
         if t.inner == INT and isinstance(value, float):
             if not value.is_integer() or abs(value) > EXACT["double"]:

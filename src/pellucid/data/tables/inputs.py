@@ -61,8 +61,8 @@ def kind_of(data: Any, who: str = "the input") -> str:
 
 
 def _are_dicts(data: Sequence[Any]) -> bool:
-    """By the first that is there: `silent` may stand before it."""
-    return next((isinstance(value, dict) for value in data if value is not silent), False)
+    """By the first that is there: `silent` may stand before it, or None, which is a row that is missing."""
+    return next((isinstance(value, dict) for value in data if value is not silent and value is not None), False)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Input:
         rows = np.asarray(rows, dtype=np.int64)
         gaps = bool(len(rows)) and bool((rows < 0).any())
         if self.kind == "dicts":
-            return [self.data[i].get(column) if i >= 0 else None for i in rows.tolist()]
+            return [(self.data[i] or {}).get(column) if i >= 0 else None for i in rows.tolist()]
         if self.kind == "DataFrame":
             series = self.data.iloc[:, [str(name) for name in self.data.columns].index(column)]
             return (series.reset_index(drop=True).reindex(rows) if gaps else series.iloc[rows]).array

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pellucid.data.bind import below
 from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.tables.folders import Found, part_value, parts_of
 from pellucid.errors import DataError, nearest
@@ -38,6 +39,7 @@ class ManyReader:
         self._missing = NEVER
         self._refuse_both(self.first)
         self.names = [*self.head.names, *self.parts]
+        self.nothing = self.head.nothing
 
     def _telling(self) -> Any:
         """The first file that tells what its columns hold: one without rows does not, if it is a text."""
@@ -112,7 +114,7 @@ class ManyReader:
             return self._open
         there = {*self._open.names, *self._open.columns}
         for name in needed:
-            if name not in there:
+            if name not in there and not below(name, self._open.nothing):
                 raise DataError(
                     f"{one.path}: no column {name!r}, which {self._files[0].path} has{nearest(name, sorted(there))}"
                 )

@@ -44,15 +44,18 @@ def from_dicts(
     """
     scalar = next(path for path, _ in t.columns()) == ""
     column = bind(source, t, names, place=place.name, advice="rename one").columns[0] if scalar else ""
-    events = []
+    events: list[Any] = []
     for i, row in enumerate(rows):
         if row is silent:
             events.append(row)
             continue
         try:
-            if not isinstance(row, dict):
+            if isinstance(row, dict):
+                events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
+            elif row is None and not scalar and _may_miss(t):
+                events.append(row)
+            else:
                 raise ValueError(f"expected a dict, as the first is one, found {shorten(row)}")
-            events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
         except ValueError as error:
             field = re.match(r"(?:no )?field '([^']*)'", str(error))
             place.refuse(i, str(error), field.group(1) if field else None)
@@ -62,8 +65,10 @@ def from_dicts(
 
 def _event(t: Type, value: Any, path: str) -> Any:
     """A value of JSON's kind as an event: dicts for records, lists for tuples, names or values for enums."""
+    if value is None and _may_miss(t):
+        return conform(t, None)
     if isinstance(t, OptionalType):
-        return None if value is None else _event(t.inner, value, path)
+        t = t.inner
     if isinstance(t, RecordType) and isinstance(value, Mapping):
         parts: list[Any] = []
         for name, inner in t.fields:

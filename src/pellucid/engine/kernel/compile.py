@@ -1,33 +1,23 @@
 """From a kernel's text to something that can be called.
 
-Compiled kernels are kept on disk, so that a second start does not compile again: the text goes to a file
-named by its digest in the cache folder, and Numba keeps the machine code beside it.  The folder is
-``$PELLUCID_CACHE``, or ``pellucid`` in the user's cache folder; it can be deleted at any time.
+Compiled kernels are kept on disk (`pellucid.base.kept`), so that a second start does not compile again.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import importlib.util
 import linecache
 import sys
 import time
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from types import ModuleType
 
-from pellucid.base.cache import own_cache
-from pellucid.base.files import write_lasting
 from pellucid.engine.kernel.emit import Kernel
 from pellucid.engine.kernel.layout import Opened, is_float, leaf_types
 from pellucid.errors import StepError
 from pellucid.expr.codegen import PLAIN
 from pellucid.expr.types import BOOL, Type
-
-_FORMAT = 1  # raise it when the meaning of the primitives changes
-
 
 # ---------------------------------------------------------------- plain
 
@@ -42,17 +32,25 @@ _PLAIN = {"_fresh": _fresh, "_clock": time.perf_counter_ns, "_StepError": StepEr
 
 def compile_plain(kernel: Kernel) -> Callable[..., None]:
     """The kernel for CPython."""
-    name = f"<pellucid kernel {hashlib.sha256(kernel.source.encode()).hexdigest()[:12]}>"
-    linecache.cache[name] = (len(kernel.source), None, kernel.source.splitlines(True), name)
     space = dict(_PLAIN)
-    exec(compile(kernel.source, name, "exec"), space)
+    _run(kernel.source, space)
     return space["kernel"]  # type: ignore[no-any-return]
+
+
+def _run(text: str, space: dict[str, object]) -> None:
+    """Run the text of a kernel, which is in no file: tracebacks find its lines all the same."""
+    label = f"<pellucid kernel {_digest(text)}>"
+    linecache.cache[label] = (len(text), None, text.splitlines(True), label)
+    exec(compile(text, label, "exec"), space)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 # ---------------------------------------------------------------- numba
 
-_HEAD = """# A kernel of Pellucid, written by it; delete this folder at any time.
-import numpy as np
+_HEAD = """import numpy as np
 from numba import njit
 from pellucid.engine.kernel.prims import (
     _MIN, _INF, _NAN, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _nearest, _digits, _sqrt,
@@ -64,10 +62,8 @@ from pellucid.engine.kernel.prims import (
 
 
 def _text(kernel: Kernel) -> str:
-    head, tail = kernel.source.split("def kernel(", 1)
-    decorator = f"@njit({_signature(kernel)!r}, cache=True, error_model='numpy', nogil=True)\n"
     clock = "from pellucid.engine.kernel.prims import _clock\n" if kernel.timed else ""
-    return clock + _HEAD + head + decorator + "def kernel(" + tail
+    return clock + _HEAD + kernel.source
 
 
 def _signature(kernel: Kernel) -> str:
@@ -110,57 +106,21 @@ def _signature(kernel: Kernel) -> str:
     return "void(" + ", ".join(known[name] for name in kernel.params) + ")"
 
 
-@lru_cache(maxsize=1)
-def _versions() -> str:
-    from importlib.metadata import version
-
-    return f"{_FORMAT}|{sys.version_info[:2]}|{version('numba')}|{version('numpy')}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256((_versions() + text).encode()).hexdigest()[:24]
-
-
-_loaded: dict[str, Callable[..., None]] = {}
+_loaded: dict[tuple[str, str], Callable[..., None]] = {}
 
 
 def compile_numba(kernel: Kernel) -> Callable[..., None]:
     """The kernel as machine code: from memory, from the cache on disk, or compiled now."""
-    text = _text(kernel)
-    name = _digest(text)
-    if name not in _loaded:
-        try:
-            path = own_cache() / f"k_{name}.py"  # what lies there is run: nobody else may write in it
-            _write_once(path, text)
-            try:
-                _loaded[name] = _import(path)
-            except Exception:  # what lies in the cache is damaged: throw it away, and compile again
-                for part in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
-                    part.unlink(missing_ok=True)
-                _loaded[name] = _import(path)
-        except OSError:  # no place to keep it: compile for this process alone
-            _loaded[name] = _in_memory(name, text)
-    return _loaded[name]
+    text, signature = _text(kernel), _signature(kernel)
+    if (text, signature) not in _loaded:
+        from pellucid.base.kept import kept_jit
 
-
-def _write_once(path: Path, text: str) -> None:
-    """Numba trusts the file's time, so a file that is there is never touched again."""
-    if not path.exists() or path.stat().st_size != len(text.encode()):
-        write_lasting(path, [text.encode()], lasting=False)
-
-
-def _import(path: Path) -> Callable[..., None]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # Numba looks the module up when it reads its cache
-    spec.loader.exec_module(module)
-    return module.kernel  # type: ignore[no-any-return]
-
-
-def _in_memory(name: str, text: str) -> Callable[..., None]:
-    label = f"<pellucid kernel {name}>"
-    linecache.cache[label] = (len(text), None, text.splitlines(True), label)
-    space: dict[str, Any] = {}
-    exec(compile(text.replace("cache=True, ", ""), label, "exec"), space)
-    return space["kernel"]  # type: ignore[no-any-return]
+        module = ModuleType(f"pellucid_kernel_{_digest(text + signature)}")
+        module.__package__ = __package__  # what it is made of besides its text
+        sys.modules[module.__name__] = module  # Numba looks it up when machine code is read
+        _run(text, module.__dict__)
+        made = kept_jit(text, error_model="numpy", nogil=True)(module.kernel)
+        made.compile(signature)
+        made.disable_compile()
+        _loaded[text, signature] = made
+    return _loaded[text, signature]

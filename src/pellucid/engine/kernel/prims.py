@@ -16,6 +16,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pellucid.base.kept import kept_jit
+
 _MIN = np.int64(-(2**63))
 _INF = np.inf
 _NAN = np.nan
@@ -269,7 +271,7 @@ def _le_fi(f, i):  # type: ignore[no-untyped-def]
     return f == f and _cmp_if(i, f) >= 0
 
 
-@njit(cache=True)
+@kept_jit()
 def rehash(table, keys, size, first, rows):  # type: ignore[no-untyped-def]
     """Fill an empty hash table with the keys of the rows from ``first`` on; the mixing is that of the kernels' own
     ``find``."""
@@ -285,7 +287,7 @@ def rehash(table, keys, size, first, rows):  # type: ignore[no-untyped-def]
         table[h] = s + 1
 
 
-@njit(cache=True)
+@kept_jit()
 def moved(states, values, keys, size, new_states, new_values, new_keys):  # type: ignore[no-untyped-def]
     """Put the answers of a table into a larger one, where the kernels' own ``look`` finds them."""
     mask = np.uint64(new_states.size - 1)
@@ -305,7 +307,7 @@ def moved(states, values, keys, size, new_states, new_values, new_keys):  # type
             new_keys[np.int64(h) * size + j] = keys[s * size + j]
 
 
-@njit(cache=True, nogil=True)
+@kept_jit(nogil=True)
 def mix_in(mixed, column):  # type: ignore[no-untyped-def]
     """Mix one more part of each key into a number for the key."""
     for i in range(mixed.size):
@@ -313,7 +315,7 @@ def mix_in(mixed, column):  # type: ignore[no-untyped-def]
         mixed[i] = h ^ (h >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)
+@kept_jit(nogil=True)
 def sorted_rows(places, ends):  # type: ignore[no-untyped-def]
     """The rows by their places, those of one place in their order (a counting sort); ``ends``, a zero for each place,
     then says where the rows of each end."""

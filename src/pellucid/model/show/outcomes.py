@@ -18,22 +18,29 @@ from pellucid.model.show.pytest_file import slug
 from pellucid.model.show.verdict import evidence, remarks, verdict_document, verdict_text
 from pellucid.model.verdict import Verdict
 
-STATUSES = ("proved", "refuted", "unknown", "error")
+STATUSES = ("proved", "refuted", "bounded", "unknown", "error")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A property that was asked: its name, where it is written, and the verdict, or why there is none."""
+    """A property that was asked: its name, where it is written, and the verdict, or why there is none; whether a
+    bounded answer is enough."""
 
     name: str
     where: str = ""
     verdict: Verdict | None = None
     error: str = ""
+    bounded_is_enough: bool = False
 
     @property
     def status(self) -> str:
-        """proved, refuted, unknown, or error."""
+        """proved, refuted, bounded, unknown, or error."""
         return self.verdict.status if self.verdict is not None else "error"
+
+    @property
+    def passed(self) -> bool:
+        """Proved, or bounded where that is enough."""
+        return self.status == "proved" or (self.status == "bounded" and self.bounded_is_enough)
 
     @property
     def example(self) -> Counterexample | None:
@@ -84,8 +91,8 @@ def pictures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
 
 
 # ---------------------------------------------------------------- JUnit XML, for the pages of a build server
-# A refuted property is a failure, an unknown one is **skipped** with the reason (never a pass: the suite says how
-# many), and one that could not be asked is an error.
+# A refuted property is a failure, an unknown or bounded one is **skipped** with the reason (no pass, unless it was said
+# that the bound is enough: the suite says how many), and one that could not be asked is an error.
 
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -101,10 +108,10 @@ def junit(outcomes: Sequence[Outcome], *, suite: str = "pellucid") -> str:
     ('1', 'unknown: not decided: this is no proof')
     """
     seconds = sum(o.verdict.seconds for o in outcomes if o.verdict is not None)
-    counts = {status: sum(o.status == status for o in outcomes) for status in ("refuted", "error", "unknown")}
+    counts = Counter("skipped" if o.status in ("bounded", "unknown") and not o.passed else o.status for o in outcomes)
     numbers = (
         f'tests="{len(outcomes)}" failures="{counts["refuted"]}" errors="{counts["error"]}" '
-        f'skipped="{counts["unknown"]}" time="{seconds:.3f}"'
+        f'skipped="{counts["skipped"]}" time="{seconds:.3f}"'
     )
     cases = "".join(_case(o, suite) for o in outcomes)
     return (
@@ -125,10 +132,12 @@ def _case(outcome: Outcome, suite: str) -> str:
     if verdict.refuted:
         message = _attribute(f"refuted: {verdict.question}")
         body = f"<failure message={message}>{_text(verdict_text(verdict, width=120))}</failure>"
-    elif verdict.proved:
-        body = f"<system-out>{_text(f'proved ({evidence(verdict)})')}</system-out>"
+    elif outcome.passed:
+        within = f" in {verdict.bound}" if verdict.bounded else ""
+        body = f"<system-out>{_text(f'{verdict.status}{within} ({evidence(verdict)})')}</system-out>"
     else:
-        body = f"<skipped message={_attribute('unknown: ' + '; '.join(remarks(verdict)))}/>"
+        reasons = [verdict.bound] if verdict.bounded else []
+        body = f"<skipped message={_attribute(f'{verdict.status}: ' + '; '.join([*reasons, *remarks(verdict)]))}/>"
     return f"{head}>\n{body}\n</testcase>\n"
 
 

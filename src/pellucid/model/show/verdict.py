@@ -1,6 +1,6 @@
 """A verdict for people and programs: a line, a page of text, HTML for a notebook, a JSON document.
 
-*Unknown* never looks like a pass: it has its own word, its own colour and its own mark.
+*Bounded* and *unknown* never look like a pass: each has its own word, colour and mark.
 """
 
 from __future__ import annotations
@@ -14,10 +14,17 @@ from pellucid.model.show.documents import as_json, versioned
 if TYPE_CHECKING:
     from pellucid.model.verdict import Verdict
 
-_UNKNOWN = "not decided: this is no proof"
-_COLOURS = {"proved": "--good:#18794e", "refuted": "--good:#c02626", "unknown": "--good:#b4530a"}
-_DARK = {"proved": "--good:#5fcf9a", "refuted": "--good:#ff8080", "unknown": "--good:#f0a35c"}
-_MARKS = {"proved": "✓", "refuted": "✗", "unknown": "?"}
+_NO_PROOF = {
+    "unknown": "not decided: this is no proof",
+    "bounded": "not proved: what is beyond this bound was not looked at",
+}
+_COLOURS = {
+    "proved": "--good:#18794e", "refuted": "--good:#c02626", "bounded": "--good:#2f5fb3", "unknown": "--good:#b4530a",
+}  # fmt: skip
+_DARK = {
+    "proved": "--good:#5fcf9a", "refuted": "--good:#ff8080", "bounded": "--good:#8db4ff", "unknown": "--good:#f0a35c",
+}  # fmt: skip
+_MARKS = {"proved": "✓", "refuted": "✗", "bounded": "≤", "unknown": "?"}
 
 
 def seconds_text(seconds: float) -> str:
@@ -48,26 +55,32 @@ def evidence(verdict: Verdict) -> str:
 
 
 def headline(verdict: Verdict, name: str = "") -> str:
-    """One line: the status, what was asked, the evidence.
+    """One line: the status, what was asked, the bound if there is one, the evidence.
 
     >>> from pellucid.model import Verdict
     >>> headline(Verdict("refuted", "AG EF out", "explicit", 0.003, details={"states": 7}))
     'refuted  AG EF out  (explicit, 7 states, 3 ms)'
     >>> headline(Verdict("unknown", "AG EF out", "explicit", 60), "another_output")
     'unknown  another_output: AG EF out  (explicit, 60.0 s)'
+    >>> headline(Verdict("bounded", "G out", "explicit", 0.1, bound="runs of at most 3 events"))
+    'bounded  G out: nothing found in runs of at most 3 events  (explicit, 100 ms)'
     """
     asked = clean(verdict.question)
     if name and name != asked:
         asked = f"{name}: {asked}" if asked else name
-    return f"{verdict.status:7}  {asked}  ({evidence(verdict)})"
+    return f"{verdict.status:7}  {asked}{_within(verdict)}  ({evidence(verdict)})"
+
+
+def _within(verdict: Verdict) -> str:
+    return f": nothing found in {clean(verdict.bound)}" if verdict.bounded else ""
 
 
 def remarks(verdict: Verdict) -> list[str]:
-    """What is to be said besides: the notes, the bounds of queues that were found, that unknown is no proof."""
+    """What is to be said besides: the notes, the bounds of queues that were found, that this is no proof."""
     why = verdict.counterexample.why if verdict.counterexample is not None else ""
     lines = [note for note in verdict.notes if note != why]
-    if verdict.unknown:
-        lines.insert(0, _UNKNOWN)
+    if verdict.status in _NO_PROOF:
+        lines.insert(0, _NO_PROOF[verdict.status])
     bounds = verdict.details.get("bounds")
     if isinstance(bounds, dict) and bounds:
         lines.append("bounds: " + ", ".join(f"{id} {size}" for id, size in bounds.items()))
@@ -113,7 +126,7 @@ def verdict_html(verdict: Verdict) -> str:
         f"<style>.plc-v-{status}{{{_COLOURS[status]};font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px}}"
         f"@media (prefers-color-scheme:dark){{.plc-v-{status}{{{_DARK[status]}}}}}"
         ".plc-v .plc-v-word{color:var(--good)}.plc-v .plc-v-by{opacity:.7}</style>",
-        f"<div>{word} <code>{html.escape(clean(verdict.question))}</code> "
+        f"<div>{word} <code>{html.escape(clean(verdict.question))}</code>{html.escape(_within(verdict))} "
         f'<span class="plc-v-by">({html.escape(evidence(verdict))})</span></div>',
     ]
     notes = remarks(verdict)
@@ -131,6 +144,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     return {
         "status": verdict.status,
         "question": verdict.question,
+        "bound": verdict.bound,
         "engine": verdict.engine,
         "seconds": round(verdict.seconds, 6),
         "notes": list(verdict.notes),

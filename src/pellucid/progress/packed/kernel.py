@@ -57,9 +57,6 @@ from pellucid.progress.packed.tables import (
     part,
 )
 
-# Numba keeps a compiled loop until this file changes: so it names the texts that it is made of, and a test holds to it.
-PARTS = 0xD0DCCEB3
-
 
 @part
 def tell(clock, nodes, table, cell, row, at, diff, w):  # type: ignore[no-untyped-def]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from numba import njit, types
 from numba.extending import intrinsic
 
+from pellucid.base.kept import kept_jit
+
 DONE, MORE_NODES, MORE_HEAP = 0, 1, 2
 # registers
 IN_HEAP, FREE, FREES, NOTES, AT, CURSOR, PUSHED, PUSHES, SETTLED, LACKS, HEAP, NODES, UPDATES = range(13)
@@ -15,8 +17,8 @@ OWN, REACHED, TOLD = 0, 1, 2  # the three cells of a location, one behind the ot
 COUNT, OF, CHILD, AFTER, BEFORE, PLACE, NOTED, NEXT, TIME = range(9)
 OUT, BELOW, ROOT = 0, 1, 2  # places: in no forest, below another node, a root
 
-# What is called from Python is kept on disk until its own file changes (`kernel.PARTS`); what it is made of is in it.
-kept = njit(cache=True, error_model="numpy", nogil=True)
+# What is called from Python is kept on disk; what it is made of is in it.
+kept = kept_jit(error_model="numpy", nogil=True)
 called = njit(error_model="numpy", nogil=True)
 part = njit(error_model="numpy", nogil=True, forceinline=True)  # a call would cost more than what it does
 

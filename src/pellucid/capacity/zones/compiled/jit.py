@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from pellucid.base.kept import kept_jit
+
 POINTER, NUMBER, TRUTH, NOTHING = types.CPointer(types.int64), types.int64, types.boolean, types.void
-_HERE = Path(__file__).parent
-_STAMP = tuple(
-    (name, stat.st_mtime, stat.st_size)
-    for name in ("jit", "layout", "matrix", "urgent", "literal", "kernel")
-    for stat in [(_HERE / f"{name}.py").stat()]
-)
 
 
 def together(function: Any, **options: Any) -> Any:
-    """Compiled, and kept for the next time, as long as *none* of the compiled modules has changed: what one calls is
-    part of it, and Numba looks at its own file only."""
-    made = njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)(function)
-    kept: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
-    if hasattr(kept, "_source_stamp"):
-        kept._source_stamp = _STAMP
-    return made
+    """Compiled, and kept for the next time, as long as *none* of the modules of this folder has changed: what one calls
+    is part of it."""
+    return kept_jit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)(function)
 
 
 def compiled(result: Any, parameters: str) -> Any:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from pellucid.base.kept import kept_jit
 from pellucid.engine.timed.columns import plain
 
-kept = njit(cache=True, error_model="numpy", nogil=True)
+kept = kept_jit(error_model="numpy", nogil=True)
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def ranked(words: Any, index: Any, other_words: Any, other_index: Any, low: int, bits: int, passes: int) -> bool:
     """Sort words by so many of their bits, from bit ``low`` on, and the row numbers beside them, in so many passes;
     what is equal stays in its order.  The result is in the first two arrays if the answer is false, else in the other
@@ -52,7 +52,7 @@ def ranked(words: Any, index: Any, other_words: Any, other_index: Any, low: int,
     return swapped
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def nearly(words: Any, index: Any, most: int) -> bool:
     """Sort words that are nearly in order, and the row numbers beside them, by moving each down to its place; false if
     that took more than so many moves: then they are in some order, each word still beside its row number, but rows that
@@ -73,7 +73,7 @@ def nearly(words: Any, index: Any, most: int) -> bool:
     return True
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def rising(words: Any) -> bool:
     """Whether numbers never go down."""
     for i in range(1, len(words)):  # noqa: SIM110 - the compiler knows loops
@@ -85,7 +85,7 @@ def rising(words: Any) -> bool:
 first_ones = kept(plain.first_ones)
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def numbered(values: Any, table: Any, count: int, add: bool, out: Any) -> int:
     """The places of numbers that are places of a table themselves: -1 there is one that has none yet, and gets the next
     if it is to be added.  How many there are then."""
@@ -99,7 +99,7 @@ def numbered(values: Any, table: Any, count: int, add: bool, out: Any) -> int:
     return count
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def hashed(
     values: Any, start: int, keys: Any, places: Any, shift: int, count: int, most: int, add: bool, out: Any
 ) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def hashed(
     return len(values), count
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def reaches(
     keys: Any, times: Any, order: Any, others: Any, their_times: Any, low: int, high: int, starts: Any, stops: Any
 ) -> int:
@@ -143,7 +143,7 @@ def reaches(
     return total
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def met(
     places: Any,
     other_places: Any,
@@ -186,7 +186,7 @@ def met(
     return ties
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def sliced(times: Any, since: int, long: int, limit: int, order: Any, edges: Any) -> None:
     """The numbers of the rows up to a limit by slices of so long from ``since`` on, in each as they came; ``edges``
     (zero) gets where each slice begins in that, and one more."""
@@ -213,7 +213,7 @@ def sliced(times: Any, since: int, long: int, limit: int, order: Any, edges: Any
     edges[0] = 0
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def packed(which: Any, keys: Any, times: Any, least: int, bits: int, words: Any) -> None:
     """Key and time of these rows in one word each, the time counted from the least one, in so many bits."""
     for i in range(len(which)):
@@ -221,7 +221,7 @@ def packed(which: Any, keys: Any, times: Any, least: int, bits: int, words: Any)
         words[i] = (keys[row] << np.uint64(bits)) | np.uint64(times[row] - least)
 
 
-@kept  # type: ignore[untyped-decorator]
+@kept
 def cut(words: Any, bits: int, least: int, origin: int, every: int, starts: Any, windows: Any) -> tuple[int, bool]:
     """Where in sorted words a key or a window begins, and which windows these are: how many, and whether there are
     equal words."""
