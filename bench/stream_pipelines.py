@@ -2,8 +2,8 @@
 
     python bench/stream_pipelines.py [--exact] [--no-oracle] [--json FILE]
 
-The grid (Bédard and Hallé, TIME 2021, section 5): seven pipelines with queue sizes Q, integers modulo N and parameters
-k;
+The paper (Bédard and Hallé, TIME 2021, section 5) counts 162 problems and has the times of 65 of them in its tables;
+`grid` is a grid of as many in which those are: seven pipelines with queue sizes Q, integers modulo N and parameters k;
 *no full queue*, *liveness*, *bounded liveness*; comparisons step by step and as sequences.  The second engine is SMT
 for invariants and the reference engine for the rest; the third is NuSMV on the exported model, where one can be found
 (PELLUCID_NUSMV, the PATH, or what make setup brings).  ``--exact`` asks the same questions over exact integers.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +82,66 @@ def test_the_page_names_what_is_public_and_nothing_else() -> None:
     assert ("spark", "read_csv") in named and ("failures", "crash_test") in named
     for room, name in named:
         assert name in importlib.import_module(f"pellucid.{room}").__all__, f"pellucid.{room}.{name}"
+
+
+# where the calls of a section of the page are imported from
+SECTIONS = {
+    "Crashes": ("pellucid.failures",),
+    "Graphs with times": ("pellucid.progress",),
+    "The clock": ("pellucid.progress",),
+    "Atomic failure": ("pellucid.atomic",),
+    "Places": ("pellucid.atomic.places",),
+    "Capacity": ("pellucid.capacity",),
+    "On Spark": ("pellucid.spark", "pellucid.sinks"),
+}
+
+
+def _called(name: str, rooms: tuple[str, ...]) -> Any:
+    """What a call on the page calls; None where it is a method of what another one gives."""
+    from pellucid import Pipeline, Stream, check
+
+    first, *rest = name.split(".")
+    starts = {"x": Stream, "w": Stream, "p": Pipeline, "check": check, "pellucid": importlib.import_module("pellucid")}
+    found = starts.get(first) if rest else None
+    for room in rooms if found is None else ():
+        found = found or getattr(importlib.import_module(room), first, None)
+    for part in rest:
+        at = getattr(found, "__name__", "")
+        if found is not None and not hasattr(found, part) and f"{at}.{part}" in MODULES:
+            importlib.import_module(f"{at}.{part}")
+        found = getattr(found, part, None)
+    return found
+
+
+MODULES = {
+    ".".join(file.relative_to(Path(pellucid.__file__).parents[1]).with_suffix("").parts).removesuffix(".__init__")
+    for file in Path(pellucid.__file__).parent.rglob("*.py")
+}
+
+
+def test_the_page_calls_everything_as_it_is() -> None:
+    """Parameters by their names, and their defaults."""
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    rooms: tuple[str, ...] = ("pellucid",)
+    checked, wrong = 0, []
+    for line in page.splitlines():
+        if line.startswith("#"):
+            rooms = (*SECTIONS.get(line.lstrip("# "), ()), "pellucid")
+        for name, given in re.findall(r"`([\w.]+)(\([^`]*\))`", line.split(" | ")[0]) if line.startswith("| `") else ():
+            called = _called(name, rooms)
+            text = given.replace("=…", "=...").replace("…", "*more")
+            call = ast.parse(f"f{text}", mode="eval").body
+            if called is None or not isinstance(call, ast.Call) or isinstance(call.func, ast.Attribute):
+                continue
+            known = inspect.signature(called).parameters
+            for given_one in call.keywords:
+                one = known.get(str(given_one.arg))
+                said = ast.unparse(given_one.value)
+                if one is None and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
+                    wrong.append(f"{name} takes no {given_one.arg}")
+                elif one is not None and isinstance(given_one.value, ast.Constant) and said != "...":
+                    checked += 1
+                    value = ast.literal_eval(said)
+                    if one.default not in (value, inspect.Parameter.empty) and str(one.default) != str(value):
+                        wrong.append(f"{name}: {given_one.arg} is {one.default} where nothing is said, not {said}")
+    assert checked > 80 and not wrong, wrong

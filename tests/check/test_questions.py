@@ -43,6 +43,26 @@ def test_5a_flipped_is_5c_as_a_sequence(ints: Mod | None) -> None:
     assert check.equivalent(figures.figure_5a_flipped, figures.figure_5c, ints=ints).refuted
 
 
+@pytest.mark.parametrize("ints", [Mod(4), None], ids=["mod 4", "exact"])
+def test_5a_as_it_is_drawn_is_5c_and_not_5b(ints: Mod | None) -> None:
+    """The text says that it is 5b, and 5c with its condition flipped."""
+    drawn, flipped = figures.figure_5a_drawn, figures.figure_5a_drawn_flipped
+    assert check.equivalent(drawn, figures.figure_5b, how="sequence", ints=ints).refuted
+    assert check.equivalent(drawn, figures.figure_5c, how="sequence", ints=ints).proved
+    assert check.equivalent(flipped, figures.figure_5b, how="sequence", ints=ints).refuted
+    assert check.equivalent(flipped, figures.figure_5c, how="sequence", ints=ints).refuted
+
+
+def test_a_full_queue_is_one_more_than_is_needed() -> None:
+    """Section 4.2 says Q >= 1 for 5a and Q >= 0 for 5b: that is what is needed (no overflow).  Its own formula, that no
+    queue is ever full, takes one more, as it says itself ("can be bounded to Q - 1")."""
+    for p, needed in ((figures.figure_5a, 1), (figures.figure_5b, 0)):
+        for queue in (0, 1, 2):
+            overflow = check.holds(p, "!EF overflow", queue=queue)
+            full = check.holds(p, "!EF full", queue=queue)
+            assert (overflow.proved, full.proved) == (queue >= needed, queue > needed), (p.name, queue)
+
+
 def test_a_wrong_simplification_is_refuted() -> None:
     wrong = check.equivalent(figures.figure_5a_flipped, figures.figure_5b, how="sequence")
     assert wrong.refuted and wrong.counterexample is not None

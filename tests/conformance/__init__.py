@@ -60,13 +60,17 @@ def run(case: dict[str, Any]) -> Result:
     name = str(case.get("id") or f"{case.get('kind')} of {str(case.get('source', 'nobody')).rpartition('/')[2]}")
     kind = kinds().get(str(case.get("kind")))
     if kind is None:
-        return Result(name, "failed", f"the kind {case.get('kind')!r} is not known")
+        fields = ", ".join(key for key in case if key not in ("id", "kind", "source", "note")) or "fields"
+        said = f"the kind {case.get('kind')!r} is not known: nothing here says what is done with its {fields}"
+        return Result(name, "failed", said)
     try:
         kind(case)
     except OtherRule as rule:
         return Result(name, "other rule", str(rule))
     except Differs as why:
         return Result(name, "failed", str(why))
+    except KeyError as error:
+        return Result(name, "failed", f"the case does not say {error}, which its kind needs")
     except Exception as error:  # whatever went wrong is no pass
         return Result(name, "failed", f"{type(error).__name__}: {error}")
     return Result(name, "passed")

@@ -6,18 +6,32 @@ import re
 from collections import Counter
 from typing import Any
 
+from pellucid import pipeline
 from tests.conformance import Differs, Kind, OtherRule, expect
-from tests.conformance.windows import SECOND, Held, Windows, known, refused, seconds, sessions, shape, units
+from tests.conformance.windows import (
+    SECOND,
+    Event,
+    Held,
+    Windows,
+    apart,
+    fold,
+    known,
+    refuse_apart,
+    refused,
+    seconds,
+    sessions,
+    shape,
+    tags,
+    units,
+)
 
 
 def assign(case: dict[str, Any]) -> None:
     known(case, "size", "period", "offset", "t", "expect")
     over = shape({k: case[k] for k in ("size", "period", "offset") if k in case})
     if over.every > over.size:
-        said = refused(lambda: Windows(over))
-        if said is None or case["expect"] == "error":
-            return expect("refused", said is not None, True)
-        raise OtherRule(f"every > size leaves events in no window, and is refused: {said}")
+        theirs = [[seconds(start), seconds(start + over.size)] for start in apart(over, [units(case["t"])])]
+        return refuse_apart(over, theirs, case["expect"])
     run = Windows(over)
     run.push([(units(case["t"]), "")])
     found = sorted([seconds(w.start), seconds(w.end)] for w in run.finish().windows)
@@ -58,14 +72,26 @@ def _held(over: Any, windows: list[Held], events: list[Any]) -> list[Any]:
 
 
 def group(case: dict[str, Any]) -> None:
-    known(case, "window", "events", "expect")
+    known(case, "window", "events", "combine", "expect")
+    combine, times = case.get("combine", "list"), [units(t) for t in case["events"]]
+
+    def put(values: list[Any]) -> Any:
+        return sorted(values) if combine == "list" else fold(combine, [[t, t] for t in values])
+
+    wanted = sorted([bounds, sorted(v) if isinstance(v, list) else v] for bounds, v in case["expect"])
+    if case["window"].get("type") == "global":  # no window: what is made of the whole stream
+        text = pipeline(tags, x=Event)([Event(t, "", f"{n};") for n, t in enumerate(times)])[-1]
+        its = [case["events"][int(n)] for n in text.split(";")[:-1]]
+        return expect("the one group", [put(its)], [v for _, v in wanted])
     over = shape(case["window"])
+    if over.every > over.size:
+        theirs = {start: [seconds(t) for t in its] for start, its in apart(over, times).items()}
+        bounds = [[[seconds(at), seconds(at + over.size)], put(its)] for at, its in sorted(theirs.items())]
+        return refuse_apart(over, bounds, wanted)
     run = Windows(over, lateness=(10**14,))
-    run.push([(units(t), "") for t in case["events"]])
-    found = _held(over, run.finish().windows, case["events"])
-    wanted = sorted([bounds, sorted(values)] for bounds, values in case["expect"])
+    run.push([(t, "") for t in times])
+    found = [[bounds, put(its)] for bounds, its in _held(over, run.finish().windows, case["events"])]
     if over.kind == "session":
-        times = [units(t) for t in case["events"]]
         _because_of_the_gap(times, over.size, [bounds for bounds, _ in wanted], [bounds for bounds, _ in found])
     expect("groups", found, wanted)
 
@@ -73,23 +99,46 @@ def group(case: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- transcripts
 
 
+class Output(Differs):
+    """What came is not what a transcript expects."""
+
+
+_TIMES = (None, "end_of_window", "earliest", "latest", "earliest_transformed")  # of an answer
+_COUNT = r"(?:every|after count) \d+"
+
+
 def trigger_transcript(case: dict[str, Any]) -> None:
-    """A source holds the clock where the transcript's watermark is; elements are their times."""
-    known(case, "window", "trigger", "steps", "allowed_lateness", "accumulation", "timestamp")
-    trigger = re.fullmatch(r"default|after watermark(, early every \d+)?(, late every 1)?", case["trigger"])
-    if trigger is None:
+    """A source holds the clock where the transcript's watermark is; elements are their times.  With ``error`` the
+    transcript is one that must not be as it says."""
+    known(case, "window", "trigger", "steps", "allowed_lateness", "accumulation", "timestamp", "error")
+    if "error" not in case:
+        return _transcript(case)
+    if not re.match(r"un(matched|expected) output", case["error"].lower()):
+        raise Differs(f"the error {case['error']!r} is not known")
+    try:
+        _transcript(case)
+    except Output:
+        return
+    raise Differs(f"{case['error']} is expected, but all is as the transcript says")
+
+
+def _transcript(case: dict[str, Any]) -> None:
+    found = re.fullmatch(
+        rf"(default|after watermark(?:, early (?P<early>{_COUNT}))?(?:, late (?P<late>{_COUNT}))?|(?P<count>{_COUNT}))",
+        case["trigger"],
+    )
+    if found is None:
         raise Differs(f"the trigger {case['trigger']!r} is not known")
     if case.get("accumulation", "accumulating") not in ("accumulating", "discarding"):
         raise Differs(f"panes that are {case['accumulation']!r} are not known")
-    if case.get("timestamp") not in (None, "end_of_window", "earliest", "latest"):
+    if case.get("timestamp") not in _TIMES:
         raise Differs(f"the time {case['timestamp']!r} of an answer is not known")
     over = shape(case["window"])._replace(allowed=units(case.get("allowed_lateness", 0)))
     if over.allowed and over.kind == "session":
         raise OtherRule(f"sessions are not corrected: {refused(lambda: Windows(over))}")
     run = Windows(over, held=True)
-    if trigger[0] != "default" and any(pane.get("early") for name, its in case["steps"] if name == "expect"
-                                       for pane in its):  # fmt: skip
-        return _told_early(case, over, run)
+    if found["count"] or any(pane.get("early") for name, its in case["steps"] if name == "expect" for pane in its):
+        return _told_early(case, over, run, bool(found["count"]))
     elements: list[Any] = []
     open_: list[Held] = []
     other: list[str] = []
@@ -101,19 +150,31 @@ def trigger_transcript(case: dict[str, Any]) -> None:
         elif name == "watermark":
             open_ += run.hold(units(given)).windows
         elif name == "expect":
-            _panes(over, open_, elements, given, other, count)
+            if found["late"] not in (None, "every 1", "after count 1") and len(open_) > len(given):
+                other.append("a window is corrected with each batch that brings it late events, not after so many")
+                open_ = [w for n, w in enumerate(open_) if all(_bounds(w) != _bounds(v) for v in open_[n + 1 :])]
+                open_ = open_ if given else []
+            try:
+                _panes(over, open_, elements, given, other, count, case.get("timestamp"))
+            except Differs as why:
+                raise Output(str(why)) from None
             open_ = []
         else:
             raise Differs(f"the step {name!r} is not known")
     if open_:
-        raise Differs(f"came, but nobody expects them: {_held(over, open_, elements)}")
+        raise Output(f"came, but nobody expects them: {_held(over, open_, elements)}")
     if other:
         raise OtherRule("; ".join(dict.fromkeys(other)))
 
 
-def _told_early(case: dict[str, Any], over: Any, run: Windows) -> None:
+def _bounds(window: Held) -> tuple[int, int]:
+    return window.start, window.end
+
+
+def _told_early(case: dict[str, Any], over: Any, run: Windows, counted: bool) -> None:
     """Panes before a window is complete come there after so many elements, here with each batch, from a stream of their
-    own: all that a window's panes have had until then is what it has here, so far or complete."""
+    own: all that a window's panes have had until then is what it has here, so far or complete.  ``counted``: there the
+    number of elements decides alone, and a window need not be complete."""
     elements: list[Any] = []
     now: dict[tuple[int, int], list[Any]] = {}  # what a window has, so far
     done: set[tuple[int, int]] = set()
@@ -124,11 +185,20 @@ def _told_early(case: dict[str, Any], over: Any, run: Windows) -> None:
             for pane in given:
                 start, last = pane["w"]
                 window = units(start), units(last) + SECOND
-                panes[window] = sorted([*(panes.get(window, []) if adds else []), *pane["v"]])
-                expect(f"what {pane['w']} has had", now.get(window), panes[window])
-                expect(f"{pane['w']} is complete", window in done, not pane["early"])
-                if not pane["early"] and pane.get("late"):
+                if window not in now:
+                    raise Output(f"nothing has come of {pane['w']}")
+                had = pane.get("v", now[window])
+                panes[window] = sorted([*(panes.get(window, []) if adds and "v" in pane else []), *had])
+                expect(f"what {pane['w']} has had", now[window], panes[window])
+                if "early" in pane or not counted:
+                    expect(f"{pane['w']} is complete", window in done, not pane.get("early", False))
+                if not counted and not pane["early"] and pane.get("late"):
                     raise Differs("corrections beside early answers are not known")
+            continue
+        if name == "state":
+            for start, last in given.get("present", []):
+                window = units(start), units(last) + SECOND
+                expect(f"[{start}, {last}] is open", window in now and window not in done, True)
             continue
         if name == "input":
             elements += given
@@ -140,7 +210,8 @@ def _told_early(case: dict[str, Any], over: Any, run: Windows) -> None:
         for held in [*put.early, *put.windows]:
             now[held.start, held.end] = sorted(elements[i] for i in held.events)
         done |= {(held.start, held.end) for held in put.windows}
-    expect("windows that are complete", sorted(done), sorted(panes))
+    if not counted:
+        expect("windows that are complete", sorted(done), sorted(panes))
     raise OtherRule(
         "what a window has so far comes with each batch that brings it events, from a stream of its own; it is always "
         "all of it, and has no number"
@@ -154,6 +225,7 @@ def _panes(
     wanted: list[dict[str, Any]],
     other: list[str],
     count: Counter[tuple[int, int]],
+    timestamp: str | None,
 ) -> None:
     """Answers as panes: the first of its window, or a correction."""
     found = []
@@ -175,7 +247,7 @@ def _panes(
                 elif not value:
                     other.append("a window's answer is its only one, always final")
             elif field == "ts":
-                if value != pane["ts"] and value in pane["v"]:
+                if value != pane["ts"] and (value in pane["v"] or timestamp == "earliest_transformed"):
                     other.append(f"the time of an answer is the end of its window less one unit, not {value}")
                 else:
                     expect("ts", pane["ts"], value)

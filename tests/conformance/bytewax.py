@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pellucid import pipeline
@@ -14,8 +13,11 @@ from tests.conformance.windows import (
     Held,
     Shape,
     Windows,
+    apart,
+    fold,
     known,
     product,
+    refuse_apart,
     refused,
     seconds,
     sessions,
@@ -35,10 +37,8 @@ def fixed_window_assignment(case: dict[str, Any]) -> None:
     known(case, "size_s", "slide_s", "event_s", "origin_s", "align_to_s", "expect_window_ids")
     over = shape({k: v for k, v in case.items() if k.endswith("_s") and k != "event_s"})
     if over.every > over.size:
-        said = refused(lambda: Windows(over))
-        if said is None or case["expect_window_ids"] == "error":
-            return expect("refused", said is not None, True)
-        raise OtherRule(f"every > size leaves events in no window, and is refused: {said}")
+        ids = [(start - over.origin) // over.every for start in apart(over, [units(case["event_s"])])]
+        return refuse_apart(over, ids, case["expect_window_ids"])
     run = Windows(over)
     run.push([(units(case["event_s"]), "")])
     ids = sorted((w.start - over.origin) // over.every for w in run.finish().windows)
@@ -107,7 +107,8 @@ def session_merge_pass(case: dict[str, Any]) -> None:
 def system_clock_watermark(case: dict[str, Any]) -> None:
     """Its end is the end of the input, as of every clock; else it is the time on the wall."""
     known(case, "steps")
-    if any(name == "expect_watermark" and given != ["MAX"] for name, *given in case["steps"]):
+    names = [name for name, *_ in case["steps"]]
+    if "expect_watermark" in names[: names.index("eof") if "eof" in names else None]:
         raise OtherRule("a time is what the event says, not when it happened to arrive")
     event_clock_watermark({**case, "wait_s": 0})
 
@@ -170,6 +171,13 @@ def _numbered(over: Shape, windows: list[Held]) -> list[tuple[int, Held]]:
     return [((w.start - over.origin) // over.every, w) for w in windows]
 
 
+def _folded(name: str, its: list[Any]) -> Any:
+    if name in ("max", "min"):  # the event, not its value alone
+        best = (max if name == "max" else min)(its, key=lambda one: one[1])
+        return {"t": best[0], "v": best[1]}
+    return fold(name, its)
+
+
 def windowed_flow(case: dict[str, Any]) -> None:
     known(case, "clock", "wait_s", "windower", "fold", "events", "expect", "expect_late", "order")
     if case["clock"] == "processing_time":
@@ -192,7 +200,7 @@ def windowed_flow(case: dict[str, Any]) -> None:
     found = []
     for number, window in _numbered(over, windows):
         its = [events[i] for i in window.events]
-        found.append([its[0][1], [number, len(its)]] if by_key else [number, _fold(case["fold"], its)])
+        found.append([its[0][1], [number, len(its)]] if by_key else [number, _folded(case["fold"], its)])
     if Counter(map(repr, found)) != Counter(map(repr, case["expect"])):
         _because_of_late(case, over, found, late)
 
@@ -210,34 +218,6 @@ def _because_of_late(case: dict[str, Any], over: Shape, found: list[Any], late: 
     windowed_flow({k: v for k, v in kept.items() if k != "expect_late"})  # without those it has to be as there
     more = [case["events"][i] for i in theirs if i not in late]
     raise OtherRule(f"an event before the clock counts while its window is open: {more} count here")
-
-
-def _fold(name: str, its: list[Any]) -> Any:
-    """What was to be made of the events of a window, in their order."""
-    values = [value for _, value in its]
-    folds: dict[str, Callable[[], Any]] = {
-        "collect": lambda: values,
-        "collect_list": lambda: values,
-        "collect_set": lambda: sorted(set(values)),
-        "collect_dict": lambda: dict(values),
-        "count": lambda: len(values),
-        "count_per_window": lambda: len(values),
-        "sum": lambda: sum(values),
-        "mean": lambda: sum(values) / len(values),
-        "first": lambda: values[0],
-        "last": lambda: values[-1],
-        "max": lambda: _best(max(its, key=lambda one: one[1])),
-        "min": lambda: _best(min(its, key=lambda one: one[1])),
-    }
-    if re.fullmatch(r"count_(per|by)_(?!key|window)\w+", name):  # how often each value is there
-        return dict(Counter(values))
-    if name not in folds:
-        raise Differs(f"the fold {name!r} is not known")
-    return folds[name]()
-
-
-def _best(one: list[Any]) -> dict[str, Any]:
-    return {"t": one[0], "v": one[1]}
 
 
 def windowed_flow_scale(case: dict[str, Any]) -> None:

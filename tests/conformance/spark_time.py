@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import chain as chained
 from typing import Any, NamedTuple
 
-from pellucid import Stream, pipeline
+from pellucid import Stream, join, pipeline, silent
 from tests.conformance import Differs, Kind, OtherRule, expect
 from tests.conformance.windows import Event, Held, Put, Shape, Windows, known, refused, seconds, units
 
@@ -50,20 +50,30 @@ def windowed_count(case: dict[str, Any]) -> None:
     over, delay = _query(case)
     if case["mode"] == "complete":
         return _complete(case, over, delay)
-    if case["mode"] != "append":
-        raise Differs(f"answers before a window is complete (mode {case['mode']}) are not built")
-    _append(case, Windows(over, (delay,)), _counts)
+    if case["mode"] not in ("append", "update"):
+        raise Differs(f"the mode {case['mode']!r} is not known")
+    _append(case, Windows(over, (delay,)), _counts, update=case["mode"] == "update")
 
 
-def _append(case: dict[str, Any], run: Windows, counts: Callable[[list[Held]], Any]) -> None:
-    """Steps with what each adds to the output."""
+def _changed(run: Windows, rows: list[tuple[int, str]]) -> tuple[Put, list[Held]]:
+    """A batch, and the windows that it brought events, as they are then: complete or so far."""
+    first = len(run.events)
+    put = run.push(rows)
+    return put, [w for w in [*put.early, *put.windows] if any(n >= first for n in w.events)]
+
+
+def _append(case: dict[str, Any], run: Windows, counts: Callable[[list[Held]], Any], update: bool = False) -> None:
+    """Steps with what each adds to the output: what is complete, or (``update``) what has changed."""
     new: list[Held] = []
     every: list[Held] = []
     late, other = 0, ""
     for name, *given in case["steps"]:
         if name == "add":
-            put = run.push([(time, "") for time in _times(given[0])])
-            new, every, late = put.windows, every + put.windows, len(put.late)
+            put, changed = _changed(run, [(time, "") for time in _times(given[0])])
+            new, late = changed if update else put.windows, len(put.late)
+            every += new
+        elif name == "state_rows":
+            expect("windows that are not complete", len(run.open()), given[0])
         elif name in ("new", "new_if_no_data_batches_on"):
             expect(name, counts(new), sorted(given[0]))
         elif name == "all":
@@ -84,7 +94,7 @@ def _append(case: dict[str, Any], run: Windows, counts: Callable[[list[Held]], A
 
 
 def _complete(case: dict[str, Any], over: Shape, delay: int) -> None:
-    """There nothing ever closes; here a row of a window that closed is late.  Else it is about early answers."""
+    """All windows, complete or so far.  There nothing ever closes; here a row of a window that closed is late."""
     run = Windows(over, (delay,))
     closed: list[Held] = []
     late = 0
@@ -95,14 +105,14 @@ def _complete(case: dict[str, Any], over: Shape, delay: int) -> None:
             put = run.push([(time, "") for time in times])
             closed, late = closed + put.windows, late + len(put.late)
             seen.update(start for time in times for start in _starts(over, time))
-        elif name == "all":
-            expect("all that there is", sorted([seconds(s), n] for s, n in seen.items()), sorted(given[0]))
+        elif name in ("all", "new"):
+            found = sorted([seconds(s), n] for s, n in seen.items()) if late else _counts([*closed, *run.open()])
+            expect("all that there is", found, sorted(given[0]))
         else:
             raise Differs(f"the step {name!r} is not known")
-    if not late:
-        raise Differs("answers before a window is complete (mode complete) are not built")
-    raise OtherRule(f"a window comes out once, when the clock is at its end ({_counts(closed)}); {late} of these rows "
-                    "come after that, and are late")  # fmt: skip
+    if late:
+        raise OtherRule(f"a window comes out once, when the clock is at its end ({_counts(closed)}); {late} of these "
+                        "rows come after that, and are late")  # fmt: skip
 
 
 def _starts(over: Shape, time: int) -> list[int]:
@@ -247,6 +257,13 @@ def reject(case: dict[str, Any]) -> None:
     if case.get("query") == "two withWatermark calls on one stream":
         twice = refused(lambda: pipeline(lambda x: x.at("time", lateness=1).at("time", lateness=2), x=Event))
         return expect("refused", twice is not None and "time" in twice, True)
+    columns = {r"does not exist|bad ?column|no such": "badColumn", r"no time|wrong type|not a time": "key"}
+    for pattern, column in columns.items():
+        if re.search(pattern, case.get("query", "")):
+            said = refused(lambda column=column: pipeline(lambda x: x.at(column), x=Event))
+            return expect(
+                "refused because of its time", said is not None and re.search(r"\bat\b", said) is not None, True
+            )
     if "query" in case or "values" not in case:
         raise Differs(f"the query {case.get('query')!r} is not known")
     for value in case["values"]:
@@ -273,55 +290,100 @@ def _sum(x: Stream[Any]) -> Stream[Sum]:
     return x.cumulate(lambda s, w: Sum(s.windows + 1, s.total + w.value.total), start=Sum(0, 0))
 
 
-def _chain(query: str) -> tuple[Callable[[Stream[Event]], Any], Callable[[Any], list[Any]]]:
-    """The pipeline of a query, and its answers as the case writes them."""
-    if found := re.fullmatch(r"count per (\d+) s(?: window)? \(delay (\d+)\)((?:, then per \d+ s(?: window)?)+): "
-                             r"\(start, windows, total\)", query):  # fmt: skip
+def _columns(text: str | None, last: bool) -> Callable[[Any], list[Any]]:
+    """An answer as the case writes it: ``(start, windows, total)``; ``last``: it is of windows of windows."""
+    parts: dict[str, Callable[[Any], Any]] = {"start": lambda w: seconds(w.start), "end": lambda w: seconds(w.end)}
+    if last:
+        parts |= {"windows": lambda w: w.value.windows, "count": lambda w: w.value.windows}
+        parts |= {"total": lambda w: w.value.total, "sum": lambda w: w.value.total}
+    else:
+        parts["count"] = lambda w: w.value
+    names = ["start", "count"] if text is None else [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in parts]:
+        raise Differs(f"{', '.join(unknown)}: no column of these answers")
+    return lambda w: [parts[name](w) for name in names]
+
+
+class Chain(NamedTuple):
+    """A query as a pipeline: its sources, and its answers as the case writes them."""
+
+    sources: tuple[str, ...]
+    make: Callable[..., Any]
+    row: Callable[[Any], list[Any]]
+
+
+_SECONDS_OF = r"per (\d+) s(?: windows?)?"
+_ROW = r"(?:: \(([\w, ]+)\))?"
+
+
+def _chain(query: str) -> Chain:
+    if found := re.fullmatch(rf"count {_SECONDS_OF} \(delay (\d+)\)((?:, then {_SECONDS_OF})*){_ROW}", query):
         small, delay = units(found[1]), units(found[2])
         larger = [units(size) for size in re.findall(r"per (\d+) s", found[3])]
 
         def windows(x: Stream[Event]) -> Any:
             first = x.at("time", lateness=delay).tumbling(small, _count)
-            whole = first.map(lambda w: w._replace(value=Sum(1, w.value)))
-            for size in larger:
-                whole = whole.tumbling(size, _sum)
-            return {"out": whole, "late1": whole.late, "late": first.late}
+            steps = [first]
+            for n, size in enumerate(larger):
+                before = steps[-1] if n else first.map(lambda w: w._replace(value=Sum(1, w.value)))
+                steps.append(before.tumbling(size, _sum))
+            return {"out": steps[-1], **{f"late{n}": step.late for n, step in enumerate(steps)}}
 
-        return windows, lambda w: [seconds(w.start), w.value.windows, w.value.total]
-    if found := re.fullmatch(r"dedup on \(value,\s?time\), delay (\d+), then count per (\d+) s", query):
-        delay, small = (units(part) for part in found.groups())
+        return Chain(("x",), windows, _columns(found[5], bool(larger)))
+    if found := re.fullmatch(rf"dedup on \(value,\s?time\), delay (\d+), then count {_SECONDS_OF}{_ROW}", query):
+        delay, small = units(found[1]), units(found[2])
 
         def after(x: Stream[Event]) -> Any:
             once = x.at("time", lateness=delay).dedup(by=lambda e: (e.key, e.time), within=1)
             counted = once.tumbling(small, _count)
-            return {"out": counted, "late1": counted.late, "late": once.late}
+            return {"out": counted, "late1": counted.late, "late0": once.late}
 
-        return after, lambda w: [seconds(w.start), w.value]
+        return Chain(("x",), after, _columns(found[3], False))
     if found := re.fullmatch(
-        r"count per (\d+) s \(delay (\d+)\), dedup on \(count, window end\): \(end, count\)", query
+        rf"count {_SECONDS_OF} \(delay (\d+)\), (?:then )?dedup on \(count, window end(?:, window time)?\){_ROW}", query
     ):
-        small, delay = (units(part) for part in found.groups())
+        small, delay = units(found[1]), units(found[2])
 
         def before(x: Stream[Event]) -> Any:
             counted = x.at("time", lateness=delay).tumbling(small, _count)
             once = counted.dedup(by=lambda w: (w.value, w.end), within=1)
-            return {"out": once, "late1": once.late, "late": counted.late}
+            return {"out": once, "late1": once.late, "late0": counted.late}
 
-        return before, lambda w: [seconds(w.end), w.value]
+        return Chain(("x",), before, _columns(found[3], False))
+    if found := re.fullmatch(
+        rf"(?:inner )?join on equal times? \(delays (\d+) and (\d+)\), then count {_SECONDS_OF}{_ROW}", query
+    ):
+        delays, small = (units(found[1]), units(found[2])), units(found[3])
+
+        def joined(x: Stream[Event], y: Stream[Event]) -> Any:
+            left, right = (s.at("time", lateness=delay) for s, delay in zip((x, y), delays, strict=True))
+            both = join(left, right, within=0)
+            counted = both.tumbling(small, _count)
+            return {"out": counted, "late1": counted.late, "late0": both.late}
+
+        return Chain(("x", "y"), joined, _columns(found[4], False))
     raise Differs(f"the query {query!r} is not known")
 
 
 def chain(case: dict[str, Any]) -> None:
     known(case, "query", "steps")
-    make, row = _chain(case["query"])
-    engine = pipeline(make, x=Event).engine()
+    made = _chain(case["query"])
+    engine = pipeline(made.make, **dict.fromkeys(made.sources, Event)).engine()
     new: list[Any] = []
-    late, other = [0, 0], ""
+    late, other = list[int](), ""
     for name, *given in case["steps"]:
-        if name in ("add", "add_range"):
-            times = range(given[0], given[1] + 1) if name == "add_range" else given[0]
-            out = engine.push([Event(units(time), str(time), "") for time in times])
-            new, late = sorted(row(w) for w in out["out"]), [len(out["late1"]), len(out["late"])]
+        if name in ("add", "add_range", "add_both"):
+            one = range(given[0], given[1] + 1) if name == "add_range" else given[0]
+            streams = given if name == "add_both" else [one]
+            if len(streams) != len(made.sources):
+                raise Differs(f"the query reads {len(made.sources)} streams, and {name!r} adds to {len(streams)}")
+            rows = [[Event(units(time), str(time), "") for time in times] for times in streams]
+            longest = max(map(len, rows))
+            out = engine.push(
+                **{x: [*its, *[silent] * (longest - len(its))] for x, its in zip(made.sources, rows, strict=True)}
+            )
+            new = sorted(made.row(w) for w in out["out"])
+            late = [len(out[step]) for step in sorted(out, reverse=True) if step != "out"]
         elif name == "new":
             expect(name, new, sorted(given[0]))
         elif name == "dropped_per_operator_last_first":
@@ -427,38 +489,44 @@ class _SparkDedup:
 def session(case: dict[str, Any]) -> None:
     """The end of a session there is the first time after a gap; here a gap belongs to it: its end is one unit later."""
     known(case, "gap_s", "delay_s", "steps", "mode")
-    if case.get("mode", "append") != "append":
-        raise Differs(f"answers before a session is complete (mode {case['mode']}) are not built")
+    mode = case.get("mode", "append")
+    if mode not in ("append", "update", "complete"):
+        raise Differs(f"the mode {mode!r} is not known")
     gap, delay = units(case["gap_s"]), units(case["delay_s"])
     run = Windows(Shape("session", gap), (delay,), keyed=True)
     theirs = _SparkSessions(gap, delay)
-    new = theirs_new = []
+    closed: list[Held] = []
+    new: list[Held] = []
+    theirs_new: list[list[Any]] = []
     late = theirs_late = 0
     other = ""
     for name, *given in case["steps"]:
         if name == "add":
             rows = [(units(time), key) for key, time in given[0]]
-            put = run.push(rows)
-            new, late = _sessions(run, put, gap), len(put.late)
+            put, changed = _changed(run, rows)
+            new, late = changed if mode == "update" else put.windows, len(put.late)
+            closed += put.windows
             theirs_new, theirs_late = theirs.push(rows)
-        elif name in ("new", "dropped"):
-            found, wanted = (new, sorted(given[0])) if name == "new" else (late, given[0])
-            if found != wanted and wanted == (theirs_new if name == "new" else theirs_late) and theirs.differs:
+        elif name in ("new", "all", "dropped"):
+            whole = name == "all" or mode == "complete"
+            found = late if name == "dropped" else _sessions(run, [*closed, *run.open()] if whole else new)
+            wanted = given[0] if name == "dropped" else sorted(given[0])
+            said = theirs_late if name == "dropped" else None if whole or mode != "append" else theirs_new
+            if found != wanted and wanted == said and theirs.differs:
                 other = (f"an event before the clock counts only inside an open session, which is open until the "
                          f"clock is past its gap: {name} is {found} here, {wanted} there")  # fmt: skip
             else:
                 expect(name, found, wanted)
+        elif name == "restart":
+            run.restart()
         else:
             raise Differs(f"the step {name!r} is not known")
     if other:
         raise OtherRule(other)
 
 
-def _sessions(run: Windows, put: Put, gap: int) -> list[list[Any]]:
-    assert gap >= 0
-    return sorted(
-        [run.events[w.events[0]][1], seconds(w.start), seconds(w.end - 1), len(w.events)] for w in put.windows
-    )
+def _sessions(run: Windows, windows: list[Held]) -> list[list[Any]]:
+    return sorted([run.events[w.events[0]][1], seconds(w.start), seconds(w.end - 1), len(w.events)] for w in windows)
 
 
 class _SparkSessions:

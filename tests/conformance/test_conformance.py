@@ -13,6 +13,9 @@ from tests.conformance import main, run
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases"
 
+FILE = Path(__file__).with_name("facts.json")
+FACTS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["cases"]
+
 ONE = {"nodes": [{"inputs": 1, "outputs": 1, "summaries": {"0->0": [2]}}], "edges": ["0.out0->0.in0"]}
 
 # a case of each kind that is so, where in it to put what is not, and that
@@ -149,7 +152,7 @@ CASES: list[tuple[dict[str, Any], list[Any], Any]] = [
     ({"kind": "trigger_transcript", "window": {"type": "fixed", "size": 4}, "trigger": "default", "steps": [
         ["input", [1, 6, 2]], ["watermark", 4], ["expect", [{"w": [0, 3], "v": [1, 2], "ts": 3}]],
         ["input", [3, 7]], ["expect", []], ["watermark", 9], ["expect", [{"w": [4, 7], "v": [6, 7]}]]]},
-     ["trigger"], "after count 2"),
+     ["trigger"], "after a while"),
     ({"kind": "trigger_transcript", "id": "corrections", "window": {"type": "fixed", "size": 4}, "allowed_lateness": 5,
       "trigger": "after watermark, late every 1", "accumulation": "accumulating", "steps": [
         ["input", [1, 6]], ["watermark", 8], ["expect", [{"w": [0, 3], "v": [1]}, {"w": [4, 7], "v": [6], "index": 0}]],
@@ -212,7 +215,7 @@ OTHERS: list[tuple[dict[str, Any], str, list[Any], Any]] = [
         ["expect", [{"w": [0, 3], "v": [3], "early": False}]]]},
      "so far", ["accumulation"], "accumulating"),
     ({"kind": "trigger_transcript", "window": {"type": "session", "gap": 4}, "trigger": "default", "steps": [],
-      "allowed_lateness": 5}, "not corrected", ["trigger"], "after count 2"),
+      "allowed_lateness": 5}, "not corrected", ["trigger"], "after a while"),
     ({"kind": "windowed_count", "mode": "complete", "query": {"window_s": 5, "delay_s": 0}, "steps": [
         ["add", [1, 6]], ["all", [[0, 1], [5, 1]]], ["add", [2]], ["all", [[0, 2], [5, 1]]]]}, "comes out once",
      ["steps", 2, 1], [7]),
@@ -270,20 +273,84 @@ def test_another_rule_is_named_and_hides_nothing(case: dict[str, Any], why: str,
 def test_every_kind_has_a_case() -> None:
     from tests.conformance import kinds
 
-    assert {case["kind"] for case, _, _ in CASES} == set(kinds())
+    assert {case["kind"] for case in [*FACTS, *(case for case, _, _ in CASES)]} == set(kinds())
+
+
+OTHER_RULE = 12  # of the facts
+
+
+def test_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(FILE)]) == 0, capsys.readouterr().out
+    assert capsys.readouterr().out.endswith(f"\n{len(FACTS) - OTHER_RULE} passed, 0 failed, {OTHER_RULE} other rule\n")
+
+
+def spoilt(value: Any) -> tuple[Any, bool]:
+    """The same with one number, truth value or word in it changed; whether there was one."""
+    if isinstance(value, bool):
+        return not value, True
+    if isinstance(value, (int, float)):
+        return value + 977, True
+    if isinstance(value, str):
+        return "not " + value, True
+    rows = list(value.items()) if isinstance(value, dict) else list(enumerate(value or []))
+    for at, part in reversed(rows):
+        found, done = spoilt(part)
+        if done:
+            return {**value, at: found} if isinstance(value, dict) else [*value[:at], found, *value[at + 1 :]], True
+    return ([977] if value == [] else value), value == []
+
+
+TOLD = ("new", "all", "dropped", "expect", "expect_watermark", "watermark", "state_rows",
+        "dropped_per_operator_last_first")  # fmt: skip
+
+
+def what_is_expected(case: dict[str, Any]) -> dict[str, Any] | None:
+    """A case with something else in what it expects; None where that is in its words."""
+    for key in [key for key in case if key.startswith("expect") or key == "equal_to"]:
+        return {**case, key: spoilt(case[key])[0]}
+    steps = list(case.get("steps", case.get("ops", [])))
+    for n, step in reversed(list(enumerate(steps))):
+        if isinstance(step, dict):
+            steps[n] = what_is_expected(step)
+            return {**case, "steps": steps}
+        if "ops" in case or not isinstance(step[0], str) or step[0] in TOLD:
+            found, done = spoilt(step[1:])
+            if done:
+                steps[n] = [step[0], *found]
+                return {**case, "steps" if "steps" in case else "ops": steps}
+    return None
+
+
+@pytest.mark.parametrize("case", [c for c in FACTS if "error" not in c], ids=lambda case: case["id"])
+def test_a_fact_that_is_spoilt_does_not_pass(case: dict[str, Any]) -> None:
+    """A runner that did not look at what a case expects would let it pass."""
+    other = what_is_expected(case)
+    assert other is not None
+    result = run(other)
+    assert result.status == "failed" or (result.status, run(case).status) == ("other rule", "other rule"), result
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cases.json"
     known = {"id": "a", "kind": "lattice", "order": "int", "op": "join", "a": 1, "b": 2, "expect": 2}
     file.write_text(
-        json.dumps({"cases": [known, {"id": "b", "kind": "weather"}, {**known, "id": "c", "order": "moon"}]})
+        json.dumps(
+            {
+                "cases": [
+                    known,
+                    {"id": "b", "kind": "weather", "rain": 1},
+                    {**known, "id": "c", "order": "moon"},
+                    {"id": "d", "kind": "lattice", "order": "int", "op": "join"},
+                ]
+            }
+        )
     )
     assert main([str(file)]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "failed: b: the kind 'weather' is not known",
+        "failed: b: the kind 'weather' is not known: nothing here says what is done with its rain",
         "failed: c: the order 'moon' is not known",
-        "1 passed, 2 failed, 0 other rule",
+        "failed: d: the case does not say 'a', which its kind needs",
+        "1 passed, 3 failed, 0 other rule",
     ]
     file.write_text("[]")
     assert main([str(file)]) == 2 and "no file of cases" in capsys.readouterr().err

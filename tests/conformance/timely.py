@@ -27,11 +27,12 @@ _PARTS: dict[str, Order] = {"int": Integers(), "char": Ordered(str), "str": Orde
 
 
 def order(text: str) -> Order:
-    """``int``, ``product(int,int)``, ``lexicographic(int,int)``, ``unsigned 64-bit``; what follows a colon or a comma
-    explains it."""
-    if (found := re.match(r"(un)?signed (\d+)-bit", text)) is not None:
-        bits = int(found[2])
-        return Integers(0, 2**bits - 1) if found[1] else Integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    """``int``, ``product(int,int)``, ``lexicographic(int,int)``, ``unsigned 64-bit``, ``u64``; what follows a colon or
+    a comma explains it."""
+    if (found := re.match(r"(?:(un)?signed |(u)|i)(\d+|size)(?:-bit)?\b", text)) is not None:
+        bits = 64 if found[3] == "size" else int(found[3])
+        unsigned = found[1] or found[2]
+        return Integers(0, 2**bits - 1) if unsigned else Integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if (found := re.match(r"(product|lexicographic)\(([^)]*)\)", text)) is not None:
         parts = [order(part.strip()) for part in found[2].split(",")]
         return (Product if found[1] == "product" else Lexicographic)(*parts)

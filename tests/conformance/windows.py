@@ -7,12 +7,14 @@ which order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pellucid import PellucidError, Stream, join, merge, pipeline, silent
-from tests.conformance import Differs
+from tests.conformance import Differs, OtherRule, expect
 
 SECOND = 1_000_000
 PAST = -(10**15)  # before all that cases speak of
@@ -157,18 +159,24 @@ class Windows:
         """The end of all sources."""
         return self._put(self.engine.finish())
 
+    def open(self) -> list[Held]:
+        """The windows that are not complete yet, as they are so far."""
+        return self._put(self._copy().finish()).windows
+
+    def _copy(self) -> Any:
+        """A run that goes on from the state of this one."""
+        copy = self.pipeline.engine()
+        copy.load(self.engine.save())
+        return copy
+
     def restart(self) -> None:
         """Go on from a saved state."""
-        saved = self.engine.save()
-        self.engine = self.pipeline.engine()
-        self.engine.load(saved)
+        self.engine = self._copy()
 
     def clock(self) -> int | None:
         """Where the clock is (None: nowhere yet), asked of a copy that goes on from the state: by how much something of
         long ago is late."""
-        copy = self.pipeline.engine()
-        copy.load(self.engine.save())
-        late = self._push(copy, [(0, Event(PAST, "", "?"))])["late"]
+        late = self._push(self._copy(), [(0, Event(PAST, "", "?"))])["late"]
         return late[0].clock if late else None
 
     def _push(self, engine: Any, rows: list[tuple[int, Event]]) -> Any:
@@ -198,6 +206,49 @@ def refused(make: Any) -> str | None:
     except PellucidError as error:
         return str(error)
     return None
+
+
+def fold(name: str, its: list[Any]) -> Any:
+    """What is to be made of the events [time, value] of a window, in their order."""
+    values = [value for _, value in its]
+    folds: dict[str, Callable[[], Any]] = {
+        "collect": lambda: values,
+        "collect_list": lambda: values,
+        "collect_set": lambda: sorted(set(values)),
+        "collect_dict": lambda: dict(values),
+        "count": lambda: len(values),
+        "count_per_window": lambda: len(values),
+        "sum": lambda: sum(values),
+        "mean": lambda: sum(values) / len(values),
+        "first": lambda: values[0],
+        "last": lambda: values[-1],
+        "max": lambda: max(values),
+        "min": lambda: min(values),
+    }
+    if re.fullmatch(r"count_(per|by)_(?!key|window)\w+", name):  # how often each value is there
+        return dict(Counter(values))
+    if name not in folds:
+        raise Differs(f"the fold {name!r} is not known")
+    return folds[name]()
+
+
+def apart(over: Shape, times: Iterable[int]) -> dict[int, list[int]]:
+    """Windows that begin less often than they are long, which are refused here: the events of each, by its start."""
+    found: dict[int, list[int]] = {}
+    for time in times:
+        start = over.origin + (time - over.origin) // over.every * over.every
+        if time < start + over.size:
+            found.setdefault(start, []).append(time)
+    return found
+
+
+def refuse_apart(over: Shape, theirs: Any, wanted: Any) -> None:
+    """Such windows are refused here; what a case says of them has to be so by their own rule."""
+    said = refused(lambda: Windows(over))
+    if said is None or wanted == "error":
+        return expect("refused", said is not None, True)
+    expect("by their rule", theirs, wanted)
+    raise OtherRule(f"every > size leaves events in no window, and is refused: {said}")
 
 
 def sessions(times: Iterable[int], gap: int) -> list[tuple[int, int]]:

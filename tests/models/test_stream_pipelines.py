@@ -41,6 +41,8 @@ TABLE: dict[str, tuple[Pipeline, str]] = {
     "5b": (figures.figure_5b, "1 4 9 16 25 36 49 64"),
     "5c": (figures.figure_5c, "2 6 12 20 30 42 56 72"),
     "5a flipped": (figures.figure_5a_flipped, "- - 2 - 6 - 12 -"),
+    "5a drawn": (figures.figure_5a_drawn, "- 2 - 6 - 12 - 20"),
+    "5a drawn, flipped": (figures.figure_5a_drawn_flipped, "- - 3 - 8 - 15 -"),
     "window sum of 2": (compare.window_sum_2, "- 3 5 7 9 11 13 15"),
     "window sum of 2, trimmed": (compare.trimmed_sum_2, "- 3 5 7 9 11 13 15"),
     "window sum of 3, trimmed": (compare.trimmed_sum_3, "- - 6 9 12 15 18 21"),
