@@ -35,7 +35,17 @@ from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.text import has_text
 from pellucid.expr.tracing.absent import refuse_asking_a_record
-from pellucid.expr.tracing.mistakes import described, name_of, no_pair, no_triple, place_of, refuse_missing_attribute
+from pellucid.expr.tracing.mistakes import (
+    UNDONE,
+    described,
+    name_of,
+    no_pair,
+    no_triple,
+    place_of,
+    refuse_missing_attribute,
+    refuse_undone,
+    refuse_undone_value,
+)
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.reach import kept_of
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -116,6 +126,7 @@ class Function:
         """
         if not callable(f):
             raise PipelineError(f"expected a function, found {type(f).__name__} {f!r}")
+        refuse_undone(f)
         _check_arity(f, len(params))
         known = tuple(p for p in params if p is not None)
         try:
@@ -160,6 +171,10 @@ class Function:
 
     def conformed(self, value: Any) -> Any:
         """What the function returned, as events of its types; a `ValueError` where it does not fit."""
+        if isinstance(value, UNDONE):
+            raise ValueError(
+                f"expected {self.result or 'a state and events'}, found {described(value)}, which nobody runs"
+            )
         if not self.task:
             if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
                 value = bool(value)
@@ -527,8 +542,11 @@ class _Tried:
             try:
                 with watch.captured(), watch:
                     out.append(self._f(*args))
+                refuse_undone_value(name_of(self._f), out[-1])
             except Untraceable:
                 return []
+            except PipelineError:
+                raise
             except Exception as error:
                 out.append(error)
             self.args.append(args)
