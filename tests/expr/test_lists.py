@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pellucid import Scale, pipeline
 from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.function import Function
-from pellucid.expr.types import ListType, TupleType, conform, type_of
+from pellucid.expr.types import INT, ListType, TupleType, conform, type_of
 
 
 class Color(enum.Enum):
@@ -117,16 +117,27 @@ ORDER = type_of(Order)
         (lambda e: len(e.items[-1].tags) + len(e.items[0].tags[0]), "looked up"),
         (lambda e: 0 if e.items[0].n is None else e.items[0].n, "looked up"),
         (lambda e: e.items[0], "looked up"),
-        (lambda e: sum(e.sizes), "loops over a list, whose length is not known"),
-        (lambda e: 3 in e.sizes, "searches in a list"),
-        (lambda e: e.sizes == (1, 2), "compares a list"),
-        (lambda e: len(e.sizes[1:]), "takes a part of a list"),
     ],
 )
 def test_what_is_traced(f: Any, how: str) -> None:
     made = Function.make(f, (ORDER,))
-    found = "traced" if made.traced is not None else "looked up" if made.runs is not None else made.reason
-    assert found == how or (how == "takes a part of a list" and made.runs is None)
+    assert ("traced" if made.traced is not None else "looked up" if made.runs is not None else made.reason) == how
+
+
+@pytest.mark.parametrize(
+    ("f", "how"),
+    [
+        (lambda e: sum(e.sizes), "loops over a list, whose length is not known"),
+        (lambda e: int(3 in e.sizes), "searches in a list"),
+        (lambda e: int(e.sizes == (1, 2)), "compares a list"),
+        (lambda e: len(e.sizes[1:]), "takes an element of a list, which only engines can look into"),
+    ],
+)
+def test_what_is_opaque(f: Any, how: str) -> None:
+    with pytest.raises(PipelineError, match=r"the type of its result must be given: .* such as to=int if"):
+        Function.make(f, (ORDER,))
+    made = Function.make(f, (ORDER,), to=INT)
+    assert made.runs is None and made.reason == how
 
 
 def test_messages() -> None:

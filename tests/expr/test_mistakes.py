@@ -4,6 +4,7 @@ cannot be traced is not."""
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid import PipelineError, StepError, apply, pipeline
+from pellucid import PipelineError, StepError, apply, iterate, pipeline
 
 LABELS = {"a": 1}
 
@@ -192,4 +193,103 @@ def test_what_is_only_not_traced_still_runs(
 def test_a_task_with_a_state_of_any_kind_is_told_at_its_first_event() -> None:
     p = pipeline(lambda x: x.task(lambda s, v: [v], initial=[], to=int), x=int)
     with pytest.raises(StepError, match=r"a task must return \(state, \[events\]\), a list of them, found \[1\]"):
+        p([1])
+
+
+# ---------------------------------------------------------------- functions whose call does not run them
+
+
+async def waits(*args: Any) -> Any:
+    return args[-1]
+
+
+def yields(*args: Any) -> Any:
+    yield args[-1]
+
+
+async def streams(*args: Any) -> Any:
+    yield args[-1]
+
+
+class Fetcher:
+    async def __call__(self, *args: Any) -> Any:
+        return args[-1]
+
+    async def fetch(self, *args: Any) -> Any:
+        return args[-1]
+
+    @classmethod
+    def several(cls, *args: Any) -> Any:
+        yield args[-1]
+
+
+def _wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def inner(*args: Any) -> Any:
+        return f(*args)
+
+    return inner
+
+
+UNDONE: dict[str, Any] = {
+    "async": waits,
+    "generator": yields,
+    "async generator": streams,
+    "callable object": Fetcher(),
+    "method": Fetcher().fetch,
+    "class method": Fetcher.several,
+    "partial": functools.partial(waits, 1),
+    "partial of an object": functools.partial(Fetcher(), 1),
+    "decorated": _wrapped(waits),
+    "decorated generator": _wrapped(yields),
+    "lambda": lambda *args: waits(*args),
+    "inside a tuple": lambda *args: (1, waits(*args)),
+    "one path": lambda *args: waits(*args) if args[-1] > 3 else args[-1],
+}
+UNDONE_TAKERS: dict[str, Callable[[Any, Any], Any]] = {
+    "map": lambda x, f: x.map(f, to=int),
+    "map without to": lambda x, f: x.map(f),
+    "filter": lambda x, f: x.filter(f),
+    "key_by": lambda x, f: x.key_by(f, to=int).cumulate(lambda n, e: n + 1, start=0),
+    "cumulate": lambda x, f: x.cumulate(f, start=0, to=int),
+    "task": lambda x, f: x.task(f, 0, to=int),
+    "task with any state": lambda x, f: x.task(f, {}, to=int),
+    "on_time": lambda x, f: x.at(lambda v: v).task(lambda s, v: (s, [1], [v]), 0, on_time=f, to=int),
+    "explode": lambda x, f: x.explode(f, to=int),
+    "apply": lambda x, f: apply(f, x, x, to=int),
+    "at": lambda x, f: x.at(f, to=int).tumbling(1, lambda w: w),
+    "dedup": lambda x, f: x.at(lambda v: v).dedup(by=f, within=1, to=int),
+    "inside a window": lambda x, f: x.window(2, lambda w: w.map(f, to=int)),
+    "a window": lambda x, f: x.window(2, f),
+    "a loop": lambda x, f: iterate(x, f),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("taker", UNDONE_TAKERS)
+@pytest.mark.parametrize("kind", UNDONE)
+def test_a_function_whose_call_does_not_run_it_is_refused_when_the_pipeline_is_built(kind: str, taker: str) -> None:
+    later = taker == "task with any state"  # there, functions are not called while the pipeline is built
+    other = taker in ("a window", "a loop", "filter")  # a stream is asked for its truth; a tuple is true
+    if (later and kind in list(UNDONE)[8:]) or (other and kind in ("inside a tuple", "one path")):
+        return
+    said = r"is an async function|is a generator function|returns a coroutine|returns a generator"
+    with pytest.raises(PipelineError, match=said):
+        pipeline(lambda x: UNDONE_TAKERS[taker](x, UNDONE[kind]), x=int)
+
+
+def test_a_pipeline_is_no_async_function() -> None:
+    async def late(x: Any) -> Any:
+        return x
+
+    with pytest.raises(PipelineError, match="pipeline late is an async function"):
+        pipeline(late, x=int)
+    with pytest.raises(PipelineError, match="pipeline pipeline returns a coroutine"):
+        pipeline(lambda x: late(x), x=int)
+
+
+def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
+    """A filter takes nothing for true that nobody runs."""
+    p = pipeline(lambda x: x.filter(lambda v: (i for i in range(v))), x=int)
+    with pytest.raises(StepError, match="found a generator, which nobody runs"):
         p([1])

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import random
+import re
 import time
 import types
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from pellucid import PipelineError, TypeMismatch, pipeline
+from pellucid import PipelineError, TypeMismatch, apply, pipeline
 from pellucid.expr.function import Function
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import trace
@@ -494,3 +495,82 @@ def test_a_field_is_no_global_of_the_same_name() -> None:
     assert not made.graph.opaque()
     with pytest.raises(PipelineError, match="TICKETS"):
         pipeline(lambda t: t.map(lambda v: v.price + next(TICKETS)), t=Ticket)
+
+
+# ---------------------------------------------------------------- the type of the result
+
+
+class Visit(NamedTuple):
+    page: str | None
+    score: int | None
+    parts: list[str | None]
+    day: datetime.date
+
+
+VISITS = [
+    Visit("a", 1, ["x"], datetime.date(2024, 1, 1)),
+    Visit(None, None, [None, "y"], datetime.date(2024, 1, 2)),
+    Visit("b", None, [], datetime.date(2024, 1, 3)),
+    Visit(None, 3, [None], datetime.date(9999, 12, 31)),
+]
+
+
+def iso(e: Visit) -> str:
+    return e.day.isoformat()  # which no trace sees through
+
+
+def count(n: int, e: Any) -> int:
+    return n + 1
+
+
+TAKERS: dict[str, Callable[..., Any]] = {
+    "map": lambda x, to: x.map(lambda e: e.page if iso(e) else "", to=to),
+    "map to a tuple": lambda x, to: x.map(lambda e: (e.page, iso(e)), to=to),
+    "map by branches": lambda x, to: x.map(lambda e: 1 if iso(e) < "2024-01-03" else 1.5, to=to),
+    "key_by": lambda x, to: x.key_by(lambda e: (e.page, iso(e)), to=to).cumulate(count, start=0),
+    "explode": lambda x, to: x.explode(lambda e: [w for w in (e.page, iso(e)) if w != "?"], to=to),
+    "explode a list": lambda x, to: x.explode(lambda e: e.parts if iso(e) else [], to=to),
+    "apply": lambda x, to: apply(lambda a, b: a.score if iso(b) else b.score, x, x, to=to),
+    "task": lambda x, to: x.task(lambda n, e: (n + 1, [e.score] if iso(e) else []), 0, to=to),
+    "cumulate": lambda x, to: x.cumulate(lambda n, e: e.score if iso(e) else n, start=0, to=to),
+    "cumulate from None": lambda x, to: x.cumulate(lambda n, e: e.page if iso(e) else n, start=None, to=to),
+    "cumulate a float": lambda x, to: x.cumulate(lambda n, e: n + 0.5 if iso(e) else n, start=0, to=to),
+    "inside a window": lambda x, to: x.window(1, lambda w: w.map(lambda e: (e.score, iso(e)), to=to)),
+}
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_a_type_is_declared_or_asked_for_when_the_pipeline_is_built(name: str) -> None:
+    """What a few events gave is proposed, and never relied on; with the proposal the nulls go through."""
+    build = TAKERS[name]
+    with pytest.raises(
+        PipelineError, match=r"test_opaque.py:\d+.*: this lambda cannot be traced: .* must be given"
+    ) as e:
+        pipeline(lambda x: build(x, None), x=Visit)
+    proposed = re.search(r"such as to=(.*) if what it gave", str(e.value))
+    assert proposed is not None, str(e.value)
+    found = pipeline(lambda x: build(x, eval(proposed[1])), x=Visit)(VISITS)
+    assert len(found) >= len(VISITS)
+
+
+def test_the_state_of_an_opaque_task_is_anything_that_is_not_said() -> None:
+    """The initial state is one of its states, and says nothing of the others."""
+    p = pipeline(lambda x: x.task(lambda s, e: (e.page if iso(e) else s, [1]), 0, to=int), x=Visit)
+    assert p.graph.nodes[-1].state is None and p(VISITS) == [1, 1, 1, 1]
+
+    def said(s: str | None, e: Visit) -> tuple[str | None, list[str | None]]:
+        return (e.page if iso(e) else s), [s]
+
+    p = pipeline(lambda x: x.task(said, None), x=Visit)
+    assert str(p.graph.nodes[-1].state) == "str | None" and p(VISITS) == [None, "a", None, "b"]
+
+
+def test_an_annotation_declares_what_is_accumulated() -> None:
+    def mean(n: float, e: Visit) -> float:
+        return n + 0.5 if iso(e) else n
+
+    def last(n: Any, e: Visit) -> int | None:
+        return e.score if iso(e) else n
+
+    assert pipeline(lambda x: x.cumulate(mean, start=0), x=Visit)(VISITS) == [0.5, 1.0, 1.5, 2.0]
+    assert pipeline(lambda x: x.cumulate(last, start=0), x=Visit)(VISITS) == [1, None, None, 3]

@@ -38,9 +38,9 @@ def test_types_are_found() -> None:
 
 
 def test_what_one_function_puts_out_tells_what_the_other_does() -> None:
-    """One that cannot be traced, and puts out nothing where it was tried, says nothing of its events."""
+    """One that cannot be traced, and is not said to put out anything, says nothing of its events."""
 
-    def lists(s: int, e: Event) -> Any:
+    def lists(s: int, e: Event) -> tuple[int, list, list]:  # type: ignore[type-arg]
         return s, [], [e.when + i * HOUR for i in range(abs(e.n) % 5)]
 
     node = timed(lists, told)

@@ -35,7 +35,17 @@ from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.text import has_text
 from pellucid.expr.tracing.absent import refuse_asking_a_record
-from pellucid.expr.tracing.mistakes import described, name_of, no_pair, no_triple, place_of, refuse_missing_attribute
+from pellucid.expr.tracing.mistakes import (
+    UNDONE,
+    described,
+    name_of,
+    no_pair,
+    no_triple,
+    place_of,
+    refuse_missing_attribute,
+    refuse_undone,
+    refuse_undone_value,
+)
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.reach import kept_of
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -52,13 +62,16 @@ from pellucid.expr.types import (
     ListType,
     OptionalType,
     TimeType,
+    TupleType,
     Type,
+    annotation_of,
     conform,
     fits_int,
     join,
     type_of,
     type_of_value,
 )
+from pellucid.expr.types.absent import maybe
 from pellucid.expr.types.times import DAY
 
 _SAMPLES = 40
@@ -113,6 +126,7 @@ class Function:
         """
         if not callable(f):
             raise PipelineError(f"expected a function, found {type(f).__name__} {f!r}")
+        refuse_undone(f)
         _check_arity(f, len(params))
         known = tuple(p for p in params if p is not None)
         try:
@@ -157,6 +171,10 @@ class Function:
 
     def conformed(self, value: Any) -> Any:
         """What the function returned, as events of its types; a `ValueError` where it does not fit."""
+        if isinstance(value, UNDONE):
+            raise ValueError(
+                f"expected {self.result or 'a state and events'}, found {described(value)}, which nobody runs"
+            )
         if not self.task:
             if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
                 value = bool(value)
@@ -402,14 +420,18 @@ def _declared(
     many: bool = False,
     asks: Type | None = None,
 ) -> tuple[Type | None, Type | None]:
-    """The result type of an opaque function: declared, or found by trying it on sample events."""
-    state = params[0] if task else None
+    """The result type of an opaque function: as it is declared, or as all its paths show where engines can run it.
+
+    What it returned on a few events is no such thing: other events may give something else, None where one may be.  So
+    a state of which nothing is said or shown is any Python object.
+    """
+    annotation = _annotation(f)
+    state = _state_of(annotation, params[0], inner) if task else None
     if truth:
         return BOOL, None
     if to is not None:
         return (state, to) if task else (to, None)
     name = name_of(f)
-    annotation = _annotation(f)
     if annotation is not None and not task:
         return type_of(annotation), None
     events = _events_of(annotation) if task else None
@@ -422,7 +444,7 @@ def _declared(
     ):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
     _refuse_no_triple(f, tried, asks)
-    found = tried.type_of_result(task, many) if inner is None else inner.event if task else _result_of(inner)
+    found = None if inner is None else inner.event if task else _result_of(inner)
     if found is None and inner is not None and asks is not None:
         return state, None  # it puts out nothing on any path: what is told of times does
     if found is None:
@@ -439,7 +461,8 @@ def _declared(
                 f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: "
                 f"{failure}{place_of(failure)}. Correct it; if it works on other events, {what} must be given: {how}"
             )
-        if tried.outcomes and not task and not (many and all(isinstance(o, (list, tuple)) for o in tried.outcomes)):
+        likely = tried.likely(task, many)
+        if likely is None and tried.outcomes and not task and not (many and tried.only_lists):
             value = next(o for o in tried.outcomes if not isinstance(o, Exception))
             if many:
                 raise TypeMismatch(
@@ -452,10 +475,27 @@ def _declared(
                 f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an "
                 f"enum's member, a record or a tuple of those; {hint}"
             )
+        if likely is not None:
+            how += f", such as to={annotation_of(likely)} if what it gave on a few events is all that it can be"
         raise PipelineError(
             f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"
         )
     return (state, found) if task else (found, None)
+
+
+def _state_of(annotation: Any, given: Type | None, inner: Traced | None) -> Type | None:
+    """The type of the state of an opaque task: as it is annotated, or shown; None: any Python object."""
+    if given is None:
+        return None
+    if inner is not None:
+        return join(given, inner.result) or inner.result
+    parts = typing.get_args(annotation) if typing.get_origin(annotation) is tuple else ()
+    if len(parts) not in (2, 3):
+        return None
+    try:
+        return NOTHING if parts[0] is type(None) else type_of(parts[0])
+    except TypeMismatch:  # such as a dict: no event, but a state may be anything
+        return None
 
 
 def _events_of(annotation: Any) -> Any:
@@ -498,12 +538,15 @@ class _Tried:
             return []
         watch = watched(self._f, effects_only=True)
         out: list[Any] = []
-        for args in _samples(known, 4, modest=True):
+        for args in _samples(known, 12, modest=True):
             try:
                 with watch.captured(), watch:
                     out.append(self._f(*args))
+                refuse_undone_value(name_of(self._f), out[-1])
             except Untraceable:
                 return []
+            except PipelineError:
+                raise
             except Exception as error:
                 out.append(error)
             self.args.append(args)
@@ -514,23 +557,37 @@ class _Tried:
         """How it failed, if it failed each time."""
         return list(self.outcomes) if all(isinstance(o, Exception) for o in self.outcomes) else []
 
-    def type_of_result(self, task: bool, many: bool = False) -> Type | None:
-        """The type of what it returned, or of the first event that a task put out, or that was in a list."""
+    @property
+    def only_lists(self) -> bool:
+        """Whether it returned lists and nothing else."""
+        return all(isinstance(o, (list, tuple)) for o in self.outcomes)
+
+    def likely(self, task: bool, many: bool) -> Type | None:
+        """What holds all that it returned, or all events that it put out: to be proposed, and never to be relied on."""
+        found: Type | None = None
         for value in self.outcomes:
             if isinstance(value, Exception):
                 continue
-            if many:
-                inside = type_of_value(value[0]) if isinstance(value, (list, tuple)) and value else None
-                if inside is not None and inside != NOTHING:
-                    return ListType(inside, type(value))
-                continue
-            if task:
-                fine = no_pair(value) is None or no_triple(value) is None
-                value = value[1][0] if fine and value[1] else None
-            found = type_of_value(value)
-            if found is not None and found != NOTHING:
-                return found
-        return None
+            if task and no_pair(value) is not None and no_triple(value) is not None:
+                return None
+            events = value[1] if task else value if many else [value]
+            if not isinstance(events, (list, tuple)):
+                return None
+            for event in events:
+                own = type_of_value(event)
+                found = own if found is None or own is None else _either(found, own)
+                if found is None:
+                    return None
+        return None if found == NOTHING else found
+
+
+def _either(a: Type, b: Type) -> Type | None:
+    """What holds both, for a proposal: a record that is None at times is one that may be missing."""
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.items) == len(b.items):
+        items = [_either(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        return TupleType(tuple(items)) if all(items) else None  # type: ignore[arg-type]
+    some = b if a == NOTHING else a
+    return maybe(some) if NOTHING in (a, b) and some != NOTHING else join(a, b)
 
 
 # ---------------------------------------------------------------- spot check
@@ -551,6 +608,8 @@ def _pool(t: Type, more: Mapping[Type, list[Any]]) -> list[Any]:
         return list(t.members)
     if isinstance(t, ListType):
         items = [args[0] for args in _samples([t.item], 6, more)]
+        if isinstance(t.item, OptionalType):
+            items[1] = None
         return [t.cls(items[i : i + size]) for i, size in ((0, 2), (0, 0), (1, 1), (1, 3), (3, 3), (0, 1))]
     if isinstance(t, (TimeType, DecimalType)):
         limit = t.limits()[0] or (-(2**63), 2**63 - 1)

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
+from pellucid.expr.tracing.mistakes import refuse_undone, refuse_undone_value
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.called import explained
 from pellucid.graph.model import Graph, Node, node_shape
@@ -108,10 +109,13 @@ def _running(fn: Callable[..., Any], name: str) -> Iterator[None]:
 
 def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constants: Any) -> Any:
     """Call a pipeline's function on streams (and constants), refusing one that calls itself."""
+    refuse_undone(fn, f"pipeline {name}")
     token = scope.set((*scope.get(), name))
     try:
         with _running(fn, name):
-            return fn(*streams, **constants)
+            result = fn(*streams, **constants)
+            refuse_undone_value(f"pipeline {name}", result)
+            return result
     except NameError as error:
         missing = getattr(error, "name", None)
         if missing == name:
@@ -169,6 +173,7 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
     """The graph of a window's sub-pipeline over events of this type."""
     if not callable(sub):
         raise PipelineError(f"{title}: the sub-pipeline must be a pipeline or a function of a stream, found {sub!r}")
+    refuse_undone(sub, f"{title}: the sub-pipeline")
     name = str(getattr(sub, "name", None) or getattr(sub, "__name__", "sub"))
     name = "sub" if name == "<lambda>" else name
     event = source("in", t)
@@ -188,6 +193,7 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
     finally:
         scope.reset(token)
         inside_of.reset(frame)
+    refuse_undone_value(f"{title}: the sub-pipeline", result)
     if not isinstance(result, Stream):
         raise PipelineError(f"{title}: the sub-pipeline must return one stream, found {result!r}")
     return assemble(name, [event], {"out": result}, title)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.expr.tracing.mistakes import refuse_undone, refuse_undone_value
 from pellucid.expr.types import INT, TupleType, Type
 from pellucid.graph.build import _running, assemble, instantiate, source, sub_graph
 from pellucid.graph.memory import forgetting
@@ -119,6 +120,7 @@ def body_graph(body: Any, t: Type, title: str) -> Graph:
             f"{title}: the body must be a pipeline or a function of a stream, as in iterate(x, lambda x: x.map(…)), "
             f"found {body!r}"
         )
+    refuse_undone(body, f"{title}: the body")
     name = str(getattr(body, "name", None) or getattr(body, "__name__", "body"))
     name = "body" if name == "<lambda>" else name
     pair = TupleType((INT, t))
@@ -133,6 +135,7 @@ def body_graph(body: Any, t: Type, title: str) -> Graph:
         else:
             with _running(body, name):
                 result = body(event)
+        refuse_undone_value(f"{title}: the body", result)
         outputs = _outputs(result, t, title)
         graph = assemble(name, [came], outputs, title)
         if forgets := forgetting(graph):

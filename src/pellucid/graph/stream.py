@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch, nearest
@@ -237,12 +237,16 @@ class Stream(EventTime[T], Generic[T]):
         state = type_of(to) if to is not None else _start_type("cumulate", id, start)
         while True:  # the type can only grow, so this ends
             fn = _function("cumulate", id, f, (state, self.type), to=state, exact=False)
+            if fn.traced is None and to is None:  # the start value is one of its values, and says nothing of the others
+                fn = _function("cumulate", id, f, (state, self.type))
             joined = join(state, fn.result) if fn.result is not None else None
             if joined is None:
                 _mismatch("cumulate", id, "its function to return what it accumulates", state, fn.result)
             if joined == state:
                 break
             state = joined  # start=0 on a stream of floats: the total is a float
+        if fn.result != state:
+            fn = replace(fn, result=state)
         return _make("cumulate", (self,), state, fn=fn, start=conform(state, start), state=state, id=id)
 
     def decimate(self, k: int, *, id: str | None = None) -> Stream[T]:
@@ -335,10 +339,11 @@ class Stream(EventTime[T], Generic[T]):
         event = type_of(to) if to is not None else None
         while True:
             fn = _function("task", id, f, (state, self.type), task=True, to=to)
-            if state is None or fn.result is None:
+            if state is None:
                 break
-            if _unsettled(state) and (fn.traced is None or fn.result == state == NOTHING):
-                state = None  # what else it may be besides None, nobody knows
+            unsettled = state == NOTHING or (fn.runs is None and _unsettled(state))
+            if fn.result is None or (fn.result == state and unsettled):
+                state = None  # what else it may be, nobody knows
                 continue
             joined = join(state, fn.result)
             if joined is None:

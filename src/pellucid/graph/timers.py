@@ -20,7 +20,7 @@ from typing import Any
 from pellucid.errors import PipelineError
 from pellucid.expr.function import Function
 from pellucid.expr.types import NOTHING, Type, conform, join, type_of, type_of_value
-from pellucid.graph.stream import Stream, _function, _make, _mismatch, _title, _unsettled
+from pellucid.graph.stream import Stream, _function, _make, _mismatch, _title
 from pellucid.graph.timed import _late
 from pellucid.graph.timing import Timing
 
@@ -92,10 +92,8 @@ def _both(
 
 def _state(id: str | None, state: Type | None, *functions: Function) -> Type | None:
     """The type of the state, which both functions return; None: any Python object."""
-    if state is None:
+    if state is None or any(g.result is None for g in functions):
         return None
-    if _unsettled(state) and any(g.traced is None for g in functions):
-        return None  # what else it may be besides None, nobody knows
     wider = state
     for g in functions:
         assert g.result is not None

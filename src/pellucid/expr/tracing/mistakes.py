@@ -10,7 +10,10 @@ event of the type, and a path on which something else than a pair is returned is
 from __future__ import annotations
 
 import enum
+import functools
+import inspect
 import os
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -68,6 +71,60 @@ def refuse_missing_attribute(
             f"{name_of(f)} asks an event's {cls.__name__} for {name!r}{at}, which it does not "
             f"have{nearest(str(name), known)}"
         )
+
+
+#: What a call gives whose body has not run yet.
+UNDONE = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)
+
+
+def refuse_undone(f: Any, who: str = "") -> None:
+    """Refuse a function whose call does not run it: an async one, or one with a ``yield``.
+
+    >>> refuse_undone(len)
+    >>> async def ask(v): return v
+    >>> refuse_undone(ask)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.PipelineError: ask() is an async function: calling it gives a coroutine that nobody waits for, and
+    no value; write a plain function, without async
+    """
+    call = f
+    while isinstance(call, functools.partial):
+        call = call.func
+    if not inspect.isroutine(call) and not isinstance(call, type):
+        call = getattr(type(call), "__call__", call)  # noqa: B004 - whether its body runs is asked of it
+    name = who or name_of(f)
+    if inspect.iscoroutinefunction(call):
+        raise PipelineError(
+            f"{name} is an async function: calling it gives a coroutine that nobody waits for, and no value; write a "
+            "plain function, without async"
+        )
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        raise PipelineError(
+            f"{name} is a generator function: calling it gives a generator that nobody runs, and no value; return the "
+            "value, or a list where several are wanted, without yield"
+        )
+
+
+def refuse_undone_value(name: str, value: Any) -> None:
+    """Refuse what a function returned if it is, or has in it, a coroutine or a generator.
+
+    >>> refuse_undone_value("this lambda", (1, (i for i in range(3))))
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.PipelineError: this lambda returns a generator, and no value: nobody waits for it, or runs it;
+    return the value, or a list where several are wanted
+    """
+    for part in value if type(value) in (tuple, list) else (value,):
+        if isinstance(part, UNDONE):
+            if isinstance(part, types.CoroutineType):
+                part.close()  # else Python warns that nobody waited for it
+            raise PipelineError(
+                f"{name} returns {described(part)}, and no value: nobody waits for it, or runs it; return the value, "
+                "or a list where several are wanted"
+            )
+        if type(part) in (tuple, list):
+            refuse_undone_value(name, part)
 
 
 def no_pair(value: Any) -> str | None:

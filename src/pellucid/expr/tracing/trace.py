@@ -33,7 +33,7 @@ from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
 from pellucid.expr.tracing.clock.zones import SymLocal
 from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
-from pellucid.expr.tracing.mistakes import name_of, no_pair, no_triple
+from pellucid.expr.tracing.mistakes import UNDONE, name_of, no_pair, no_triple, refuse_undone_value
 from pellucid.expr.tracing.money import SymDecimal, lift_decimal
 from pellucid.expr.tracing.purity import AsksIdentity, watched
 from pellucid.expr.tracing.rich import Rich, SymList, list_leaf, result_type
@@ -271,13 +271,14 @@ class _Explorer:
             try:
                 with self.watch:
                     value = self.f(*args)
-                    if self.truth:
+                    if self.truth and not isinstance(value, UNDONE):
                         value = truth_of(value)
             except (Untraceable, RecursionError):
                 raise
             except Exception as error:
                 _refuse_unguarded(error, path)
                 raised = self.number_of(error)
+            refuse_undone_value(name_of(self.original), value)
             if path.refused is not None:
                 raise path.refused
         except RecursionError:

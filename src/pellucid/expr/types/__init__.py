@@ -38,7 +38,7 @@ from pellucid.expr.types.base import (
 )
 from pellucid.expr.types.decimals import DecimalType, Scale
 from pellucid.expr.types.lists import ListType, list_in
-from pellucid.expr.types.of import conform, join, no_none, type_of, type_of_value, with_none
+from pellucid.expr.types.of import annotation_of, conform, join, no_none, type_of, type_of_value, with_none
 from pellucid.expr.types.optional import NOTHING, OptionalType
 from pellucid.expr.types.records import RecordType, TupleType
 from pellucid.expr.types.times import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType
@@ -65,6 +65,7 @@ __all__ = [
     "TimeType",
     "TupleType",
     "Type",
+    "annotation_of",
     "conform",
     "fits_int",
     "join",

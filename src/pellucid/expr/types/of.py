@@ -91,6 +91,25 @@ def type_of(annotation: Any) -> Type:
     )
 
 
+def annotation_of(t: Type) -> str:
+    """How a type is written, as in ``to=``.
+
+    >>> annotation_of(type_of(tuple[int | None, list[str]]))
+    'tuple[int | None, list[str]]'
+    """
+    if isinstance(t, TupleType):
+        return f"tuple[{', '.join(map(annotation_of, t.items))}]{' | None' if t.absent else ''}"
+    if isinstance(t, RecordType):
+        return f"{t.cls.__name__}{' | None' if t.absent else ''}"
+    if isinstance(t, ListType):
+        return f"list[{annotation_of(t.item)}]" if t.cls is list else f"tuple[{annotation_of(t.item)}, ...]"
+    if isinstance(t, OptionalType):
+        return f"{annotation_of(t.inner)} | None"
+    if isinstance(t, DecimalType):
+        return f"Annotated[Decimal, Scale({t.places})]"
+    return "Annotated[datetime, UTC]" if t == INSTANT else str(t)
+
+
 def _annotated(plain: Any, notes: tuple[Any, ...]) -> Type:
     scales = [note for note in notes if isinstance(note, Scale)]
     if plain is Decimal and len(scales) == 1:
