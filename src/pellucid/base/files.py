@@ -28,6 +28,7 @@ FOLDER, PRIVATE, PUBLIC = 0o700, 0o600, 0o666  # the last as the umask has it
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _lasting: set[str] = set()  # folders that this process made sure of
+_drafts: set[str] = set()  # that have no name yet
 
 
 # ---------------------------------------------------------------- folders of the user's own
@@ -241,6 +242,7 @@ class Draft:
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
         self.file: Any = os.fdopen(handle, "wb", buffering=buffering)
         self._there = True
+        _drafts.add(self.path)
 
     def __enter__(self) -> Draft:
         return self
@@ -282,6 +284,7 @@ class Draft:
         else:
             os.replace(self.path, target)
             self._there = False
+            _drafts.discard(self.path)
         if lasting and folder:
             sync(os.path.dirname(os.path.abspath(target)))
         self.discard()
@@ -295,9 +298,17 @@ class Draft:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
             self._there = False
+            _drafts.discard(self.path)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def discard_drafts() -> None:
+    """Remove the drafts of this process, which is about to end."""
+    for path in list(_drafts):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def write_lasting(

@@ -11,6 +11,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.cli.repeated import columns, once, renamed
+from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 
 
@@ -129,7 +130,7 @@ def crash(
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:
-        command = command_for(target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more))
+        command = command_for(target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more), idle=checkpoint)
         report = crash_it(
             command,
             folder,
@@ -139,9 +140,10 @@ def crash(
             replay=rounds,
             keep_going=keep_going,
             say=lambda text: click.echo(text, err=True),
+            idle=checkpoint,
         )
         stays = kept is not None or report.refuted
-    except UsageError:
+    except (UsageError, Stopped):
         stays = kept is not None
         raise
     finally:
