@@ -27,6 +27,7 @@ from typing import Any
 
 from pellucid.address import Address
 from pellucid.base.faults import VARIABLE
+from pellucid.engine.epochs.tasks.task import die_with
 from pellucid.errors import UsageError, option
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
@@ -334,8 +335,10 @@ class _Run:
 
     def _once(self, environment: Mapping[str, str], until: float) -> int | None:
         with open(self.folder / "log", "ab") as log:
+            here = os.getpid()
             process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=log, start_new_session=True)  # fmt: skip
+                                       stdout=log, stderr=log, start_new_session=True,
+                                       preexec_fn=lambda: die_with(here))  # fmt: skip
         first: float | None = None
         try:
             while True:
