@@ -1,8 +1,8 @@
 """Signals at random moments of the command, from its first instruction to its end.
 
-``python -m tests.judge.signals --count 500 --seed 1`` starts ``run``, ``run`` with epochs, ``check`` and ``crash``, each
-many times, and sends SIGINT, SIGTERM or SIGHUP at a moment drawn from the time that such a command takes: to the process
-alone, or to its group as a terminal does.  Afterwards must hold:
+``python -m tests.judge.signals --count 500 --seed 1`` starts ``run``, ``run`` with epochs, ``check`` and ``crash``,
+each many times, and sends SIGINT, SIGTERM or SIGHUP at a moment drawn from the time that such a command takes: to the
+process alone, or to its group as a terminal does.  Afterwards must hold:
 
 * the exit code is that of the signal, with one line that says so; or that of the work, which was done then;
 * there is no traceback;
@@ -45,7 +45,7 @@ def total(x: Stream[int]) -> Stream[int]:
 
 @pipeline
 def odd(x: Stream[int]) -> Stream[int]:
-    return x.filter(lambda v: v % 7 != 1 or v * v * v == 20_346_417).cumulate(lambda t, v: (3 * t + v * v) % 1009, start=0)
+    return x.filter(lambda v: v % 7 != 1).cumulate(lambda t, v: (3 * t + v * v) % 1009, start=0)
 
 
 check.properties(odd, {"small": "G (out -> out.value < 1009)"})
@@ -94,7 +94,7 @@ class Judge:
         return here
 
     def start(self, work: Work, here: Path) -> subprocess.Popen[bytes]:
-        env = {**os.environ, MARK: "1", "TMPDIR": str(here / "tmp")}
+        env = {**os.environ, MARK: str(os.getpid()), "TMPDIR": str(here / "tmp")}
         return subprocess.Popen(
             [*COMMAND, *work.args], cwd=here, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True,
@@ -154,15 +154,13 @@ class Judge:
         left += [name for name in os.listdir(here / "tmp") if name.startswith("pellucid")]
         if left:
             self.fault(*about, f"left behind: {left}", err.encode())
-        if work.out and not (kind != "done" and work.name == "epochs"):
-            file = here / work.out
-            if (
-                file.exists() != (kind == "done")
-                and kind == "done"
-                or file.exists()
-                and file.read_bytes() != work.whole
-            ):
-                self.fault(*about, f"{kind}, but the output is not whole", err.encode())
+        file = here / (work.out or "no output")
+        if file.exists() and kind == "stopped" and work.name == "epochs":
+            pass  # its epochs so far
+        elif (work.out and kind == "done") != file.exists() or (file.exists() and file.read_bytes() != work.whole):
+            self.fault(
+                *about, f"{kind}, but the output is {'not whole' if file.exists() else 'not there'}", err.encode()
+            )
         if processes := self.left():
             self.fault(*about, f"processes are left: {processes}", err.encode())
         if work.name == "epochs" and kind != "done":
@@ -191,7 +189,7 @@ class Judge:
 
 def _ours(pid: int) -> bool:
     try:
-        return pid != os.getpid() and f"{MARK}=1".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return pid != os.getpid() and f"{MARK}={os.getpid()}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
 

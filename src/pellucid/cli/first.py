@@ -44,4 +44,4 @@ def open_closed() -> None:
                 os.close(handle)
             os.set_inheritable(number, True)  # a child process must not take the number either
         if getattr(sys, name) is None:  # Python has found it closed
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))

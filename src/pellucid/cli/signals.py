@@ -1,8 +1,8 @@
 """SIGINT, SIGTERM and SIGHUP: noted when they come, obeyed at safe points.
 
 The handler raises nothing.  An exception that comes out of nowhere leaves half of what was being done behind, in our
-code or in a library's, and a library may swallow it.  So the handler notes the signal, and `checkpoint` stands where the
-program can end.
+code or in a library's, and a library may swallow it.  So the handler notes the signal, and `checkpoint` stands where
+the program can end.
 
 A thread sees to it that the end comes: if no safe point is reached soon (the main thread waits for a pipe, a solver, a
 compiler), or if a second signal comes, it ends the process itself.  Nothing is lost by that: an output has no name
