@@ -157,10 +157,10 @@ class Judge:
         file = here / (work.out or "no output")
         if file.exists() and kind == "stopped" and work.name == "epochs":
             pass  # its epochs so far
-        elif (work.out and kind == "done") != file.exists() or (file.exists() and file.read_bytes() != work.whole):
-            self.fault(
-                *about, f"{kind}, but the output is {'not whole' if file.exists() else 'not there'}", err.encode()
-            )
+        elif file.exists() != bool(work.out and kind == "done"):
+            self.fault(*about, f"{kind}, and the output is {'' if file.exists() else 'not '}there", err.encode())
+        elif file.exists() and file.read_bytes() != work.whole:
+            self.fault(*about, f"{kind}, and the output is not whole", err.encode())
         if processes := self.left():
             self.fault(*about, f"processes are left: {processes}", err.encode())
         if work.name == "epochs" and kind != "done":
