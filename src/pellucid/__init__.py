@@ -1,5 +1,10 @@
 """Write a stateful stream pipeline once, as plain Python; Pellucid proves it, crashes it, and runs it on Spark."""
 
+from pellucid.cli import first
+
+if first.is_command():
+    first.begin()  # before what is imported below, which takes a while
+
 from pellucid.check.system.domains import Mod
 from pellucid.errors import (
     CycleError,

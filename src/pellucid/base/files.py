@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
+import tempfile
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +30,7 @@ FOLDER, PRIVATE, PUBLIC = 0o700, 0o600, 0o666  # the last as the umask has it
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _lasting: set[str] = set()  # folders that this process made sure of
+_drafts: set[str] = set()  # files without their name yet, and folders that go with this process
 
 
 # ---------------------------------------------------------------- folders of the user's own
@@ -241,6 +244,7 @@ class Draft:
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
         self.file: Any = os.fdopen(handle, "wb", buffering=buffering)
         self._there = True
+        _drafts.add(self.path)
 
     def __enter__(self) -> Draft:
         return self
@@ -282,6 +286,7 @@ class Draft:
         else:
             os.replace(self.path, target)
             self._there = False
+            _drafts.discard(self.path)
         if lasting and folder:
             sync(os.path.dirname(os.path.abspath(target)))
         self.discard()
@@ -295,9 +300,27 @@ class Draft:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
             self._there = False
+            _drafts.discard(self.path)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def discard_drafts() -> None:
+    """Remove the drafts of this process, which is about to end, and its scratch folders."""
+    for path in list(_drafts):
+        with contextlib.suppress(OSError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+
+
+def scratch_folder(prefix: str) -> str:
+    """A new folder that goes when a signal ends this process; else whoever made it sees to that."""
+    path = tempfile.mkdtemp(prefix=prefix)
+    _drafts.add(path)
+    return path
 
 
 def write_lasting(

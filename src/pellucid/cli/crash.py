@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from pathlib import Path
 
 import click
 
 from pellucid.address import from_environment
+from pellucid.base.files import scratch_folder
 from pellucid.cli.repeated import columns, once, renamed
+from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 
 
@@ -116,7 +117,7 @@ def crash(
     rounds = None
     if replay is not None:
         seed, rounds = load_rounds(replay)
-    folder = Path(kept) if kept else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
+    folder = Path(kept) if kept else Path(scratch_folder("pellucid-crash-"))
     if kept and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--folder {kept}: is not empty: choose a folder of its own")
     key = columns(keys, "--key")
@@ -130,7 +131,9 @@ def crash(
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:
-        command = command_for(target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more))
+        command = command_for(
+            target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more), idle=checkpoint
+        )
         report = crash_it(
             command,
             folder,
@@ -140,9 +143,10 @@ def crash(
             replay=rounds,
             keep_going=keep_going,
             say=lambda text: click.echo(text, err=True),
+            idle=checkpoint,
         )
         stays = kept is not None or report.refuted
-    except UsageError:
+    except (UsageError, Stopped):
         stays = kept is not None
         raise
     finally:

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 import click
 
 import pellucid
+from pellucid.cli.first import begin
 from pellucid.cli.repeated import by_new_names, refuse_repetition
-from pellucid.cli.signals import Interrupted, Stopped, stoppable
-from pellucid.errors import PellucidError, from_outside, speaking_to
+from pellucid.cli.signals import Stopped, checkpoint, settle
+from pellucid.errors import DataError, PellucidError, from_outside, speaking_to
 from pellucid.secrets import redact
 
 
@@ -27,6 +28,7 @@ class _Failure(click.ClickException):
         self.exit_code = code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
+        settle(self.exit_code)
         text = click.style("pellucid:", fg="red", bold=True) + " " + self.message
         with contextlib.suppress(OSError):  # where nobody can read it, the exit code still tells
             click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
@@ -47,7 +49,8 @@ class _Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with speaking_to("command line"), stoppable():
+            checkpoint()
+            with speaking_to("command line"):
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
@@ -57,9 +60,8 @@ class _Verbs(click.Group):
             # Python flushes stdout once more at exit: let that go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise click.exceptions.Exit(141) from None
-        except KeyboardInterrupt:
-            raise _Failure(Interrupted.word, Interrupted.code) from None
-        except Stopped as stop:
+        except (Stopped, KeyboardInterrupt) as error:  # the latter from z3, which has a handler of its own
+            stop = error if isinstance(error, Stopped) else Stopped()
             raise _Failure(stop.word, stop.code) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -69,7 +71,7 @@ class _Verbs(click.Group):
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
                 click.echo(redact(traceback.format_exc()), err=True, nl=False)
-            outside = from_outside(error)
+            outside = _unwritten(error) or from_outside(error)
             if outside is not None:
                 raise _Failure(str(outside), 2) from None
             raise _Failure(
@@ -134,6 +136,7 @@ _add_verbs()
 
 def main() -> NoReturn:
     """The entry point of the command."""
+    begin()
     # Chunks of one size come and go: the system's allocator uses the memory of the last one again, where that of Arrow
     # gives it back and asks for it anew.  Arrow looks here when it is loaded.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -141,11 +144,19 @@ def main() -> NoReturn:
         cli(prog_name="pellucid")
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 0 if end.code is None else 1)
-    except OSError as error:  # of --help and --version, into a disk that is full: the verbs tell theirs
-        with contextlib.suppress(OSError):
-            click.echo(f"pellucid: standard output: {error.strerror or error}", err=True)
+    except OSError as error:  # of --help and --version: the verbs tell theirs
+        _Failure(str(_unwritten(error) or error), 2).show()
         _leave(2)
     _leave(0)
+
+
+def _unwritten(error: Exception) -> PellucidError | None:
+    """The words for a standard output that takes nothing: of a disk that is full, or closed."""
+    if isinstance(error, OSError) and error.filename is None:
+        place = traceback.extract_tb(error.__traceback__)[-1].filename
+        if place in (click.utils.__file__, __file__):  # who writes there; files are written elsewhere
+            return DataError(f"standard output: cannot be written: {error.strerror or error}")
+    return None
 
 
 def _leave(code: int) -> NoReturn:
@@ -155,6 +166,7 @@ def _leave(code: int) -> NoReturn:
     where a message ends a run while a thread of Arrow is just being made, that ends the process with a signal, and the
     exit code would not tell the truth.
     """
+    settle(code)
     threading._shutdown()  # type: ignore[attr-defined]  # as Python does: wait for threads, then atexit, then flush
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -190,6 +190,8 @@ def open_reader(
         _checked_size(path)  # says which, before anything about formats
     kind, packed = format_of(path, form)
     if path == "-":
+        if stdin is None and sys.__stdin__ is None:
+            raise DataError("standard input: is closed: give a file, or something to read there")
         assumed = "standard input" if form is None else None
         return _open_pipe(
             stdin if stdin is not None else sys.stdin.buffer, "standard input", kind, idle, assumed=assumed

@@ -192,7 +192,8 @@ class Writer:
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise BrokenPipeError from None
-            raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            name = "standard output" if self.path == "-" else self.path
+            raise DataError(f"{name}: cannot be written: {error.strerror or error}") from None
 
 
 def refuse_packing(path: str) -> None:

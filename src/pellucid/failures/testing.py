@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,21 +109,30 @@ def command_for(
     chunk: int | None = None,
     more: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
+    idle: Callable[[], None] = lambda: None,
 ) -> Command:
-    """The command to be killed; without ``pushes`` the pipeline is run once to see how long its input is."""
+    """The command to be killed; without ``pushes`` the pipeline is run once to see how long its input is.  ``idle`` is
+    called again and again meanwhile."""
     unknown = [name for name in outputs if name not in names]
     if unknown:
         raise UsageError(f"{target} has no output {unknown[0]!r}: it has {', '.join(names)}")
     places = default_outputs(names, outputs)
     folder.mkdir(parents=True, exist_ok=True)
     if pushes is None:
-        pushes = max(1, _pushes(target, inputs, names, folder, more) // EPOCHS)
+        pushes = max(1, _pushes(target, inputs, names, folder, more, idle) // EPOCHS)
     return Command(
         target, tuple(inputs), places, pushes, chunk or max(1, pushes // BATCHES), more, dict(environment or {})
     )
 
 
-def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Path, more: tuple[str, ...]) -> int:
+def _pushes(
+    target: str,
+    inputs: Sequence[str],
+    names: Sequence[str],
+    folder: Path,
+    more: tuple[str, ...],
+    idle: Callable[[], None],
+) -> int:
     """How many pushes the input has, as a plain run counts them."""
     local = [
         w
@@ -144,10 +154,21 @@ def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Pa
             "--out",
             f"{name}={folder / f'plain-{name}.jsonl'}" if len(names) > 1 else str(folder / f"plain-{name}.jsonl"),
         ]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UsageError(f"without any crash the run does not come to its end: {done.stderr.strip()}")
-    return int(json.loads(done.stdout.splitlines()[-1])["pushes"])
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = process.communicate(timeout=0.1)
+                    break
+                idle()
+        finally:
+            process.kill()
+    idle()  # what stops us may have stopped it as well
+    if process.returncode != 0:
+        raise UsageError(f"without any crash the run does not come to its end: {err.strip()}")
+    return int(json.loads(out.splitlines()[-1])["pushes"])
 
 
 def _named(pipeline: str | Pipeline) -> tuple[str, list[str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import count_text
-from pellucid.cli.signals import checkpoint
+from pellucid.cli.signals import checkpoint, woken
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
     import shutil
 
     from pellucid.cli.spark.places import refuse_unwritable
-    from pellucid.cli.spark.run import conf
+    from pellucid.cli.spark.run import cancel_jobs, conf
     from pellucid.sinks.address import on_this_machine
     from pellucid.spark import atomic
     from pellucid.spark.atomic.work import FIT
@@ -392,7 +392,7 @@ def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any
             tables = _spark_tables(spark, asked, handed)
             fit = FIT if asked.spark["fit"] is None else asked.spark["fit"]
             common = {"names": asked.names, "unknown": asked.unknown, "work": asked.spark["work"], "fit": fit}
-            with ask(atomic, tables, common) as found:
+            with woken(lambda: cancel_jobs(spark)), ask(atomic, tables, common) as found:
                 checkpoint()
                 rows = _spark_rows(asked, found)
                 many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text
-from pellucid.cli.signals import Stopped, checkpoint
+from pellucid.cli.signals import checkpoint, stopping_means
 from pellucid.errors import UsageError
 from pellucid.secrets import redact
 
@@ -102,8 +102,9 @@ def run_with_epochs(
         click.echo(text, err=True)
 
     assert options.state is not None
+    drops = stopping_means("the epoch that was open is dropped; the same command goes on")
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), drops:
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
@@ -111,9 +112,6 @@ def run_with_epochs(
                 keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, bad=rows.bad.address,
                 nulls=rows.nulls or None, max_bad=rows.bad.most, members=members, **options.settings(),
             )  # fmt: skip
-    except (Stopped, KeyboardInterrupt):
-        say("stopped: the epoch that was open is dropped; the same command goes on")
-        raise
     finally:
         progress.clear()
     progress.tell_plain()

@@ -156,7 +156,7 @@ def run_here(
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
                 del fed, results  # while the next ones are read
             write.prepare()
-            checkpoint()
+            checkpoint(last=True)
     finally:
         progress.clear()
     report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
@@ -200,7 +200,7 @@ def _by_time(graph: Graph, feed: Feed, write: Writing, progress: Progress, repor
     write.at_the_end(run.end(), report.pushes)
     report.forgotten = run.engine.forgotten
     write.prepare()
-    checkpoint()
+    checkpoint(last=True)
 
 
 def _done(report: Report, write: Writing, sinks: dict[str, str], progress: Progress, cores: int | None) -> Report:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.base.files import sync, temporary_name
-from pellucid.cli.signals import Stopped, checkpoint
+from pellucid.cli.signals import Stopped, checkpoint, woken
 from pellucid.cli.spark.places import target
 from pellucid.cli.spark.run import Work
 from pellucid.sinks.address import absolute, on_this_machine, sink_of
@@ -30,15 +30,16 @@ def batch(work: Work) -> None:
     with contextlib.ExitStack() as stack:
         finish = []
         try:
-            for name, path in work.places.outputs.items():
-                checkpoint()
-                rows, done = _write(work, frames[name], name, path, stack)
-                if work.places.bad and name == BAD:
-                    work.report.bad = rows
-                else:
-                    work.report.rows_out += rows
-                finish.append(done)
-            checkpoint()
+            with woken(work.cancel):
+                for name, path in work.places.outputs.items():
+                    checkpoint()
+                    rows, done = _write(work, frames[name], name, path, stack)
+                    if work.places.bad and name == BAD:
+                        work.report.bad = rows
+                    else:
+                        work.report.rows_out += rows
+                    finish.append(done)
+            checkpoint(last=True)
         except Stopped:
             work.leave()  # before the unfinished files go: its tasks would write more of them
             raise

@@ -156,6 +156,14 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
     return report
 
 
+def cancel_jobs(spark: Any) -> None:
+    """End all jobs of a session, from another thread."""
+    if hasattr(spark, "interruptAll") and "connect" in type(spark).__module__:
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
+
+
 def _session_is_there() -> bool:
     """Whether whoever called us in this process has a session: it is theirs, and stays."""
     if "pyspark.sql" not in sys.modules:
@@ -232,6 +240,10 @@ class Work:
             count += 1
         self.stdout.flush()
         return count
+
+    def cancel(self) -> None:
+        """End the jobs that run: whoever waits for one finds that it failed."""
+        cancel_jobs(self.spark)
 
     def leave(self) -> None:
         """Stop Spark, if it was started here, whatever it is doing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.text import TextReader, cell_type, lists_in
 from pellucid.errors import DataError, option
 from pellucid.expr.types import INT, STR, OptionalType, Type
+
+if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    pa.enable_signal_handlers(False)  # a program that handles signals itself: Arrow's own handlers would take them
 
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 

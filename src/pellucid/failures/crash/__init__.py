@@ -27,6 +27,7 @@ from typing import Any
 
 from pellucid.address import Address
 from pellucid.base.faults import VARIABLE
+from pellucid.engine.epochs.tasks.task import die_with
 from pellucid.errors import UsageError, option
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
@@ -198,13 +199,15 @@ class CrashReport(Judgement):
 
 def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (),
           replay: Sequence[Round] | None = None, per_round: int = PER_ROUND, keep_going: bool = False,
-          say: Callable[[str], None] = lambda text: None) -> CrashReport:  # fmt: skip
-    """Kill the run so often, and compare.  It ends with the first run that is wrong, unless told to keep going."""
+          say: Callable[[str], None] = lambda text: None,
+          idle: Callable[[], None] = lambda: None) -> CrashReport:  # fmt: skip
+    """Kill the run so often, and compare.  It ends with the first run that is wrong, unless told to keep going.
+    ``idle`` is called again and again meanwhile."""
     began = time.monotonic()
     chosen = points_of(points)
     number = random.randrange(1 << 32) if seed is None else seed
     folder.mkdir(parents=True, exist_ok=True)
-    reference = _Run(command, folder / "reference", [], None)
+    reference = _Run(command, folder / "reference", [], None, idle)
     reference.go()
     if reference.stopped:
         raise UsageError(f"without any crash the run does not come to its end: {reference.stopped}")
@@ -221,7 +224,7 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
         else:
             this = Round([draw(rng, chosen, tasks) for _ in range(min(per_round, kills - report.hits))])
         drawn += len(this.strikes)
-        run = _Run(command, folder / f"run-{len(report.outcomes)}", this.strikes, reference)
+        run = _Run(command, folder / f"run-{len(report.outcomes)}", this.strikes, reference, idle)
         run.go()
         this.hits, this.starts, this.seconds = min(run.generation, len(this.strikes)), run.starts, run.seconds
         outcome = RoundOutcome(this, run.folder, stopped=run.stopped)
@@ -245,16 +248,18 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
             for place in command.places(run_folder).values():
                 drop_table(place)
     else:
-        report.advice = _advice(command, folder, wanted, report)
+        report.advice = _advice(command, folder, wanted, report, idle)
     report.seconds = time.monotonic() - began
     return report
 
 
-def _advice(command: Command, folder: Path, wanted: Mapping[str, Any], report: CrashReport) -> list[str]:
+def _advice(
+    command: Command, folder: Path, wanted: Mapping[str, Any], report: CrashReport, idle: Callable[[], None]
+) -> list[str]:
     """Whose fault it is, with the evidence."""
     out = []
     if any(o.differences for o in report.outcomes):
-        again = _Run(command, folder / "reference-again", [], None)
+        again = _Run(command, folder / "reference-again", [], None, idle)
         again.go()
         found = {name: read_output(place) for name, place in command.places(again.folder).items()}
         other = [d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None]
@@ -290,8 +295,15 @@ def _number(folder: Path, name: str, field: str) -> int:
 class _Run:
     """One run to its end, started again whenever it is killed."""
 
-    def __init__(self, command: Command, folder: Path, strikes: Sequence[Strike], reference: _Run | None) -> None:
-        self.command, self.folder, self.strikes = command, folder, strikes
+    def __init__(
+        self,
+        command: Command,
+        folder: Path,
+        strikes: Sequence[Strike],
+        reference: _Run | None,
+        idle: Callable[[], None],
+    ) -> None:
+        self.command, self.folder, self.strikes, self.idle = command, folder, strikes, idle
         self.folder.mkdir(parents=True)
         self.starts, self.seconds, self.work = 0, 0.0, 0.0
         self.generation, self.epochs = 0, 0
@@ -335,8 +347,10 @@ class _Run:
 
     def _once(self, environment: Mapping[str, str], until: float) -> int | None:
         with open(self.folder / "log", "ab") as log:
+            here = os.getpid()
             process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=log, start_new_session=True)  # fmt: skip
+                                       stdout=log, stderr=log, start_new_session=True,
+                                       preexec_fn=lambda: die_with(here))  # fmt: skip
         first: float | None = None
         try:
             while True:
@@ -351,6 +365,7 @@ class _Run:
                 if status.get("coordinator") == process.pid:
                     first = first or time.monotonic()
                     self._strike(process, status)
+                self.idle()
                 time.sleep(0.005)
         finally:
             if process.poll() is None:
