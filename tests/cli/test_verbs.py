@@ -103,7 +103,10 @@ def test_help_has_examples(pellucid: Command) -> None:
     assert "pellucid check demo/pipeline.py" in text
     assert "pellucid export demo/pipeline.py:running --ints mod:4" in text
     assert "docs/reference/check-cli.md" in text
-    assert "Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown or bounded, 4 internal error." in text
+    assert (
+        "Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown or bounded, 4 internal error."
+        in text
+    )
     assert pellucid("--version").stdout.startswith("pellucid, version ")
 
 
