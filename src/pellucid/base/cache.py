@@ -24,7 +24,7 @@ SUFFIX, KEY = ".pellucid-kept", "pellucid-seal.key"
 _SEAL = hashlib.sha256().digest_size
 _MOST = 1 << 28  # bytes of a file: nothing that is kept comes near it, and a planted one must not fill the memory
 _LOOP = "k_" + 24 * "[0-9a-f]"  # what versions without seals kept, which is not read any more
-_OURS = (KEY, f"*{SUFFIX}", f".*{SUFFIX}.*{files.TEMPORARY}", f"{_LOOP}.py", f"__pycache__/{_LOOP}.*")
+_OURS = (f"*{SUFFIX}", f".*{SUFFIX}.*{files.TEMPORARY}", f"{_LOOP}.py", f"__pycache__/{_LOOP}.*")
 _said: set[str] = set()
 
 
@@ -138,7 +138,8 @@ def _key(folder: Path) -> bytes:
 
 
 def _all_kept(folder: Path) -> list[Path]:
-    return [path for pattern in _OURS for path in folder.glob(pattern)]
+    # The key by its name: a glob without a wildcard does not find a link that leads nowhere.
+    return [folder / KEY, *(path for pattern in _OURS for path in folder.glob(pattern))]
 
 
 def _throw_away(paths: Iterable[Path], why: str = "") -> None:

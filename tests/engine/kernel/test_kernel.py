@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
+from pellucid.base import cache
 from pellucid.data.columns import Batch, Strings
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.engine import Engine
@@ -479,6 +480,17 @@ def test_no_damage_of_the_cache_is_run(cases: int) -> None:
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout == f"{cases} cases, {2 * cases} starts: {2 * cases} right\n"
+
+
+@pytest.mark.parametrize("target", ["nowhere", cache.KEY])
+def test_a_key_that_is_a_link_to_nothing_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path))
+    (tmp_path / cache.KEY).symlink_to(target)
+    cache.keep("loop", b"code")
+    assert cache.read_kept("loop") == b"code"
+    assert not (tmp_path / cache.KEY).is_symlink()
 
 
 def test_a_state_that_cannot_be_saved() -> None:
