@@ -59,7 +59,7 @@ def test_the_elements_of_a_list_are_refused_by_step(ints: Any) -> None:
     p = of(lambda x: x.explode(lambda e: e.tags, id="each").map(lambda s: len(s)))
     with pytest.raises(NotTraceable, match=r"step 'each' .* gives a list\[str\], and a check cannot look inside"):
         check.holds(p, "G !failed", ints=ints)
-    looped = of(lambda x: x.explode(lambda e: [e.id for _ in e.tags], id="each"))
+    looped = of(lambda x: x.explode(lambda e: [e.id for _ in e.tags], to=int, id="each"))
     with pytest.raises(NotTraceable, match=r"step 'each' .* a lambda loops over a list, whose length is not known, a"):
         check.live(looped, ints=ints)
 
