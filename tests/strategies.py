@@ -177,6 +177,12 @@ TASKS: dict[Type, list[tuple[Callable[[Any, Any], Any], Any]]] = {
     STR: [(lambda s, t: (t, [] if s == t else [s]), "")],
     ORDER: [(lambda s, o: (s + o.size, [Order(o.name, s, o.urgent)]), 0)],
 }
+
+
+def _each(c: Cart) -> list[int]:  # it loops over a list, so it says what it gives
+    return [v * c.id for v in c.sizes]
+
+
 TASKS[CART] = [(lambda s, c: (c, [s, c] if c.sizes else [s]), Cart(7, [3], None))]
 #: Functions that give a list: one that they make, or one that comes as data.
 EXPLODES: dict[Type, list[Callable[[Any], Any]]] = {
@@ -188,7 +194,7 @@ EXPLODES: dict[Type, list[Callable[[Any], Any]]] = {
         lambda c: c.parts or (),
         lambda c: c.sizes if c.id > 2 else [],
         lambda c: [c.id, len(c.sizes)],
-        lambda c: [v * c.id for v in c.sizes],
+        _each,
     ],
 }
 KEYS: dict[Type, list[Callable[[Any], Any]]] = {
@@ -223,8 +229,12 @@ EVENTS[CART] = st.builds(
 )
 
 
-#: Of two events of any type.
-PAIRS: list[Callable[[Any], Any]] = [lambda p: p[1], lambda p: p[0] == p[1], lambda p: p[0] if p[0] == p[1] else p[1]]
+#: Of two events of any type, and whether the answer is a bool or an event.
+PAIRS: list[tuple[Callable[[Any], Any], bool]] = [
+    (lambda p: p[1], False),
+    (lambda p: p[0] == p[1], True),
+    (lambda p: p[0] if p[0] == p[1] else p[1], False),
+]
 
 
 class Choice:
@@ -314,7 +324,8 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
     if kind in ("decimate", "trim"):
         return getattr(x, kind)(c.of([1, 2, 3, 4]))  # type: ignore[no-any-return]
     if kind == "lag":
-        return x.lag(c.of([1, 2, 3])).map(c.of(PAIRS))
+        behind, (f, truth) = c.of([1, 2, 3]), c.of(PAIRS)
+        return x.lag(behind).map(f, to=_given(t, truth))
     if kind == "cumulate":
         return x.cumulate(*c.of(FOLDS[t]))
     if kind == "task":
@@ -329,7 +340,8 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
     if kind == "join":  # two streams meet under the same kind of key, often under different keys in one push
         other = c.of([s for s in streams if s.type == t])
         key = c.of(KEYS[t])
-        return _apply(c.of([lambda a, b: a, lambda a, b: b, lambda a, b: a == b]), x.key_by(key), other.key_by(key))
+        f, truth = c.of([(lambda a, b: a, False), (lambda a, b: b, False), (lambda a, b: a == b, True)])
+        return _apply(f, x.key_by(key), other.key_by(key), to=_given(t, truth))
     if kind == "call":
         return _called(c, [x, *[c.of(same) for _ in range(c.of([0, 0, 1]))]], depth, keys)
     if kind == "window":
@@ -340,17 +352,23 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
         return _merge(x, *[c.of(others) for _ in range(c.of([1, 2]))])
     if kind == "filter_by":
         flags = [s for s in same if s.type == BOOL]
-        flags = flags or [x.trim(1).map(lambda v: v == v), x.decimate(2).map(lambda v: v == v)]
+        to = _given(t, truth=True)
+        flags = flags or [x.trim(1).map(lambda v: v == v, to=to), x.decimate(2).map(lambda v: v == v, to=to)]
         return x.filter(c.of(flags))
     partners = [(s, f) for s in same for f in JOINS.get((t, s.type), [])]
     if partners:
         other, f = c.of(partners)
         return _apply(f, x, other)
-    return _apply(lambda a, b: a == b, x, c.of([s for s in same if s.type == t]))
+    return _apply(lambda a, b: a == b, x, c.of([s for s in same if s.type == t]), to=_given(t, truth=True))
 
 
-def _apply(f: Any, *streams: Any) -> Any:
-    return (Judged.apply if isinstance(streams[0], Judged) else apply)(f, *streams)
+def _given(t: Type, truth: bool) -> Any:
+    """The type to declare, for a function that compares events: lists are compared by Python, which shows no type."""
+    return None if t != CART else bool if truth else Cart
+
+
+def _apply(f: Any, *streams: Any, to: Any = None) -> Any:
+    return (Judged.apply if isinstance(streams[0], Judged) else apply)(f, *streams, to=to)
 
 
 def _merge(*streams: Any) -> Any:

@@ -286,8 +286,8 @@ class Judged:
     def _made(self, stream: Stream[Any], made: str, *others: Judged, **by: Any) -> Judged:
         return Judged(stream, Told(made, (self.told, *(o.told for o in others)), {"type": stream.type} | by))
 
-    def map(self, f: Any) -> Judged:
-        return self._made(self.stream.map(f), "map", f=f)
+    def map(self, f: Any, to: Any = None) -> Judged:
+        return self._made(self.stream.map(f, to=to), "map", f=f)
 
     def filter(self, by: Any) -> Judged:
         if isinstance(by, Judged):
@@ -333,8 +333,8 @@ class Judged:
         return self._made(stream, "window", k=k, hole=made[0].told, inner=made[-1].told)
 
     @staticmethod
-    def apply(f: Any, *streams: Judged) -> Judged:
-        return streams[0]._made(apply(f, *(s.stream for s in streams)), "apply", *streams[1:], f=f)
+    def apply(f: Any, *streams: Judged, to: Any = None) -> Judged:
+        return streams[0]._made(apply(f, *(s.stream for s in streams), to=to), "apply", *streams[1:], f=f)
 
     @staticmethod
     def merge(*streams: Judged) -> Judged:

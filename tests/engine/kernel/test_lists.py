@@ -108,11 +108,11 @@ def test_a_saved_state_of_another_list_is_refused() -> None:
 
 
 def test_a_function_that_loops_is_called() -> None:
-    p = pipeline(lambda x: x.explode(lambda o: [i.n * o.id for i in o.items if i.n], id="each"), x=Order)
+    p = pipeline(lambda x: x.explode(lambda o: [i.n * o.id for i in o.items if i.n], to=int, id="each"), x=Order)
     orders = orders_of(3, 40, 9)
     assert p(orders) == [i.n * o.id for o in orders for i in o.items if i.n]
     assert p.why_plain is not None and "loops over a list, whose length is not known" in p.why_plain
-    wrong = pipeline(lambda x: x.explode(lambda o: [1 // i.n for i in o.items], id="each"), x=Order)
+    wrong = pipeline(lambda x: x.explode(lambda o: [1 // i.n for i in o.items], to=int, id="each"), x=Order)
     with pytest.raises(StepError, match=r"step 'each'.*ZeroDivisionError"):
         wrong(orders)
 

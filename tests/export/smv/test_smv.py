@@ -385,7 +385,7 @@ def test_records_and_enums(nusmv: str) -> None:
         return Point(p.x + state.x, state.color) if p.color is Color.RED else p
 
     p = pipeline(lambda x: x.trim(1).cumulate(moved, Point(0, Color.BLUE)).window(2, lambda w: w.decimate(2)), x=Point)
-    q = pipeline(lambda x, c: apply(lambda a, b: a.color is b, x, c), x=Point, c=Color)
+    q = pipeline(lambda x, c: apply(lambda a, b: a.color is b, x, c, to=bool), x=Point, c=Color)
     agree(p.graph, Mod(3), 2, ["AG EF out", "AG EF out.value.x = 2", "AG (out -> out.value.color = BLUE)"])
     (_, (_, found)) = agree(q.graph, Mod(2), 1, ["AG EF out", "AG !(out.value = true)"])
     assert found.states and isinstance(pushes_of(q.graph, found.states)[-1]["c"], Color)

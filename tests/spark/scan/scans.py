@@ -91,7 +91,7 @@ def one_step(c: Choice, streams: list[Stream[Any]]) -> Stream[Any]:
     if kind in ("decimate", "trim"):
         return getattr(x, kind)(c.of([2, 3, 1, 5]))  # type: ignore[no-any-return]
     if kind == "lag":
-        return x.lag(c.of([1, 2, 4])).map(c.of(PAIRS))
+        return x.lag(c.of([1, 2, 4])).map(c.of(PAIRS)[0])
     if kind == "window":
         k, inner = c.of([3, 2, 5, 4]), c.of([1, 2])
         return x.window(k, lambda w: add_steps(c, [w], inner, 0, False)[-1])
