@@ -49,7 +49,7 @@ def test_importing_pellucid_loads_nothing_heavy() -> None:
 
 
 def test_importing_pellucid_loads_few_rooms() -> None:
-    """No engine, no data, no search: those are loaded by what is done first.  Of the command line only what notes signals
+    """No engine, no data, no search: those are loaded by what is done first.  Of the command line, what notes signals
     before anything else is loaded."""
     code = "import sys, pellucid; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('pellucid.')}))"
     rooms = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
