@@ -86,7 +86,7 @@ def test_a_run_over_a_file_knows_all_rows(pellucid: Command, timed: Path) -> Non
         "2024-05-01 09:00:00.000000,2024-05-01 10:00:00.000000,12",
         "2024-05-01 10:00:00.000000,2024-05-01 11:00:00.000000,20",
     ]
-    shown = pellucid("run", "timed.py", "--in", "in.csv", "--limit", "2")
+    shown = pellucid("run", "timed.py", "--in", "in.csv", "--head", "2")
     assert shown.stdout == '{"start": "2024-05-01T10:00:00", "end": "2024-05-01T11:00:00", "value": 20.0}\n'
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     help="Where to audit: Spark for traces of any size.",
 )
 @renamed("--engine", "--on")
+@renamed("--limit", "--violations")
 @click.option(
     "--against",
     multiple=True,
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 )
 @click.option("--picture", metavar="FILE.svg", help="Draw the run in space and time, with what is wrong.")
 @click.option(
-    "--limit",
+    "--violations",
+    "limit",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
     metavar="N",
-    help="Violations of each kind to tell.",
+    help="How many violations of each kind to tell.",
 )
 @click.option("--master", metavar="URL", help="Spark: the cluster; all cores of this machine by default.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
