@@ -29,7 +29,7 @@ _KEYWORDS = frozenset((
 ))  # fmt: skip
 
 
-def from_environment(place: str) -> str:
+def from_environment(place: str, asked: str = "out") -> str:
     """The address in an environment variable, for ``env:NAME`` or ``env:NAME#TABLE``; any other as it is.
 
     Nobody but the user sees a process's environment; its arguments all the machine can see.
@@ -44,7 +44,7 @@ def from_environment(place: str) -> str:
     found = os.environ.get(name)
     if not found:
         raise UsageError(
-            f"{option('out', place)}: there is no environment variable {name!r}: set it to the address, as in "
+            f"{option(asked, place)}: there is no environment variable {name!r}: set it to the address, as in "
             f"{name}=postgresql://USER:PASSWORD@HOST/DATABASE"
         )
     return found + hash_ + table
@@ -146,6 +146,18 @@ class Address:
             return f"sqlite:{os.path.realpath(self.file)}{self._hash}"
         return redact(self.connection) + self._hash
 
+    def same_login(self, other: Address) -> bool:
+        """Whether both are on one PostgreSQL server and log in as one user, so that one password is right for both.
+
+        >>> Address("postgresql://me@db:5432/shop").same_login(Address("postgres://me:S3cret@db/other"))
+        True
+        """
+        mine, yours = (_server(a.connection) for a in (self, other))
+        if mine is None or yours is None:
+            return False
+        mine, yours = _with_environment(mine), _with_environment(yours)
+        return (mine["user"], _hosts(mine)) == (yours["user"], _hosts(yours))
+
     def without_secrets(self) -> str | None:
         """Of ``keyword=value`` pairs, as libpq has them, those that are no secrets; None of any other address.
 
@@ -241,18 +253,24 @@ def _with_environment(found: dict[str, str]) -> dict[str, str]:
     return found | {name: os.environ.get(said[name], "") for name in away}
 
 
-def _place(found: dict[str, str]) -> str:
-    """Server, database and what decides which table a name means."""
+def _hosts(found: dict[str, str]) -> str:
+    """The servers, each with its port."""
     from urllib.parse import quote
 
     hosts = [host if host.startswith(("/", "@")) else host.lower() for host in found["host"].split(",")]
     ports = found["port"].split(",")
     ports = ports if len(ports) == len(hosts) else [ports[0]] * len(hosts)
-    servers = ",".join(f"{quote(host, safe='[]:')}:{port or '5432'}" for host, port in zip(hosts, ports, strict=True))
+    return ",".join(f"{quote(host, safe='[]:')}:{port or '5432'}" for host, port in zip(hosts, ports, strict=True))
+
+
+def _place(found: dict[str, str]) -> str:
+    """Server, database and what decides which table a name means."""
+    from urllib.parse import quote
+
     more = "&".join(
         f"{key}={quote(found[key], safe='')}" for key in ("hostaddr", "options", "service") if found.get(key)
     )
-    return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
+    return f"{_hosts(found)}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
 
 
 class EpochsOf(NamedTuple):

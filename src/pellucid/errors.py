@@ -34,6 +34,7 @@ Listener = Literal["Python", "command line"]
 _to: Listener = "Python"
 _PLAIN = (bool, int, float, list, tuple)
 _IN_PYTHON = {
+    "head": "limit",
     "in": "inputs",
     "out": "outputs",
     "null": "nulls",

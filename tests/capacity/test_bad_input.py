@@ -35,14 +35,14 @@ def _asked(*arguments: str) -> tuple[int, str, str]:
         (GOOD, ("--gap", "S=0.33333333333333333333"), "would have 100,000,000,000,000,000,000 units. Round them, or"),
         (
             GOOD,
-            ("--workers", "B=ANY"),
-            "any number of workers is a question about a limit: give one, as in --limit B=2",
+            ("--parallelism", "B=ANY"),
+            "any number of workers is a question about a limit: give one, as in --queue-limit B=2",
         ),
         (GOOD, ("--backlog", "B=-1"), "the backlog of B: expected 0 or more tuples, got -1."),
         (GOOD, ("--timeout", "nan"), "--timeout nan: expected a number of seconds above 0"),
         (GOOD, ("--out", "run.png"), "--out run.png: the picture is SVG: expected a name that ends in .svg"),
         (GOOD, ("--target", "0.5"), "--target goes with measurements, not with a topology"),
-        (GOOD, ("--limit", "price=2"), "there is no bolt price: B is"),
+        (GOOD, ("--queue-limit", "price=2"), "there is no bolt price: B is"),
     ],
 )
 def test_a_wrong_topology_or_option(tmp_path: Path, text: str, options: tuple[str, ...], message: str) -> None:

@@ -114,7 +114,9 @@ def test_many_bolts(many: Topology) -> None:
     within(began, 0.5)
 
 
-@pytest.mark.parametrize("more", [(), ("--json",), ("--limit", "B7=2"), ("--workers", "B7=ANY", "--limit", "B199=2")])
+@pytest.mark.parametrize(
+    "more", [(), ("--json",), ("--queue-limit", "B7=2"), ("--parallelism", "B7=ANY", "--queue-limit", "B199=2")]
+)
 def test_the_command_line_keeps_it(tmp_path: Path, more: tuple[str, ...]) -> None:
     (tmp_path / "large.toml").write_text(large().to_toml())
     began = time.process_time()

@@ -141,10 +141,10 @@ def test_cores_change_nothing_but_the_time(pellucid: Command, flights: Path, mon
     assert "step 'sum'" in said[0].stderr and "from in.csv: row 602" in said[0].stderr
     (flights / "in.csv").write_text(good)
     # what cannot be shared out is said
-    result = pellucid("run", "flights.py:coded", "--in", "in.csv", "--limit", 5, "--cores", 2, "--out", "o.csv")
+    result = pellucid("run", "flights.py:coded", "--in", "in.csv", "--head", 5, "--cores", 2, "--out", "o.csv")
     assert "on one core, not 2: only the keys of a run with --key can be shared among cores" in result.stderr
     monkeypatch.setattr(cores, "cores_here", lambda: 1)
-    assert "cores" not in pellucid("run", "flights.py:mean", "--in", "in.csv", "--limit", 5, "--out", "o.csv").stderr
+    assert "cores" not in pellucid("run", "flights.py:mean", "--in", "in.csv", "--head", 5, "--out", "o.csv").stderr
     for more, why in (
         (("--pushes", 10, "--state", "s"), "--cores goes with a run without epochs: here --workers N shares the keys"),
         (("--on", "spark"), "--cores goes with the local engine: Spark uses those of --master"),

@@ -35,15 +35,15 @@ def test_a_second_value_is_refused(pellucid: Command, verb: str, option: str) ->
 
 
 def test_also_with_an_equals_sign_and_the_same_value(pellucid: Command) -> None:
-    result = pellucid("run", "pipes.py:total", "--limit=3", "--limit", "3")
+    result = pellucid("run", "pipes.py:total", "--head=3", "--head", "3")
     assert (result.exit_code, result.stderr) == (
         2,
-        "pellucid: --limit is given twice, and takes one value: leave one out\n",
+        "pellucid: --head is given twice, and takes one value: leave one out\n",
     )
 
 
 def test_what_it_is_given_is_read_first(pellucid: Command) -> None:
-    result = pellucid("run", "pipes.py:total", "--limit", "x", "--nothing")
+    result = pellucid("run", "pipes.py:total", "--head", "x", "--nothing")
     assert result.exit_code == 2 and "No such option" in result.stderr and "--nothing" in result.stderr
 
 
@@ -156,6 +156,10 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
         (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
         (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
         (["audit", "trace", "--engine", "nowhere"], "--engine is called --on now"),
+        (["run", "pipes.py:total", "--limit", "x"], "--limit is called --head now"),
+        (["audit", "nowhere", "--limit", "3"], "--limit is called --violations now"),
+        (["capacity", "no.toml", "--limit", "A=1", "--limit", "B=1"], "--limit is called --queue-limit now"),
+        (["capacity", "no.toml", "--workers", "A=1"], "--workers is called --parallelism now"),
     ],
 )
 def test_names_of_old_are_taken_for_the_new_ones(pellucid: Command, args: list[str], said: str) -> None:

@@ -129,7 +129,7 @@ def test_sources_from_several_files_in_lock_step(pellucid: Command, folder: Path
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     args = ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--chunk", 2]
     assert lines(pellucid(*args, "--short", "silent")) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
-    assert lines(pellucid(*args, "--limit", 1)) == [{"out": 1}, {"out": 10}]
+    assert lines(pellucid(*args, "--head", 1)) == [{"out": 1}, {"out": 10}]
 
 
 def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder: Path) -> None:
@@ -265,8 +265,8 @@ def test_a_float_is_no_key(pellucid: Command, folder: Path) -> None:
 
 def test_limit(pellucid: Command, folder: Path) -> None:
     (folder / "a.csv").write_text("x\n1\n2\n3\n")
-    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--limit", 2)) == [{"out": 1}, {"out": 3}]
-    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--limit", 0)) == []
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--head", 2)) == [{"out": 1}, {"out": 3}]
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--head", 0)) == []
 
 
 def test_the_report(pellucid: Command, folder: Path) -> None:

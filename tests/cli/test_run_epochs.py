@@ -318,7 +318,7 @@ def test_stopped_by_a_signal(folder: Path, number: int, code: int, word: str) ->
     process.send_signal(number)
     _, said = process.communicate(timeout=300)
     assert process.returncode == code
-    assert "stopped: the epoch that was open is dropped; the same command goes on" in said and word in said
+    assert f"pellucid: {word}: the epoch that was open is dropped; the same command goes on" in said
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert not (folder / "out.csv").exists() and (folder / "state/trace/trace.parquet").exists()
     assert run(*TOTAL, "--record").exit_code == 0

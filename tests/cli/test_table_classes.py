@@ -143,7 +143,7 @@ def test_folders_and_an_output_file(here: Path) -> None:
         (here / f"data/year={year}").mkdir(parents=True)
         pq.write_table(PLAIN, f"data/year={year}/x.parquet")
     said = call("init", "demo", "--from", "data/*/x.parquet").stdout
-    quoted = f"--in '{here}/data/*/x.parquet' --limit 10"
+    quoted = f"--in '{here}/data/*/x.parquet' --head 10"
     assert quoted in said and quoted in Path("demo/README.md").read_text()
     call("tables", "data", "--name", "Row", "--out", "row.py")
     assert "4 rows of data" in Path("row.py").read_text() and "    year: int\n" in Path("row.py").read_text()

@@ -210,7 +210,7 @@ def test_order_meets_in_several_files(here: Path) -> None:
 
 def test_several_outputs_and_short_inputs(here: Path) -> None:
     write(ROWS, "in.csv")
-    out = run("p.py:both", "--in", "in.csv", "--keep-columns", "seq", "--limit", "2")
+    out = run("p.py:both", "--in", "in.csv", "--keep-columns", "seq", "--head", "2")
     assert [json.loads(line) for line in out.splitlines()] == [
         {"all": {"seq": "2", "all": 30}}, {"big": {"seq": "2", "big": 30}}, {"all": {"seq": "1", "all": 5}},
     ]  # fmt: skip
@@ -441,7 +441,7 @@ def test_refuse_overwrite_append(here: Path, form: str) -> None:
     assert Path(f"out.{form}").read_bytes() == whole
     run(*args, "--exists", "append")
     assert rows() == first + first
-    run(*args, "--exists", "append", "--limit", "1")
+    run(*args, "--exists", "append", "--head", "1")
     assert rows() == first + first + first[:1]
     Path(f"new.{form}").unlink(missing_ok=True)
     run(*args[:-1], f"new.{form}", "--exists", "append")

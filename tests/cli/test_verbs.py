@@ -90,7 +90,7 @@ def test_a_neighbour_of_one_folder_is_not_that_of_another(pellucid: Command, fol
 
 
 def test_wrong_usage_is_2(pellucid: Command) -> None:
-    for args in (["run"], ["frobnicate"], ["run", "pipes.py:total", "--limit", "x"], ["--nope"]):
+    for args in (["run"], ["frobnicate"], ["run", "pipes.py:total", "--head", "x"], ["--nope"]):
         assert pellucid(*args).exit_code == 2
 
 

@@ -143,6 +143,12 @@ def test_what_is_opaque(f: Any, how: str) -> None:
 def test_messages() -> None:
     for f, kind, message in [
         (lambda x: x.explode(lambda e: e.id), PipelineError, "returns an int: expected a list of events"),
+        (
+            lambda x: x.explode(lambda e: e.note),
+            TypeMismatch,
+            "returns list[str] | None, and None is no list of events",
+        ),
+        (lambda x: x.explode(lambda e: e.note, to=str), TypeMismatch, "write `… or []` for none"),
         (lambda x: x.map(lambda e: e.note[0]), TypeMismatch, "it uses the field 'note', which may be None"),
         (lambda x: x.key_by(lambda e: (e.id, e.sizes)), PipelineError, "a key must not contain a list"),
         (lambda x: x.explode(lambda e: []), PipelineError, "the type of its events must be given"),

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from pellucid.atomic.places.described import free_ports
 
@@ -75,6 +76,26 @@ class Postgres:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self._dsn(name)
+
+    def locked(self, password: str) -> str:
+        """An empty database, and the address of a user of its own who needs this password."""
+        import psycopg
+
+        address = self.database()
+        user = f"locked_{address.rpartition('/')[2]}"
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"host all {user} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
+            db.execute(f"GRANT ALL ON SCHEMA public TO {user}")
+            db.execute("SELECT pg_reload_conf()")
+        without = address.replace("postgres@", f"{user}@")
+        while True:  # the server reads its rules anew in its own time
+            try:
+                psycopg.connect(without).close()
+            except psycopg.OperationalError:
+                return address.replace("postgres@", f"{user}:{quote(password, safe='')}@")
+            time.sleep(0.05)
 
     def start(self) -> None:
         import psycopg

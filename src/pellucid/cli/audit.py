@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     help="Where to audit: Spark for traces of any size.",
 )
 @renamed("--engine", "--on")
+@renamed("--limit", "--violations")
 @click.option(
     "--against",
     multiple=True,
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 )
 @click.option("--picture", metavar="FILE.svg", help="Draw the run in space and time, with what is wrong.")
 @click.option(
-    "--limit",
+    "--violations",
+    "limit",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
     metavar="N",
-    help="Violations of each kind to tell.",
+    help="How many violations of each kind to tell.",
 )
 @click.option("--master", metavar="URL", help="Spark: the cluster; all cores of this machine by default.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
@@ -116,7 +118,8 @@ def _network(place: str, engine: str, against: tuple[str, ...], picture: str | N
 def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     """The same answer, with the outputs compared."""
     from pellucid.failures.audit.words import Violation
-    from pellucid.failures.crash.contents import difference, is_table, read_output
+    from pellucid.failures.crash.contents import difference, is_table, read_existing
+    from pellucid.sinks.address import parsed
 
     try:
         outputs: dict[str, str] = read_small(Path(place) / "run.json")["places"]
@@ -128,21 +131,27 @@ def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     wrong = []
     for given in against:
         name, equals, other = given.partition("=")
-        other = from_environment(other)
         if not (equals and name in outputs):
             if len(outputs) > 1:
                 raise UsageError(
                     f"--against {given}: which output? The run has {', '.join(outputs)}: write "
                     f"{next(iter(outputs))}={given}"
                 )
-            name, other = next(iter(outputs)), from_environment(given)
-        for where in (other, outputs[name]):
-            if not is_table(where) and not Path(where).is_file():
-                raise DataError(
-                    f"{where}: there is no such file: expected the output of "
-                    f"{'the failure-free run' if where == other else 'this run'}"
-                )
-        said = difference(read_output(other), read_output(outputs[name]), name)
+            name, other = next(iter(outputs)), given
+        other = from_environment(other, "against")
+        parsed(other, "against")
+        if is_table(other) != is_table(outputs[name]):
+            raise UsageError(
+                f"--against {given}: the rows of a table and the bytes of a file cannot be compared: output "
+                f"{name!r} of this run is {outputs[name]}"
+            )
+        # the run's own address is written down without its password
+        wanted, had = read_existing(other), read_existing(outputs[name], login=other)
+        if wanted is None or had is None:
+            where, whose = (other, "the failure-free run") if wanted is None else (outputs[name], "this run")
+            what = "table" if is_table(other) else "file"
+            raise DataError(f"{where}: there is no such {what}: expected the output of {whose}")
+        said = difference(wanted, had, name)
         if said is not None:
             wrong.append(Violation("output-differs", f"sink.{name}", 0, -1, other=said))
     counts = {**found.counts, "output": len(wrong)} if wrong else found.counts

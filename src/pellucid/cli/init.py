@@ -99,7 +99,7 @@ _FROM_README = """\
 # A pipeline over {file}
 
     pellucid show pipeline.py:counted                            # draw it
-    pellucid run pipeline.py:counted --in {path} --limit 10      # the first rows
+    pellucid run pipeline.py:counted --in {path} --head 10       # the first rows
     pellucid run pipeline.py:counted --in {path} --out counted.parquet --keep-columns all
 """
 
@@ -159,7 +159,7 @@ def init(folder: str, source: str | None) -> None:
         click.echo(f"  cd {folder}")
     if source is not None:
         click.echo("  pellucid show pipeline.py:counted")
-        click.echo(f"  pellucid run pipeline.py:counted --in {shlex.quote(os.path.abspath(source))} --limit 10")
+        click.echo(f"  pellucid run pipeline.py:counted --in {shlex.quote(os.path.abspath(source))} --head 10")
         return
     click.echo("  pellucid show pipeline.py:totals")
     click.echo("  pellucid run pipeline.py:totals --in events.csv")

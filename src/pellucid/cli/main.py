@@ -100,7 +100,7 @@ def cli(verbose: bool) -> None:
       pellucid check demo/pipeline.py                   prove or refute what the file declares
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
       pellucid progress graph.py:daily                  does a graph with times keep its promises?
-      pellucid capacity shop.toml --limit enrich=10     how many workers does this step need?
+      pellucid capacity shop.toml --queue-limit enrich=10     how many workers does this step need?
       pellucid net check booking.atf                    do these transactions fail as one?
       pellucid export demo/pipeline.py:running --ints mod:4
       pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20

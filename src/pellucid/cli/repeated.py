@@ -48,11 +48,13 @@ def renamed(old: str, new: str) -> Callable[[Any], Any]:
 
 def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
     """The arguments of a verb with the names that its options have now."""
-    out, names = [], getattr(command.callback, "renamed", {})
+    out, told, names = [], set(), getattr(command.callback, "renamed", {})
     for arg in args:
         name, equals, value = arg.partition("=")
         if name in names:
-            click.echo(f"pellucid: {name} is called {names[name]} now", err=True)
+            if name not in told:
+                click.echo(f"pellucid: {name} is called {names[name]} now", err=True)
+            told.add(name)
             arg = names[name] + equals + value
         out.append(arg)
     return out

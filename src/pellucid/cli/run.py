@@ -51,7 +51,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option(
     "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
 )
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
+@click.option("--head", "limit", type=click.IntRange(min=0), metavar="N", help="Stop after the first N pushes.")
 @click.option(
     "--key",
     "keys",
@@ -214,6 +214,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option("--measure", metavar="FILE", help="Write rates, times of steps and lag there, for pellucid capacity.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 @renamed("--engine", "--on")
+@renamed("--limit", "--head")
 @renamed("--epochs", "--pushes")
 @renamed("--keep", "--snapshots")
 def run(
@@ -257,7 +258,7 @@ def run(
     \b
     Examples:
       pellucid run pipeline.py:totals --in events.csv --out totals.parquet
-      pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --limit 1000
+      pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --head 1000
       pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
       seq 1 10 | pellucid run pipeline.py:totals | head -3
       pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/
@@ -371,7 +372,8 @@ def _refuse_local_options() -> None:
     }
     for name, why in reasons.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{name} goes with the local engine: {why}")
+            flag = "--head" if name == "limit" else f"--{name}"
+            raise UsageError(f"{flag} goes with the local engine: {why}")
 
 
 def _verbose() -> bool:

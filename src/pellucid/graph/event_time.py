@@ -103,6 +103,9 @@ class EventTime(Generic[T]):
     ) -> Stream[Windowed[Any, U]]:
         """Windows of time that overlap: one of ``size`` begins ``every`` so often; otherwise as `tumbling`.
 
+        An event is late, once, if one of its windows is complete; with ``late="drop"``, or ``.late``, it still counts
+        in those that are open.
+
         >>> from pellucid import pipeline
         >>> def moving(x):
         ...     return x.at(lambda v: v).sliding(10, 5, lambda w: w.cumulate(lambda n, v: n + 1, start=0))

@@ -52,8 +52,9 @@ class Windowed(NamedTuple, Generic[At, V]):
 class Late(NamedTuple, Generic[At, V]):
     """An event that came too late: its ``time`` was complete, the ``clock`` had passed it.
 
-    ``start`` and ``end`` are those of the windows that it missed (of several the first start and the last end), None
-    for steps that have none.
+    ``start`` and ``end`` are those of the window that it missed; of several sliding windows, for which there is one
+    `Late`, the start of the first and the end of the last: it missed its windows that end at ``end`` or before, and
+    counts in the later ones.  None for steps that have no windows.
 
     >>> late = Late("ada", 3, 12, 0, 10)
     >>> f"{late.value} of {late.time} missed {late.start} to {late.end}: it was {late.clock}"

@@ -61,7 +61,7 @@ def files(folder: Path) -> None:
 
 
 def test_a_topology(pellucid: Command, folder: Path) -> None:
-    result = pellucid("capacity", "chain.toml", "--limit", "A=3", "--out", "run.svg", "--timeout", "600")
+    result = pellucid("capacity", "chain.toml", "--queue-limit", "A=3", "--out", "run.svg", "--timeout", "600")
     assert result.exit_code == 1, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split()[:4] == ["bolt", "verdict", "workers", "longest"]
@@ -76,10 +76,21 @@ def test_a_topology(pellucid: Command, folder: Path) -> None:
 
 def test_what_the_command_line_says_instead(pellucid: Command) -> None:
     result = pellucid(
-        "capacity", "chain.toml", "--workers", "A=2", "--workers", "B=2", "--limit", "B=2", "--timeout", "600"
+        "capacity",
+        "chain.toml",
+        "--parallelism",
+        "A=2",
+        "--parallelism",
+        "B=2",
+        "--queue-limit",
+        "B=2",
+        "--timeout",
+        "600",
     )
     assert result.exit_code == 0, result.output
-    result = pellucid("capacity", "chain.toml", "--gap", "S=1", "--observe", "settled", "--limit", "A=1", "--json")
+    result = pellucid(
+        "capacity", "chain.toml", "--gap", "S=1", "--observe", "settled", "--queue-limit", "A=1", "--json"
+    )
     found = json.loads(result.stdout)
     assert result.exit_code == 0 and (found["pellucid"], found["verb"], found["observe"]) == (1, "capacity", "settled")
     assert [bolt["longest"] for bolt in found["bolts"]] == [0, 0] and found["advice"] == []
@@ -91,18 +102,18 @@ def test_the_example_of_the_docs(pellucid: Command) -> None:
     result = pellucid("capacity", "payments.toml", "--timeout", "600")
     assert result.exit_code == 1
     assert "first: 3 workers for enrich (instead of 2): enrich unbounded → 1" in result.stdout
-    assert pellucid("capacity", "payments.toml", "--workers", "enrich=3").exit_code == 0
+    assert pellucid("capacity", "payments.toml", "--parallelism", "enrich=3").exit_code == 0
 
 
 def test_any_number_of_workers(pellucid: Command, folder: Path) -> None:
-    every = [word for name in ("B1", "B2", "B3") for word in ("--workers", f"{name}=ANY")]
-    result = pellucid("capacity", "flow.py:calm", *every, "--limit", "B1=2", "--limit", "B3=3")
+    every = [word for name in ("B1", "B2", "B3") for word in ("--parallelism", f"{name}=ANY")]
+    result = pellucid("capacity", "flow.py:calm", *every, "--queue-limit", "B1=2", "--queue-limit", "B3=3")
     assert result.exit_code == 0 and result.stdout.count("proved") >= 2, result.output
     assert "for any number of workers, by" in " ".join(result.stdout.split())
-    result = pellucid("capacity", "flow.py:calm", *every, "--limit", "B3=2", "--out", "any.svg")
+    result = pellucid("capacity", "flow.py:calm", *every, "--queue-limit", "B3=2", "--out", "any.svg")
     assert result.exit_code == 1 and "with workers" in result.stdout and "B3 queue" in result.stdout
     assert (folder / "any.svg").read_text().startswith("<svg")
-    found = json.loads(pellucid("capacity", "flow.py:calm", *every, "--limit", "B1=2", "--json").stdout)
+    found = json.loads(pellucid("capacity", "flow.py:calm", *every, "--queue-limit", "B1=2", "--json").stdout)
     assert found["bolts"]["B1"]["status"] == found["status"] == "proved"
 
 
@@ -118,7 +129,7 @@ def test_the_papers_table(pellucid: Command) -> None:
 
 
 def test_python_files(pellucid: Command) -> None:
-    result = pellucid("capacity", "flow.py:calm", "--limit", "B3=3")
+    result = pellucid("capacity", "flow.py:calm", "--queue-limit", "B3=3")
     assert result.exit_code == 0 and "loading" not in result.stdout and "loading" in result.stderr
     assert pellucid("capacity", "flow.py:other").exit_code == 0
 
@@ -126,9 +137,9 @@ def test_python_files(pellucid: Command) -> None:
 def test_measurements(pellucid: Command) -> None:
     result = pellucid("capacity", "late.jsonl")
     assert result.exit_code == 0 and "late  keeps up" in result.stdout and "production: lag / 30 min" in result.stdout
-    found = json.loads(pellucid("capacity", "late.jsonl", "--json", "--workers", "late=4").stdout)
+    found = json.loads(pellucid("capacity", "late.jsonl", "--json", "--parallelism", "late=4").stdout)
     assert found["jobs"][0]["steps"][0]["workers"] == 4 and found["jobs"][0]["status"] == "proved"
-    result = pellucid("capacity", "late.jsonl", "--limit", "late=10")
+    result = pellucid("capacity", "late.jsonl", "--queue-limit", "late=10")
     assert result.exit_code == 1 and "the limit is 10" in result.stdout
     result = pellucid("capacity", "flink.json", "--target", "0.5", "--catch-up", "60", "--restart", "10")
     assert result.exit_code == 0 and "production: lag / 1 min + rate * 10 s / 1 min + rate / 0.5" in result.stdout
@@ -150,9 +161,9 @@ def test_systems_in_cubicles_language(pellucid: Command, folder: Path) -> None:
 
 
 def test_what_takes_too_long_is_unknown(pellucid: Command) -> None:
-    same = [word for name in ("B1", "B2", "B3") for word in ("--workers", f"{name}=3")]
+    same = [word for name in ("B1", "B2", "B3") for word in ("--parallelism", f"{name}=3")]
     gaps = ("--gap", "S1=7/9", "--gap", "S2=7/9")
-    result = pellucid("capacity", "flow.py:calm", "--max-states", "5", "--limit", "B3=4", *gaps, *same)
+    result = pellucid("capacity", "flow.py:calm", "--max-states", "5", "--queue-limit", "B3=4", *gaps, *same)
     assert result.exit_code == 3 and "unknown" in result.stdout, result.output
 
 
@@ -201,14 +212,14 @@ def test_rates_that_make_every_queue_unbounded(pellucid: Command) -> None:
     [
         ([], "FILE is missing: a topology (.toml, .py), a .cub file or measurements (.json); or --paper"),
         (["chain.toml", "--paper"], "--paper takes no FILE: leave chain.toml out"),
-        (["chain.toml", "--limit", "C=2"], "there is no bolt C"),
-        (["chain.toml", "--limit", "S=2"], "there is no bolt S (it is a spout, which has no queue)"),
-        (["chain.toml", "--limit", "A"], "--limit A: expected BOLT=N, as in --limit B1=2"),
-        (["chain.toml", "--limit", "A=two"], "--limit A=two: 'two' is no number"),
-        (["chain.toml", "--limit", "A=0"], "the limit of A: expected a number of tuples from 1 on, got 0"),
-        (["chain.toml", "--limit", "A=1", "--limit", "A=2"], "A is given twice"),
-        (["chain.toml", "--workers", "A=0"], "expected 1 or more, or ANY, got 0"),
-        (["chain.toml", "--workers", "Z=2"], "workers: there is no bolt Z: A, B are."),
+        (["chain.toml", "--queue-limit", "C=2"], "there is no bolt C"),
+        (["chain.toml", "--queue-limit", "S=2"], "there is no bolt S (it is a spout, which has no queue)"),
+        (["chain.toml", "--queue-limit", "A"], "--queue-limit A: expected BOLT=N, as in --queue-limit B1=2"),
+        (["chain.toml", "--queue-limit", "A=two"], "--queue-limit A=two: 'two' is no number"),
+        (["chain.toml", "--queue-limit", "A=0"], "the limit of A: expected a number of tuples from 1 on, got 0"),
+        (["chain.toml", "--queue-limit", "A=1", "--queue-limit", "A=2"], "A is given twice"),
+        (["chain.toml", "--parallelism", "A=0"], "expected 1 or more, or ANY, got 0"),
+        (["chain.toml", "--parallelism", "Z=2"], "workers: there is no bolt Z: A, B are."),
         (["chain.toml", "--gap", "S=0"], "0 is not above 0"),
         (["chain.toml", "--gap", "A=1"], "gap: there is no spout A: S is."),
         (["none.toml"], "none.toml: No such file or directory"),
@@ -217,7 +228,10 @@ def test_rates_that_make_every_queue_unbounded(pellucid: Command) -> None:
         (["flow.py:clam"], "no topology 'clam': its topologies are calm, other; did you mean 'calm'?"),
         (["pipes.py"], "pipes.py: has no topology: make one"),
         (["table.xlsx"], "the ending .xlsx is not known here"),
-        (["late.jsonl", "--limit", "lat=5"], "--limit lat: late.jsonl has no step lat; did you mean 'late'?"),
+        (
+            ["late.jsonl", "--queue-limit", "lat=5"],
+            "--queue-limit lat: late.jsonl has no step lat; did you mean 'late'?",
+        ),
         (["late.jsonl", "--gap", "S=1"], "--gap goes with a plan of a topology, not with measurements"),
         (["late.jsonl", "--out", "a.svg"], "--out goes with a topology: measurements have no run to draw"),
         (["late.jsonl", "--target", "0"], "target: 0.0 is not above 0 and at most 1"),
@@ -226,11 +240,11 @@ def test_rates_that_make_every_queue_unbounded(pellucid: Command) -> None:
         (["flink.json", "--rate", "Map=5"], "rate Map=5: events come to the sources (Source) only"),
         (["chain.toml", "--rate", "A=5"], "--rate goes with measurements: of a topology --gap says how fast"),
         (["weather.json"], "weather.json: there is no such file"),
-        (["chain.toml", "--workers", "A=ANY"], "any number of workers is a question about a limit: give one"),
-        (["chain.toml", "--workers", "A=ANY", "--limit", "C=1"], "there is no bolt C"),
+        (["chain.toml", "--parallelism", "A=ANY"], "any number of workers is a question about a limit: give one"),
+        (["chain.toml", "--parallelism", "A=ANY", "--queue-limit", "C=1"], "there is no bolt C"),
         (["--paper", "--gap", "S=1"], "--gap goes with a plan of a topology, not with --paper"),
-        (["--paper", "--workers", "B1=2"], "--workers goes with a plan of a topology, not with --paper"),
-        (["good.cub", "--limit", "A=1"], "--limit goes with a plan of a topology, not with .cub"),
+        (["--paper", "--parallelism", "B1=2"], "--parallelism goes with a plan of a topology, not with --paper"),
+        (["good.cub", "--queue-limit", "A=1"], "--queue-limit goes with a plan of a topology, not with .cub"),
     ],
 )
 def test_what_is_refused(pellucid: Command, arguments: list[str], words: str) -> None:
@@ -254,7 +268,7 @@ def test_it_is_named_where_one_looks(pellucid: Command) -> None:
     assert "Exit codes: 0 proved" in pellucid("capacity", "--help").stdout
     complete = BashComplete(cli, {}, "pellucid", "_PELLUCID_COMPLETE")
     assert [item.value for item in complete.get_completions([], "capac")] == ["capacity"]
-    assert "--limit" in [item.value for item in complete.get_completions(["capacity"], "--l")]
+    assert "--queue-limit" in [item.value for item in complete.get_completions(["capacity"], "--q")]
 
 
 def test_what_the_docs_show(pellucid: Command, monkeypatch: pytest.MonkeyPatch) -> None:

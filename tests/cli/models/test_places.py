@@ -289,6 +289,10 @@ BAD = {
     "not empty": (["new", "full", "--place", "a"], "full: is there and not empty"),
     "far": (["up", "far"], "which other machines can reach, without TLS"),
     "nothing in doubt": (["abort", "trips", "agent:1:a1", "--yes"], "agent:1:a1: nothing of that name waits"),
+    "a password": (
+        ["new", "x", "--place", "a", "--log", "a=postgresql://me:S3cret@db/x"],
+        "leave it out (postgresql://me@db:5432/x), and set PGPASSWORD",
+    ),
     "a log": (["new", "x", "--place", "a", "--log", "a=mysql://me:S3cret@db/x"], "log: expected an address as in"),
 }
 

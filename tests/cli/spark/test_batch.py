@@ -302,8 +302,8 @@ def test_bad_data_is_named(spark: SparkSession, run: Command, folder: Path) -> N
         ),
         (
             "total",
-            ["--in", "events.csv", *KEYED, "--limit", "3"],
-            "--limit goes with the local engine: Spark has no first rows",
+            ["--in", "events.csv", *KEYED, "--head", "3"],
+            "--head goes with the local engine: Spark has no first rows",
         ),
         (
             "total",

@@ -3,6 +3,7 @@ show."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from pellucid.failures.crash.contents import drop_table
+from pellucid.sinks import sink_of
 from tests.engine.epochs.conftest import Runs
 from tests.sinks.postgres import Postgres
 
@@ -93,6 +97,32 @@ def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs
     audited = subprocess.run(audit, cwd=runs.folder, capture_output=True, text=True)
     assert audited.returncode == 0, audited.stderr
     assert not leaks(runs.folder, other.stdout, other.stderr, crashed.stderr, audited.stdout, audited.stderr)
+
+
+def test_the_audit_logs_in_with_the_password_of_the_address_it_is_given(runs: Runs, postgres: Postgres) -> None:
+    """The run's own output is written down without its password: that of ``--against`` is used for both."""
+    secret = postgres.locked(f"{SECRET}%")
+    assert runs(*command(f"{secret}#sums"), "--record").returncode == 0
+
+    def audit(against: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "pellucid.cli.main", "audit", "state", "--against", against]
+        return subprocess.run(words, cwd=runs.folder, capture_output=True, text=True, env=os.environ | {"BASE": secret})
+
+    for address in (f"{secret}#sums", "env:BASE#sums"):
+        done = audit(address)
+        assert done.returncode == 0 and "yes  output" in done.stdout, done.stderr
+    other, without, file = audit(f"{secret}#nowhere"), audit(secret), audit("out.csv")
+    assert other.returncode == 2 and "#nowhere: there is no such table" in other.stderr
+    assert without.returncode == 2 and "which table? Expected postgresql://" in without.stderr
+    assert file.returncode == 2 and "cannot be compared" in file.stderr
+    assert not leaks(runs.folder, *(done.stdout + done.stderr for done in (other, without, file)))
+
+
+def test_a_second_crash_test_finds_nothing_of_the_first_in_the_database(postgres: Postgres) -> None:
+    place = f"{postgres.database()}#sums_crash_reference"
+    for query in ("first", "second"):
+        sink_of(place).write(pa.table({"out": [1]}), query, 0)
+        drop_table(place)
 
 
 def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:

@@ -60,7 +60,7 @@ LATE: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "sliding": (
         lambda x: x.at(lambda v: v).sliding(10, 5, counted, id="w"),
-        ", whose window from -5 to 10 is complete",
+        ", whose windows from -5 to 5 and from 0 to 10 are complete",
         "or with allowed_lateness= here (the answer comes again, corrected), ",
     ),
     "session": (
@@ -83,6 +83,34 @@ def test_a_time_that_goes_back_where_nothing_was_said_about_late_rows(name: str)
         f"much more with lateness= in at, {corrected}or take late events from this step's .late, or let them go with "
         "late='drop'"
     )
+
+
+def test_late_for_some_sliding_windows_and_not_for_others() -> None:
+    """By the definition: an event is in each window [k * every, k * every + size) that holds its time, and late for
+    those that are complete; it counts in the others."""
+    counts: Callable[[Any], Any] = lambda x: x.at(lambda v: v).sliding(10, 5, counted, id="w")
+    said = both(pipeline(counts, x=int), [[12]], [[7]])
+    assert "whose window from 0 to 10 is complete (it would count in the 1 that is open), and the clock is" in said
+
+    def taken(x: Any) -> Any:
+        w = counts(x)
+        return {"w": w, "late": w.late}
+
+    p, times, size, every = pipeline(taken, x=int), [3, 12, 7, 31, 4, 24, 27], 10, 5
+    kept: list[tuple[int, int]] = []
+    late: list[tuple[int, ...]] = []
+    for i, t in enumerate(times):
+        clock = max(times[:i], default=-99)
+        spans = [(s, s + size) for s in range(-50, 50, every) if s <= t < s + size]
+        missed = [span for span in spans if span[1] <= clock]
+        kept += [span for span in spans if span not in missed]
+        late += [(t, t, clock, missed[0][0], missed[-1][1])] if missed else []
+    answers = sorted((*span, kept.count(span)) for span in set(kept))
+    for mode in ("python", "auto"):
+        engine = p.engine(mode=mode)
+        out = [*(engine.push([t]) for t in times), engine.finish()]
+        assert sorted(tuple(w) for one in out for w in one["w"]) == answers
+        assert [tuple(one) for each in out for one in each["late"]] == late and engine.late == {"w": len(late)}
 
 
 @pytest.mark.parametrize("step", [join, as_of])

@@ -66,7 +66,7 @@ def one(seed: int, told: Counter[str]) -> str:
     if seed % 4 == 1:
         return backlog(case, bolt, r.randrange(1, 400), told)
     limit = r.choice((1, 2, 2, 3))
-    found = planned(case, "--limit", f"{bolt}={limit}", "--timeout", "6")
+    found = planned(case, "--queue-limit", f"{bolt}={limit}", "--timeout", "6")
     return plans(case, bolt, limit, found, told)
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.address import Address
 from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.core.paths import Tree
 from pellucid.atomic.places.described import (
@@ -351,6 +352,12 @@ def new_network(
     found = places_of(tomllib.loads(text), str(root / FILE))
     network = Network(root, found, tls_of(tomllib.loads(text), root, FILE))
     for place in found.values():
+        if place.log is not None and Address(place.log).secrets():
+            raise UsageError(
+                f"{root / FILE}: [places.{place.name}]: log: this file is no place for a password, for it is copied to "
+                f"every machine: leave it out ({Address(place.log).stored}), and "
+                "set PGPASSWORD, or write ~/.pgpass, where the place runs"
+            )
         if network.tls is None and not is_loopback(place.host):
             raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
     for what, file in (network.tls or {}).items():

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from pellucid.address import Address
 from pellucid.atomic.places.log import Row, packed, unpacked
 from pellucid.atomic.places.records import VERSION, Record
 from pellucid.errors import StateError, UsageError
@@ -141,10 +142,14 @@ def _connect(target: str) -> psycopg.Connection[Any]:
         import psycopg
     except ImportError:
         raise UsageError("a log in PostgreSQL needs psycopg: pip install 'pellucid[postgres]'") from None
+    address = Address(target)
+    wrong = address.misspelt()
+    if wrong is not None:
+        raise UsageError(f"{address}: {wrong}")
     try:
         return psycopg.connect(target, autocommit=True, connect_timeout=10)
     except psycopg.Error as error:
-        raise StateError(f"{target}: cannot be reached: {_words(error)}") from None
+        raise StateError(f"{address}: cannot be reached: {address.clean(error)}") from None
 
 
 def _rows(db: psycopg.Connection[Any], place: str) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine
+from pellucid.cli.repeated import renamed
 from pellucid.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -27,13 +28,18 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.command()
 @click.argument("target", metavar="[FILE[:NAME]]", required=False)
 @click.option(
-    "--limit", "limits", multiple=True, metavar="BOLT=N", help="Shall the queue of a bolt stay below so many tuples?"
-)
-@click.option(
-    "--workers",
+    "--queue-limit",
+    "limits",
     multiple=True,
     metavar="BOLT=N",
-    help="Instead of those in the file; ANY for any number. Measured: how many it had.",
+    help="Shall the queue of a bolt stay below so many tuples?",
+)
+@click.option(
+    "--parallelism",
+    "workers",
+    multiple=True,
+    metavar="BOLT=N",
+    help="Workers of a bolt, instead of those in the file; ANY for any number. Measured: how many it had.",
 )
 @click.option("--gap", "gaps", multiple=True, metavar="SPOUT=TIME", help="Another least time between two tuples.")
 @click.option("--semantics", type=click.Choice(["urgent", "literal"]), help="Instead of what the file says.")
@@ -58,6 +64,8 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.")
 @click.option("--max-states", type=click.IntRange(min=1), default=2_000_000, metavar="N", help="More give unknown.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
+@renamed("--limit", "--queue-limit")
+@renamed("--workers", "--parallelism")
 def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> None:
     """How long can a queue get, how many workers are enough, and what to change first?
 
@@ -68,9 +76,9 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
     \b
     Examples:
       pellucid capacity shop.toml
-      pellucid capacity shop.toml --limit enrich=10 --workers enrich=ANY
-      pellucid capacity flow.py:nightly --limit load=100 --backlog load=5000 --out run.svg
-      pellucid capacity progress.jsonl --limit late=10000 --target 0.8
+      pellucid capacity shop.toml --queue-limit enrich=10 --parallelism enrich=ANY
+      pellucid capacity flow.py:nightly --queue-limit load=100 --backlog load=5000 --out run.svg
+      pellucid capacity progress.jsonl --queue-limit late=10000 --target 0.8
       pellucid capacity german.cub
       pellucid capacity --paper
 
@@ -124,7 +132,7 @@ def _answer(target: str | None, paper: bool, as_json: bool, options: Mapping[str
 
 def _refuse(options: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
     """Options that say nothing about this kind of question."""
-    flags = {"limits": "--limit", "gaps": "--gap", "rates": "--rate"}
+    flags = {"limits": "--queue-limit", "workers": "--parallelism", "gaps": "--gap", "rates": "--rate"}
     for name in names:
         if options[name]:
             raise UsageError(f"{flags.get(name, '--' + name)} goes with a plan of a topology, not with {what}")
@@ -203,7 +211,7 @@ def _load(target: str) -> Topology:
 def _given(topology: Topology, options: Mapping[str, Any]) -> Topology:
     """With what the command line says instead."""
     changes = {name: options[name] for name in ("semantics", "observe", "routing") if options[name]}
-    workers = _pairs(options["workers"], "--workers", "BOLT=N or BOLT=ANY, as in --workers B1=3", _workers)
+    workers = _pairs(options["workers"], "--parallelism", "BOLT=N or BOLT=ANY, as in --parallelism B1=3", _workers)
     gaps = _pairs(options["gaps"], "--gap", "SPOUT=TIME, as in --gap S1=0.8", str)
     return topology.given(workers=workers or None, gap=gaps or None, **changes)
 
@@ -284,7 +292,7 @@ def _any_number(
 
     if not limits:
         free = next(name for name, bolt in topology.bolts.items() if bolt.workers is ANY)
-        raise UsageError(f"any number of workers is a question about a limit: give one, as in --limit {free}=2")
+        raise UsageError(f"any number of workers is a question about a limit: give one, as in --queue-limit {free}=2")
     _refuse(options, ("backlog", "simulate"), "ANY workers")
     status = _Status()
     try:
@@ -321,7 +329,7 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any], budget: Bu
 
     with contextlib.redirect_stdout(sys.stderr):  # a user's file may print
         topology = _given(_load(target), options)
-    limits = _pairs(options["limits"], "--limit", "BOLT=N, as in --limit B1=2", _count)
+    limits = _pairs(options["limits"], "--queue-limit", "BOLT=N, as in --queue-limit B1=2", _count)
     backlog = _pairs(options["backlog"], "--backlog", "BOLT=N, as in --backlog B1=100", _count)
     if any(bolt.workers is ANY for bolt in topology.bolts.values()):
         _any_number(target, topology, limits, as_json, options)
@@ -432,12 +440,12 @@ def _measured(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     if options["out"]:
         raise UsageError("--out goes with a topology: measurements have no run to draw")
     jobs = read_jobs(target)
-    limits = _pairs(options["limits"], "--limit", "STEP=N, as in --limit late=10000", _count)
-    workers = _pairs(options["workers"], "--workers", "STEP=N, as in --workers late=8", _count)
+    limits = _pairs(options["limits"], "--queue-limit", "STEP=N, as in --queue-limit late=10000", _count)
+    workers = _pairs(options["workers"], "--parallelism", "STEP=N, as in --parallelism late=8", _count)
     rates = _pairs(options["rates"], "--rate", "STEP=N, as in --rate late=500", float)
     scaling = Scaling(options["busy"], options["catch_up"], options["restart"])
     known = [name for job in jobs for name in job.steps]
-    for option, given in (("--limit", limits), ("--workers", workers), ("--rate", rates)):
+    for option, given in (("--queue-limit", limits), ("--parallelism", workers), ("--rate", rates)):
         for name in given:
             if name not in known:
                 raise UsageError(f"{option} {name}: {target} has no step {name}{nearest(name, known)}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.engine.failure import short
+from pellucid.engine.timed.calendar import windows_of
 from pellucid.errors import LateError, StepError
 from pellucid.expr.types import Type
 from pellucid.graph.model import Node
@@ -24,18 +25,34 @@ def late_error(
     end: int | None = None,
 ) -> LateError:
     """An event came too late, and nothing was said about such events."""
-    missed = ""
-    if node.processor.puts == "many" and start is not None and end is not None and node.sub is not None:
-        missed = f", whose window from {shown_time(clock, start)} to {shown_time(clock, end)} is complete"
-    corrected = ""
+    missed, corrected = "", ""
     if node.timing is not None and node.timing.size is not None:  # of sessions and joins there is no correction
         corrected = "or with allowed_lateness= here (the answer comes again, corrected), "
+        missed = _missed(clock, windows_of(node.timing, time), now - node.timing.allowed)
+    elif node.processor.puts == "many" and start is not None and end is not None and node.sub is not None:
+        missed = _missed(clock, [(start, end)], end)
     why = (
         f"on the event {short(value)}: its time is {shown_time(clock, time)}{missed}, and the clock is at "
         f"{shown_time(clock, now)}: it is {shown_length(clock, now - time)} late; allow for so much more with "
         f"lateness= in at, {corrected}or take late events from this step's .late, or let them go with late='drop'"
     )
     return LateError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
+
+
+def _missed(clock: Type, windows: Sequence[tuple[int, int]], until: int) -> str:
+    """Which of an event's windows are complete.
+
+    >>> from pellucid.expr.types import INT
+    >>> _missed(INT, [(0, 10)], 12), _missed(INT, [(0, 10), (5, 15)], 16)
+    (', whose window from 0 to 10 is complete', ', whose windows from 0 to 10 and from 5 to 15 are complete')
+    >>> _missed(INT, [(0, 10), (5, 15)], 12)
+    ', whose window from 0 to 10 is complete (it would count in the 1 that is open)'
+    """
+    over = [f"from {shown_time(clock, a)} to {shown_time(clock, b)}" for a, b in windows if b <= until]
+    left = len(windows) - len(over)
+    said = " and ".join(over) if len(over) < 3 else f"{over[0]} up to the one {over[-1]}, {len(over)} in all,"
+    more = f" (it would count in the {left} that {'is' if left == 1 else 'are'} open)" if left else ""
+    return f", whose window{'s' * (len(over) > 1)} {said} {'is' if len(over) == 1 else 'are'} complete{more}"
 
 
 def no_time(node: Node, value: Any, push: int) -> StepError:

@@ -531,6 +531,11 @@ def trace(
         made = _slots(explorer, tree, NOTHING, [((), v) for v in values], lambda v: ((), v))
         return replace(made, many=True)
     result = _join_all(values)
+    if many and isinstance(result, OptionalType) and isinstance(result.inner, ListType):
+        raise TypeMismatch(
+            f"{name_of(f)} returns {result}, and None is no list of events: write `… or []` for none, as in e.items "
+            "or []"
+        )
     if many and not isinstance(result, ListType):
         raise Untraceable(f"returns {result}, which is no list")
     _refuse_nothing(result)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from pellucid.address import Address
 from pellucid.base.faults import VARIABLE
@@ -62,7 +63,8 @@ class Command:
 
     def places(self, folder: Path) -> dict[str, str]:
         """Where a run in this folder puts its outputs."""
-        run = folder.name.replace("-", "_")
+        # tables of another test may be in the same database
+        run = f"{crc32(str(folder.parent.absolute()).encode()):08x}_{folder.name.replace('-', '_')}"
         return {
             name: place.replace("{folder}", str(folder)).replace("{run}", run) for name, place in self.outputs.items()
         }

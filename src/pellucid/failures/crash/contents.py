@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.address import Address
-from pellucid.errors import DataError
+from pellucid.errors import DataError, UsageError
 
 
 def is_table(place: str) -> bool:
@@ -23,36 +23,52 @@ def is_table(place: str) -> bool:
 
 def read_output(place: str) -> bytes | list[str]:
     """The bytes of a file, or the rows of a table in their order; nothing if it was never made."""
+    return read_existing(place) or ([] if is_table(place) else b"")
+
+
+def read_existing(place: str, login: str | None = None) -> bytes | list[str] | None:
+    """The bytes of a file, or the rows of a table in their order; None if it is not there.  A password that the
+    address has not is that of ``login``, an address of the same user on the same server.
+    """
     if not is_table(place):
         path = Path(place)
-        return path.read_bytes() if path.exists() else b""
+        return path.read_bytes() if path.is_file() else None
+    rows = _rows(Address.of(place), None if login is None else Address.of(login))
     # A table has no order of its own: its rows are compared as they are, sorted.
-    return sorted(str(row) for row in _rows(place))
+    return None if rows is None else sorted(str(row) for row in rows)
 
 
-def _rows(place: str) -> list[tuple[Any, ...]]:
+def _rows(found: Address, login: Address | None) -> list[tuple[Any, ...]] | None:
     """Read without the code that wrote it."""
-    found = Address.of(place)
     table = found.table
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     if found.kind == "sqlite":
         if not Path(found.file).exists():
-            return []
+            return None
         with contextlib.closing(sqlite3.connect(found.file)) as db:
             known = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-            return list(db.execute(f"SELECT * FROM {quoted}")) if known else []
-    with _connected(found) as connection:
+            return list(db.execute(f"SELECT * FROM {quoted}")) if known else None
+    with _connected(found, login) as connection:
         there = connection.execute("SELECT to_regclass(%s)", (quoted,)).fetchone()
         if not (there and there[0]):
-            return []
+            return None
         return list(connection.execute(f"SELECT * FROM {quoted}"))  # type: ignore[arg-type, unused-ignore]
 
 
-def _connected(address: Address) -> Any:
+def _connected(address: Address, login: Address | None = None) -> Any:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 
+    for one in (address, login):
+        wrong = None if one is None else one.misspelt()
+        if wrong is not None:
+            raise UsageError(f"{one}: {wrong}")
     try:
-        return psycopg.connect(address.connection, autocommit=True)
+        settings = conninfo_to_dict(address.connection)
+        if login is not None and address.same_login(login):
+            more = conninfo_to_dict(login.connection).items()
+            settings = {k: v for k, v in more if k not in ("dbname", "options", "service")} | settings
+        return psycopg.connect(**settings, autocommit=True)
     except psycopg.Error as error:
         raise DataError(
             f"{address}: cannot be reached: {address.clean(error)}; a password that is not in the address is taken "
@@ -61,17 +77,23 @@ def _connected(address: Address) -> Any:
 
 
 def drop_table(place: str) -> None:
-    """Take a table out of a PostgreSQL database that a test has made there; files go with their folder.
+    """Take a table that a test has made out of a PostgreSQL database, and what was written down of its epochs; files
+    go with their folder.
 
     >>> drop_table("out.csv"), drop_table("sqlite:out.db#t")
     (None, None)
     """
     if Address.of(place).kind != "postgres":
         return
+    from pellucid.sinks.postgres_marks import has, quoted, target_of
+
     found = Address.of(place)
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found.table.split("."))
     with _connected(found) as connection:
-        connection.execute(f"DROP TABLE IF EXISTS {quoted}")  # type: ignore[arg-type, unused-ignore]
+        target = target_of(connection, found.table)
+        if target is not None:
+            connection.execute(f"DROP TABLE {quoted(found.table)}")  # type: ignore[arg-type, unused-ignore]
+        if target is not None and has(connection, "target"):
+            connection.execute("DELETE FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),))
 
 
 def difference(wanted: bytes | list[str], found: bytes | list[str], name: str = "output") -> str | None:

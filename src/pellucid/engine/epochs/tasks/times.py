@@ -166,10 +166,10 @@ class TimesTold:
         if rows and stop is not None and stop != at:
             raise DataError(
                 f"{' and '.join(paths)}: the run in this state folder has read {stop:,} rows, and now there are "
-                f"{at:,}: bring them back, give a greater {option('limit')}, or start anew in another folder"
+                f"{at:,}: bring them back, give a greater {option('head')}, or start anew in another folder"
             )
         if not rows and epoch > 1 and not self._known[epoch - 1].end:
             raise DataError(
                 f"{' and '.join(paths)}: {at:,} rows were read before, and were not the end of the input; no row is "
-                f"left whose epoch could be the last: give a greater {option('limit')}, or none"
+                f"left whose epoch could be the last: give a greater {option('head')}, or none"
             )
