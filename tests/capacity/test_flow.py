@@ -1,4 +1,4 @@
-"""Bounded or not, by flow: the thresholds of Figure 1, stores, circles; and runs for whatever is unbounded."""
+"""Finite or unbounded, by flow: the thresholds of Figure 1, stores, circles; and runs for whatever is unbounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_figure_1_has_these_thresholds(bolt: str, workers: int, gap: Fraction) -
     t = figure_1(gap=gap, workers=workers)
     found = threshold(t, bolt)
     assert (found.status, found.gap) == ("at", gap)
-    assert flows(t)[bolt].status == "bounded"  # the threshold itself is safe
+    assert flows(t)[bolt].status == "finite"  # the threshold itself is safe
     assert check_flows(flows(t))
     below = t.given(gap=gap * Fraction(99, 100))
     assert flows(below)[bolt].status == "unbounded"
@@ -48,12 +48,12 @@ def test_b3_is_unbounded_with_one_worker_in_b1_and_bounded_with_two() -> None:
     for length in (3, 10, 40):
         run = grow(t, "B3", length)
         assert run.kind == "prepare and drain" and replay(t, run.steps).longest("B3") >= length
-    assert flows(t.given(workers={"B1": 2}))["B3"].status == "bounded"
+    assert flows(t.given(workers={"B1": 2}))["B3"].status == "finite"
 
 
 def test_more_workers_make_a_downstream_queue_longer() -> None:
     t = Topology({"S": Spout("0.5")}, {"A": Bolt(1, "S"), "B": Bolt(1, "A")})
-    assert flows(t)["B"].status == "bounded" and flows(t.given(workers={"A": 2}))["B"].status == "unbounded"
+    assert flows(t)["B"].status == "finite" and flows(t.given(workers={"A": 2}))["B"].status == "unbounded"
     assert replay(t.given(workers={"A": 2}), grow(t.given(workers={"A": 2}), "B", 9).steps).longest("B") >= 9
     two = Topology({"S1": Spout(2), "S2": Spout(2)}, {"A": Bolt(1, ["S1", "S2"]), "B": Bolt(1, "A")})
     for workers, longest in ((1, (1, 0)), (2, (2, 1))):
@@ -81,7 +81,7 @@ def test_all_adds_up() -> None:
 
 def test_ratios_and_queues_of_workers() -> None:
     t = Topology({"S": Spout(1)}, {"A": Bolt("1/3", "S", ratio="5/2"), "B": Bolt(1, "A", workers=3)})
-    assert flows(t)["B"].inflow == Fraction(5, 2) and flows(t)["B"].status == "bounded"
+    assert flows(t)["B"].inflow == Fraction(5, 2) and flows(t)["B"].status == "finite"
     assert threshold(t, "B").gap == Fraction(5, 6)
     single = t.given(bolts={**t.bolts, "B": Bolt(1, "A", workers=3, queue="per worker")})
     assert flows(single)["B"].capacity == 1 and flows(single)["B"].status == "unbounded"
@@ -95,7 +95,7 @@ def test_one_spouts_gap_while_the_others_keep_theirs() -> None:
     assert threshold(t, "B1", spouts=["S2"]).status == "always"
     busy = t.given(gap={"S1": "1/3"})
     assert threshold(busy, "B2", spouts=["S2"]).status == "never"
-    assert str(threshold(busy, "B2", spouts=["S2"])) == "the queue of B2 is bounded at no gap"
+    assert str(threshold(busy, "B2", spouts=["S2"])) == "the queue of B2 is finite at no gap"
     with pytest.raises(UsageError, match="spouts: there is no spout S3: S1, S2 are"):
         threshold(t, "B1", spouts=["S3"])
     with pytest.raises(UsageError, match="there is no bolt B4"):
@@ -111,7 +111,7 @@ def ring(ratio: str, gap: str = "3", routing: str = "one") -> Topology:
 
 def test_circles_where_what_goes_round_dies_out() -> None:
     assert circles(ring("1/2")) == [["A", "B"]]
-    assert flows(ring("1/2"))["A"].status == "bounded"  # 1/3 + 1/2 of 1
+    assert flows(ring("1/2"))["A"].status == "finite"  # 1/3 + 1/2 of 1
     assert threshold(ring("1/2"), "A").gap == 2
     t = ring("1/2", gap="1.9")
     assert flows(t)["A"].status == "unbounded" and replay(t, grow(t, "A", 9).steps).longest("A") >= 9
@@ -124,7 +124,7 @@ def test_circles_where_it_does_not_are_decided_by_a_run(routing: str, ratio: str
     """What goes round never ends: A gets all that B serves, and what the spout brings."""
     t = ring(ratio, routing=routing)
     found = flows(t)
-    assert str(found).startswith("A: unbounded: a run repeats itself with a longer queue each time\nB: bounded: 1 can")
+    assert str(found).startswith("A: unbounded: a run repeats itself with a longer queue each time\nB: finite: 1 can")
     run = grow(t, "A", 9)
     assert run.kind == "growing loop" and replay(t, run.steps).longest("A") >= 9
     assert check_flows(found)
@@ -160,7 +160,7 @@ def test_where_no_run_is_found_it_is_unknown() -> None:
     """B would be too slow in the end, but it takes 800 for each tuple that goes round in it for ever."""
     t = Topology({"S": Spout(2)}, {"A": Bolt(1, "S", ratio="1/400"), "B": Bolt("1/9", ["A", "B"]), "C": Bolt(2, "B")})
     found = flows(t)
-    assert [flow.status for flow in found.values()] == ["bounded", "unknown", "unknown"] and check_flows(found)
+    assert [flow.status for flow in found.values()] == ["finite", "unknown", "unknown"] and check_flows(found)
     assert str(found).splitlines()[1:] == [
         "B: unknown: a tuple that goes round the circle B can come back as 1 or more",
         "C: unknown: more can come than is served, if B can hold enough",
@@ -222,14 +222,14 @@ def test_proofs_that_are_changed_are_none() -> None:
     assert not check_flows(replace(found, topology=found.topology.given(gap="0.9")))
     assert not check_flows(said(found, "B1", "unknown"))
     trap = flows(figure_1(gap="0.8", workers={"B1": 1, "B2": 3, "B3": 3}))
-    assert check_flows(trap) and not check_flows(said(trap, "B3", "bounded"))
+    assert check_flows(trap) and not check_flows(said(trap, "B3", "finite"))
 
 
 def test_what_is_bounded_on_random_topologies_is_certified() -> None:
     for number in range(60):
         found = flows(topology(number, single=True))
         assert check_flows(found)
-        assert [flow.status == "bounded" for flow in found.values()].count(True) == len(found.proofs)
+        assert [flow.status == "finite" for flow in found.values()].count(True) == len(found.proofs)
 
 
 def test_the_maximum_is_certified_on_random_programs() -> None:

@@ -2,7 +2,7 @@
 
 A `Topology` has spouts, bolts and workers (`topology`), from Python, a file or a pipeline (`files`, `derive`);
 `figure_1` is the paper's (`paper`).  What can happen in it is a machine, in two semantics, and `replay` judges runs
-(`steps`).  Whether a queue is bounded at all, and from which gap on, is decided by `flows` and `threshold`; `grow` has
+(`steps`).  Whether a queue is finite at all, and from which gap on, is decided by `flows` and `threshold`; `grow` has
 the run if it is not (`flow`).  `simulate` runs it with arrivals by the clock, by chance or as recorded (`simulation`).
 `longest`, `least_gap`, `least_workers` and `check.capacity` are exact, for given workers or any number (`zones`);
 `paper_table` is what the paper asked for.

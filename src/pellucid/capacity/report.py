@@ -30,7 +30,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-_WORDS = ("-", "any", "bounded", "none", "unbounded", "unknown", "never", "∞")
+_WORDS = ("-", "any", "finite", "none", "unbounded", "unknown", "never", "∞")
 
 
 def _is_number(text: str) -> bool:

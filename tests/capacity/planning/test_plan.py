@@ -84,7 +84,7 @@ def test_what_was_cut_short_is_unknown() -> None:
     found = plan(odd, {"B3": 4}, only=("B3",), budget=Budget(20.0, 5))
     assert found.status == "unknown" and found.bolts["B3"].why and "unknown" in plan_text(found)
     found = plan(odd, only=("B3",), budget=Budget(20.0, 5))  # how long it gets is not known; that it has an end, is
-    assert found.status == "proved" and found.bolts["B3"].proof == "bounded by flow"
+    assert found.status == "proved" and found.bolts["B3"].proof == "by flow: no more comes than is served, checked"
 
 
 def test_a_document() -> None:

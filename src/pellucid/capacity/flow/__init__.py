@@ -1,4 +1,4 @@
-"""Flow: which queues are bounded, from which gap on, and runs that make the others as long as one likes."""
+"""Flow: which queues are finite, from which gap on, and runs that make the others as long as one likes."""
 
 from pellucid.capacity.flow.bounds import Flow, Flows, check_flows, flows, not_known
 from pellucid.capacity.flow.literal import LiteralBound, literal_bound

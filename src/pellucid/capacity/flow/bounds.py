@@ -1,8 +1,11 @@
-"""Is a queue bounded?  Decided by flow, before any search.
+"""Is there a length that a queue never exceeds?  Decided by flow, before any search.
+
+Such a queue is *finite* here, and the others are *unbounded*.  (*Bounded* is a status of verdicts: nothing was found
+within some bound of the search.)
 
 A queue can get as long as one likes exactly if more can come for a long while than its workers serve; what can come
 counts queues that are unbounded themselves as stores, which can be filled first and then drained at full speed
-(`network`).  At equality it is bounded, since spouts need strictly more than their gap.  Why a queue is bounded is in
+(`network`).  At equality it is finite, since spouts need strictly more than their gap.  Why a queue is finite is in
 `proof`, what circles have to do with it in `cycles`.
 """
 
@@ -22,7 +25,7 @@ from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
 from pellucid.model import on_time
 
-Bounded: TypeAlias = Literal["bounded", "unbounded", "unknown"]
+FlowStatus: TypeAlias = Literal["finite", "unbounded", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Flow:
     """
 
     bolt: str
-    status: Bounded
+    status: FlowStatus
     capacity: Fraction
     load: Fraction | None
     inflow: Fraction | None
@@ -45,7 +48,7 @@ class Flow:
 
     @property
     def utilisation(self) -> Fraction | None:
-        """The load as a part of the capacity; below 1 does not mean bounded (`inflow` decides)."""
+        """The load as a part of the capacity; below 1 does not mean finite (`inflow` decides)."""
         return None if self.load is None else self.load / self.capacity
 
 
@@ -57,7 +60,7 @@ class Flows(Mapping[str, Flow]):
     >>> found = flows(figure_1(gap="0.8", workers={"B1": 1, "B2": 3, "B3": 3}))
     >>> print(found)
     B1: unbounded: 5/4 can come per unit of time (5/4 that S1 emits), and 1 is served
-    B2: bounded: 5/2 can come per unit of time (5/4 that S1 emits + 5/4 that S2 emits), and 3 are served
+    B2: finite: 5/2 can come per unit of time (5/4 that S1 emits + 5/4 that S2 emits), and 3 are served
     B3: unbounded, though its load in the long run is only 5/2: 7/2 can come per unit of time (5/4 that S1 emits +
     5/4 that S2 emits + 1 that B1 at full speed brings), once B1 was filled, and 3 are served
     >>> found.unbounded
@@ -111,14 +114,14 @@ def _words(found: Flow) -> str:
 
 
 def flows(topology: Topology) -> Flows:
-    """Decide by flow which queues are bounded.
+    """Decide by flow which queues are finite.
 
     >>> from pellucid.capacity import Bolt, Spout, Topology
     >>> t = Topology({"S": Spout(gap="0.5")}, {"A": Bolt(1, "S"), "B": Bolt(1, "A")})
     >>> [found.status for found in flows(t).values()]
-    ['unbounded', 'bounded']
+    ['unbounded', 'finite']
     >>> [found.status for found in flows(t.given(workers={"A": 2})).values()]  # more workers, and B gets too much
-    ['bounded', 'unbounded']
+    ['finite', 'unbounded']
     """
     return _flows(topology)
 
@@ -131,8 +134,8 @@ def _flows(topology: Topology) -> Flows:
     stocked = unbounded(network)
     grows = [b for b in topology.bolts if network.of[b][0] in stocked]
     proofs = proved(network, grows)
-    bounded = {b: proof.prices for proof in proofs for b in proof.bolts}
-    stores = [p for b in topology.bolts if b not in bounded for p in network.of[b]]
+    finite = {b: proof.prices for proof in proofs for b in proof.bolts}
+    stores = [p for b in topology.bolts if b not in finite for p in network.of[b]]
     table = {}
     for b in topology.bolts:
         place = network.of[b][0]
@@ -144,10 +147,10 @@ def _flows(topology: Topology) -> Flows:
             table[b] = Flow(b, "unbounded", capacity, load, best.value, filled, why, by_run)
             continue
         best = network.inflow(place, rates, stores)
-        if b in bounded:
-            table[b] = Flow(b, "bounded", capacity, load, best.value, (), network.words(best))
+        if b in finite:
+            table[b] = Flow(b, "finite", capacity, load, best.value, (), network.words(best))
         else:
-            table[b] = Flow(b, "unknown", capacity, load, best.value, (), why_unknown(topology, b, bounded))
+            table[b] = Flow(b, "unknown", capacity, load, best.value, (), why_unknown(topology, b, finite))
     return Flows(topology, table, proofs)
 
 
@@ -158,7 +161,7 @@ def not_known(topology: Topology, why: str) -> Flows:
     >>> print(not_known(figure_1(gap=1), "the time was up")["B1"].status)
     unknown
     """
-    network = Network(topology)
+    network = Network(topology.given(semantics="urgent"))  # how fast workers are is the same in both
     speeds = {b: network.speed[network.of[b][0]] for b in topology.bolts}
     return Flows(topology, {b: Flow(b, "unknown", speed, None, None, (), why) for b, speed in speeds.items()})
 
@@ -174,11 +177,11 @@ def _stores(network: Network, best: Optimum, stocked: Collection[Place]) -> tupl
 
 
 def check_flows(found: Flows) -> bool:
-    """Whether the proofs show that the queues said to be *bounded* are: a small check that searches nothing.
+    """Whether the proofs show that the queues said to be *finite* are: a small check that searches nothing.
 
     >>> from pellucid.capacity import figure_1
     >>> check_flows(flows(figure_1(gap=1, workers=2)))
     True
     """
-    bounded = {b for b, flow in found.items() if flow.status == "bounded"}
-    return check_proofs(found.topology, found.proofs) and bounded == {b for proof in found.proofs for b in proof.bolts}
+    finite = {b for b, flow in found.items() if flow.status == "finite"}
+    return check_proofs(found.topology, found.proofs) and finite == {b for proof in found.proofs for b in proof.bolts}

@@ -2,12 +2,12 @@
 
 A tuple that goes round comes back as the product of the ratios on its way.  If that is below 1 on every circle
 (``one``), or if the matrix of ratios has a spectral radius below 1 (``all``), what goes round dies out, and every flow
-that the network allows can be had from empty queues.  That bolts are *bounded* needs more:
+that the network allows can be had from empty queues.  That queues are *finite* needs more:
 
 - ``all`` with shared queues: nobody chooses, and the queues are those of a network with fixed routes, which depend
-  continuously on what comes (Harrison and Reiman, 1981): bounded at equality, too.
+  continuously on what comes (Harrison and Reiman, 1981): finite at equality, too.
 - ``one``: a queue *b* gets, beyond what the flow allows, at most what was stored elsewhere when it was last empty, each
-  tuple times the gain of its way to *b*.  So the longest queues satisfy Q ≤ G·Q + constants, and they are bounded if
+  tuple times the gain of its way to *b*.  So the longest queues satisfy Q ≤ G·Q + constants, and they are finite if
   the matrix of gains has a spectral radius below 1; else *unknown*.
 
 All of it with exact numbers: a matrix M of numbers from 0 on has a spectral radius below 1 exactly if 1 − M can be
@@ -76,7 +76,7 @@ def gains(topology: Topology, group: Sequence[str]) -> dict[tuple[str, str], Fra
 
 
 def judged(topology: Topology, group: Sequence[str]) -> tuple[bool, bool, str]:
-    """Of a circle: whether what goes round dies out, whether flow says who is bounded, and in words why not.
+    """Of a circle: whether what goes round dies out, whether flow says which queues are finite, and in words why not.
 
     >>> from pellucid.capacity import Bolt, Spout, Topology
     >>> def ring(ratio): return Topology({"S": Spout(1)}, {"A": Bolt(1, ["S", "B"]), "B": Bolt(1, "A", ratio=ratio)})

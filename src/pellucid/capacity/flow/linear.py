@@ -1,6 +1,6 @@
 """Linear programs, solved exactly: the most of a sum under limits that are all 0 or more.
 
-Floating point would not do: whether a queue is bounded turns on equality.  The programs here are small (a variable for
+Floating point would not do: whether a queue is finite turns on equality.  The programs here are small (a variable for
 each subscription), and get smaller before they are solved (`smaller`), so the simplex method over fractions is enough;
 by Bland's rule it ends.  An optimum comes with its *prices* (the dual solution), from which anybody can check that no
 more is possible: `certified` does.

@@ -1,7 +1,7 @@
-"""Why a queue is bounded: proofs, one after the other, and the check that each has to pass.
+"""Why a queue is finite: proofs, one after the other, and the check that each has to pass.
 
-What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are bounded hold.  So
-a queue is bounded if no more can come to it than it serves, where every queue that is not proved to be bounded yet
+What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are finite hold.  So
+a queue is finite if no more can come to it than it serves, where every queue that is not proved to be finite yet
 counts as a store: whatever is true of it, it cannot send more.  Behind those it hears, each bolt is proved in turn.
 
 Bolts that go in a circle can still be proved one by one, if even full stores of the others do not bring too much; or
@@ -26,7 +26,7 @@ from pellucid.capacity.topology import Topology
 
 @dataclass(frozen=True)
 class Proof:
-    """Bolts whose queues are bounded, given the proofs before it: for each, the most that comes and the prices that
+    """Bolts whose queues are finite, given the proofs before it: for each, the most that comes and the prices that
     show it.  Several at once are a circle, or a part of one."""
 
     bolts: tuple[str, ...]
@@ -119,10 +119,10 @@ def behind(topology: Topology, bolts: Collection[str]) -> list[str]:
     return list(found)
 
 
-def why_unknown(topology: Topology, bolt: str, bounded: Collection[str]) -> str:
-    """Why it is neither proved nor refuted that the queue of a bolt is bounded."""
+def why_unknown(topology: Topology, bolt: str, finite: Collection[str]) -> str:
+    """Why it is neither proved nor refuted that the queue of a bolt is finite."""
     circle = undecided(topology)[0]
     if bolt in circle:
         return circle[bolt]
-    doubted = [b for b in circle if b not in bounded and bolt in behind(topology, [b])]
+    doubted = [b for b in circle if b not in finite and bolt in behind(topology, [b])]
     return f"more can come than is served, if {' or '.join(doubted)} can hold enough"

@@ -1,4 +1,4 @@
-"""From which gap on a queue is bounded, exactly.
+"""From which gap on a queue is finite, exactly.
 
 What can come grows with the rate along a line that bends downwards, and a queue that becomes unbounded at some rate is
 a store from there on: so the rates at which something changes are found one after the other, each as the point where a
@@ -23,7 +23,7 @@ from pellucid.model import on_time
 
 @dataclass(frozen=True)
 class Threshold:
-    """From which gap on a queue is bounded: ``"at"`` that gap and above (below it is not), ``"always"``, whatever the
+    """From which gap on a queue is finite: ``"at"`` that gap and above (below it is not), ``"always"``, whatever the
     gap, ``"never"``, or ``"unknown"``."""
 
     bolt: str
@@ -34,19 +34,19 @@ class Threshold:
     def __str__(self) -> str:
         said = {"at": f"from gap {self.gap} on, and not below", "always": "at every gap", "never": "at no gap"}
         return f"the queue of {self.bolt} is " + (
-            f"not decided by flow: {self.why}" if self.status == "unknown" else f"bounded {said[self.status]}"
+            f"not decided by flow: {self.why}" if self.status == "unknown" else f"finite {said[self.status]}"
         )
 
 
 def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None = None) -> Threshold:
-    """The least gap at which the queue of a bolt is bounded, exactly, if ``spouts`` (all of them, unless told) have
+    """The least gap at which the queue of a bolt is finite, exactly, if ``spouts`` (all of them, unless told) have
     this gap and the others keep theirs.
 
     >>> from pellucid.capacity import figure_1
     >>> [str(threshold(figure_1(gap=1, workers=n), b).gap) for b in ("B1", "B2", "B3") for n in (1, 2, 3)]
     ['1', '1/2', '1/3', '2', '1', '2/3', '2', '1', '2/3']
     >>> print(threshold(figure_1(gap=1, workers={"B1": 1, "B2": 1, "B3": 2}), "B3"))
-    the queue of B3 is bounded at every gap
+    the queue of B3 is finite at every gap
     """
     on_time()
     topology.bolt(bolt)
@@ -62,7 +62,7 @@ def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None =
         return found
     if found.gap is not None:
         there = flows(topology.given(gap=dict.fromkeys(changing, found.gap)))
-        if there[bolt].status == "bounded":
+        if there[bolt].status == "finite":
             return found
     return Threshold(bolt, "unknown", None, doubts[0])
 

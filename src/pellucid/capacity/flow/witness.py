@@ -55,7 +55,7 @@ def grow(
     >>> grow(t, "B2", 5)
     Traceback (most recent call last):
         ...
-    pellucid.errors.UsageError: the queue of B2 does not grow for ever: it is bounded.
+    pellucid.errors.UsageError: the queue of B2 does not grow for ever: it is finite.
 
     In the literal semantics the bolt is the one under analysis.
 
@@ -64,11 +64,11 @@ def grow(
     5
     """
     if topology.semantics == "literal":
-        steps = literal_run(topology, bolt, length, most)
+        steps = literal_run(topology, bolt, length, most, observe=observe or topology.observe)
         return Growth(bolt, length, steps, ((bolt, len(steps)),))
     status = flows(topology)[bolt].status
     if status != "unbounded":
-        said = "it is bounded" if status == "bounded" else "whether it does is unknown"
+        said = "it is finite" if status == "finite" else "whether it does is unknown"
         raise UsageError(f"the queue of {bolt} does not grow for ever: {said}.")
     network = Network(topology)
     plans = _plans(network, network.of[bolt][0])

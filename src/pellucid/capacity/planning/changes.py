@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor
 
-from pellucid.capacity.flow import Flows, flows
+from pellucid.capacity.flow import Flows, flows, literal_bound
 from pellucid.capacity.picture.timeline import number
 from pellucid.capacity.planning.plan import BoltPlan, Plan, Tell
 from pellucid.capacity.topology import ANY, Topology
@@ -23,7 +23,7 @@ _SECONDS, _STATES = 2.0, 50_000  # for one queue of one proposal
 
 @dataclass(frozen=True)
 class Change:
-    """A proposal: ``after`` has how long each queue gets then: a number; ``"bounded"``, where the number would take too
+    """A proposal: ``after`` has how long each queue gets then: a number; ``"finite"``, where the number would take too
     long to find; ``"unbounded"`` or ``"unknown"``."""
 
     words: str
@@ -100,6 +100,9 @@ def _workers(topology: Topology, bolt: BoltPlan) -> dict[str, Topology]:
     assert now is not ANY
     if bolt.workers is not None:
         many = bolt.workers.workers if bolt.workers.status == "at" else None
+    elif topology.semantics == "literal":
+        bound = literal_bound(topology, bolt.bolt)
+        many = None if bound.through else bound.tuples
     elif topology.bolts[bolt.bolt].queue == "per worker" or bolt.flow.inflow is None:
         many = None  # all that comes may go to the queue of one worker, however many there are
     else:
@@ -165,7 +168,7 @@ def _tried(plan: Plan, words: str, topology: Topology, budget: Budget) -> Change
         after[name] = length = _after(topology, name, known, budget)
         if old.limit is None:
             good, bad = length not in ("unbounded", "unknown"), length == "unbounded"
-        else:  # "bounded" says nothing about a limit
+        else:  # "finite" says nothing about a limit
             good = isinstance(length, int) and length < old.limit
             bad = length == "unbounded" or (isinstance(length, int) and not good)
         if good and old.status == "refuted":
@@ -183,8 +186,8 @@ def _after(topology: Topology, name: str, known: Flows | None, budget: Budget) -
     left = part.left()
     found = longest(topology, name, budget=Budget(_SECONDS if left is None else min(_SECONDS, left), _STATES))
     most = found.any if topology.observe == "any" else found.settled
-    if most is None and known is not None and known[name].status == "bounded":
-        return "bounded"
+    if most is None and known is not None and known[name].status == "finite":
+        return "finite"
     return _length(most, found.status == "unbounded")
 
 

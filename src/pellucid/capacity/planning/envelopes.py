@@ -10,7 +10,7 @@ length d has more than ``burst + rate * d`` tuples (network calculus; Cruz, 1991
 - What a bolt puts out in a window came in one that is longer by the time from queue to end; if more comes than it
   serves, it is what its workers can do: W and W / t.
 
-Whoever might get a tuple is taken to get it (routing ``one``), so a queue that is bounded may have no envelope.
+Whoever might get a tuple is taken to get it (routing ``one``), so a queue that is finite may have no envelope.
 `check_envelopes` looks at each line of the table again, by itself.
 """
 

@@ -1,6 +1,6 @@
 """A plan for a topology: what is true of each queue, exactly.
 
-Whether a queue is bounded is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both are
+Whether a queue is finite is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both are
 shown: a bound comes with a run that reaches it, an unbounded queue with one that makes it as long as was asked, and
 each run was replayed step by step.  What is proved has a certificate, which a small checker accepts.
 
@@ -10,12 +10,12 @@ A limit is broken by a queue that *reaches* it, as in the paper: ``B1=2`` asks f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from pellucid.capacity.flow import Flow, Threshold, flows, grow, literal_bound, not_known, threshold
+from pellucid.capacity.flow import Flow, Flows, Threshold, check_flows, flows, grow, literal_bound, not_known, threshold
 from pellucid.capacity.planning.envelopes import Envelope, check_envelopes, envelopes
 from pellucid.capacity.steps import Replay, replay
 from pellucid.capacity.topology import ANY, Topology
@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 class BoltPlan:
     """What is true of the queue of one bolt.
 
-    ``status`` answers the question: does the queue stay below ``limit`` (without one: is it bounded at all)?
+    ``status`` answers the question: does the queue stay below ``limit`` (without one: is it finite at all)?
     ``longest`` is how long it gets, as the topology observes it; None if it is unbounded or not known.  ``run`` reaches
     that length; of an unbounded queue, the limit.
     """
@@ -47,7 +47,7 @@ class BoltPlan:
     run: Replay | None = None
     workers: WorkersThreshold | None = None  # the least for the limit
     gap: GapThreshold | None = None  # the least for the limit, of all spouts
-    bounded_from: Threshold | None = None  # the least gap of all spouts at which it is bounded
+    finite_from: Threshold | None = None  # the least gap of all spouts at which it is finite
     backlog: int = 0
     why: str = ""
     proof: str = ""  # what shows that it is proved, and whether the small checker has accepted that
@@ -60,11 +60,11 @@ class BoltPlan:
 
     @property
     def largest_rate(self) -> Fraction | None:
-        """Tuples per unit of time that every spout may bring, so that the queue is bounded (below its limit, if it has
+        """Tuples per unit of time that every spout may bring, so that the queue is finite (below its limit, if it has
         one); None if there is none, or none is needed, or it is not known."""
         if self.gap is not None:
             return 1 / self.gap.gap if self.gap.status == "at" and self.gap.gap else None
-        known = self.bounded_from
+        known = self.finite_from
         return 1 / known.gap if known is not None and known.status == "at" and known.gap else None
 
     def drain(self, workers: int, time: Fraction) -> tuple[Fraction, Fraction | None]:
@@ -121,14 +121,14 @@ def _document(topology: Topology, plan: BoltPlan) -> dict[str, Any]:
         "longest_any": plan.found.any, "longest_settled": plan.found.settled,
         "capacity": str(plan.flow.capacity), "load": _exact(plan.flow.load),
         "inflow": _exact(plan.flow.inflow), "utilisation": _exact(plan.flow.utilisation),
-        "bounded": plan.flow.status, "why": plan.why or None,
+        "growth": plan.flow.status, "why": plan.why or None,
         "proof": plan.proof or None,
         "least_workers": None if plan.workers is None else _status(plan.workers.status, plan.workers.workers),
         "least_gap": None if plan.gap is None else _status(plan.gap.status, plan.gap.gap),
-        "bounded_from_gap":
-            None if plan.bounded_from is None else _status(plan.bounded_from.status, plan.bounded_from.gap),
+        "finite_from_gap":
+            None if plan.finite_from is None else _status(plan.finite_from.status, plan.finite_from.gap),
         "largest_rate": None if plan.largest_rate is None else str(plan.largest_rate),
-        "backlog": plan.backlog, "drained_in": str(alone),
+        "backlog": plan.backlog, "drained_in": str(alone) if topology.semantics == "urgent" else None,
         "drained_in_meanwhile": None if meanwhile is None else str(meanwhile),
         "run": None if plan.run is None else {
             "steps": [str(step) for step in plan.run.steps], "time": str(plan.run.times[-1]), "emits": plan.run.emits,
@@ -179,13 +179,16 @@ def plan(
             "ask check.capacity, which answers for any number."
         )
     budget = budget or Budget(60.0, 2_000_000)
-    literal = topology.semantics == "literal"
-    asked = topology.given(semantics="urgent") if literal else topology
+    if backlog and topology.semantics == "literal":
+        raise UsageError(
+            f"the backlog of {next(iter(backlog))}: no time is known in which it is done, since in the literal semantics "
+            "time may pass while a worker is idle: semantics urgent has an answer."
+        )
     try:
         with budget.kept():
-            known = flows(asked)
+            known = _finite(topology)
     except CutShort as cut:
-        known = not_known(asked, str(cut))
+        known = not_known(topology, str(cut))
     bolts: dict[str, BoltPlan] = {}
     names = only or tuple(topology.bolts)
     table = envelopes(topology)
@@ -195,7 +198,17 @@ def plan(
         numbers = (limits.get(name), backlog.get(name))
         with share.kept():
             bolts[name] = _bolt(topology, name, *numbers, known[name], table, share, tell)
-    return Plan(topology, bolts, "" if literal else known.warning)
+    return Plan(topology, bolts, known.warning if topology.semantics == "urgent" else "")
+
+
+def _finite(topology: Topology) -> Flows:
+    """Which queues are finite, by the semantics of the topology: by flow, or in closed form."""
+    if topology.semantics == "urgent":
+        return flows(topology)
+    nothing = not_known(topology, "")
+    bounds = {b: literal_bound(topology, b) for b in topology.bolts}
+    table = {b: replace(flow, status=bounds[b].status, why=bounds[b].why) for b, flow in nothing.items()}
+    return replace(nothing, table=table)
 
 
 def _bolt(
@@ -209,10 +222,9 @@ def _bolt(
     tell: Tell,
 ) -> BoltPlan:
     literal = topology.semantics == "literal"
-    found = _literally(topology, name) if literal else None
-    found = found or longest(topology, name, budget=budget)
+    found = longest(topology, name, budget=budget)
     most = found.any if topology.observe == "any" else found.settled
-    waiting = topology.bolts[name].initial if backlog is None else backlog
+    waiting = backlog if backlog is not None else 0 if literal else topology.bolts[name].initial
     proof = ""
     try:
         status, run, why = _shown(topology, name, limit, most, found, budget)
@@ -223,15 +235,15 @@ def _bolt(
     workers = gap = None
     if limit is not None:
         tell(f"{name}: the least workers for its limit")
-        workers = None if literal else least_workers(topology, name, limit, budget=budget)
+        workers = least_workers(topology, name, limit, budget=budget)
         tell(f"{name}: the least gap for its limit")
         gap = least_gap(topology, name, limit, budget=budget)
     try:
-        bounded_from = None if literal else threshold(topology, name)
+        finite_from = None if literal else threshold(topology, name)
     except CutShort as cut:
-        bounded_from = Threshold(name, "unknown", None, str(cut))
+        finite_from = Threshold(name, "unknown", None, str(cut))
     return BoltPlan(
-        name, status, flow, found, most, limit, run, workers, gap, bounded_from, waiting, why, proof, at_most
+        name, status, flow, found, most, limit, run, workers, gap, finite_from, waiting, why, proof, at_most
     )
 
 
@@ -253,21 +265,17 @@ def _proved(
     if status != "unknown" or topology.semantics == "literal":
         return status, why, ""
     if limit is None:
-        if flow.status != "bounded":
+        if flow.status != "finite":
             return status, why, ""
-        return "proved", why, "bounded by flow"
+        if not check_flows(flows(topology)):
+            return "unknown", "the checker does not accept what flow says", ""
+        return "proved", "", "by flow: no more comes than is served, checked"
     known = table[name].at_most if table is not None else None
     if table is None or known is None or known >= limit:
         return status, why, ""
     if not check_envelopes(topology, table):
         return "unknown", "the checker does not accept the envelopes", ""
     return "proved", "", f"by envelopes: no more than {known} can wait, checked"
-
-
-def _literally(topology: Topology, name: str) -> Longest | None:
-    """The literal semantics has an answer of its own, in closed form, where it is unbounded."""
-    bound = literal_bound(topology, name)
-    return Longest(name, None, None, "unbounded", str(bound)) if bound.status == "unbounded" else None
 
 
 def _shown(

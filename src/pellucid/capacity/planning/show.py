@@ -11,7 +11,7 @@ from pellucid.capacity.report import amount, percent, table
 from pellucid.capacity.topology import ANY, Topology
 
 _HEAD = (
-    "bolt", "verdict", "workers", "longest", "in use", "limit", "least workers", "least gap", "bounded from",
+    "bolt", "verdict", "workers", "longest", "in use", "limit", "least workers", "least gap", "finite from",
     "largest rate", "backlog", "done in", "meanwhile",
 )  # fmt: skip
 
@@ -23,8 +23,8 @@ def plan_text(plan: Plan, advice: Sequence[Change] = ()) -> str:
     >>> from pellucid.capacity.planning import changes, plan
     >>> found = plan(figure_1(gap="0.8", workers={"B2": 3, "B3": 4}), {"B1": 2}, only=("B1",))
     >>> print(plan_text(found, changes(found)))
-    bolt  verdict  workers    longest  in use  limit  least workers  least gap  bounded from  largest rate
-    B1    refuted        1  unbounded   125 %      2              2          1             1             1
+    bolt  verdict  workers    longest  in use  limit  least workers  least gap  finite from  largest rate
+    B1    refuted        1  unbounded   125 %      2              2          1            1             1
     <BLANKLINE>
     B1: 1.25 can come per unit of time (5/4 that S1 emits), and 1 is served
     first: 2 workers for B1 (instead of 1): B1 unbounded → 1
@@ -51,7 +51,7 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
         "" if plan.limit is None else str(plan.limit),
         "" if plan.workers is None else _least(plan.workers.status, plan.workers.workers),
         "" if plan.gap is None else _least(plan.gap.status, plan.gap.gap),
-        "" if plan.bounded_from is None else _least(plan.bounded_from.status, plan.bounded_from.gap),
+        "" if plan.finite_from is None else _least(plan.finite_from.status, plan.finite_from.gap),
         amount(plan.largest_rate, none=""),
         str(plan.backlog) if plan.backlog else "",
         amount(alone) if plan.backlog else "",
@@ -72,7 +72,7 @@ def _longest(plan: BoltPlan) -> str:
         return str(plan.longest)
     if plan.at_most is not None:
         return f"≤ {plan.at_most}"
-    return "bounded" if plan.flow.status == "bounded" else "unknown"
+    return "finite" if plan.flow.status == "finite" else "unknown"
 
 
 def _least(status: str, value: int | Fraction | None) -> str:
@@ -82,7 +82,7 @@ def _least(status: str, value: int | Fraction | None) -> str:
 def _why(plan: BoltPlan) -> list[str]:
     out = []
     flow = plan.flow
-    if plan.unbounded and flow.status != "unbounded":
+    if plan.unbounded and flow.inflow is None:
         out.append(plan.why)  # of the literal semantics, which has its own reasons
     elif plan.unbounded:
         first = f", once {' and '.join(flow.stores)} {'was' if len(flow.stores) == 1 else 'were'} filled"

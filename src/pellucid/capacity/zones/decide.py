@@ -1,7 +1,7 @@
 """Does the queue of a bolt reach a limit, for given numbers of workers?  By flow first, then by zones.
 
 Where flow says that the queue is unbounded, every limit is reached, and a run that does so is looked for, the nearest
-first.  Where it is bounded, the search through zones ends.  If a queue upstream is unbounded, it would not: then such a
+first.  Where it is finite, the search through zones ends.  If a queue upstream is unbounded, it would not: then such a
 queue is counted up to some length only, and from there on it is *so many or more*.  That lets more happen than can:
 what is proved is true, and what is found there is looked for again with queues that are counted to the end.
 """
@@ -167,12 +167,12 @@ class Longest:
     bolt: str
     any: int | None
     settled: int | None
-    status: str = "bounded"
+    status: str = "finite"
     why: str = ""
     zones: int = 0
 
     def __str__(self) -> str:
-        if self.status != "bounded":
+        if self.status != "finite":
             return self.status
         return f"{self.any}/{self.settled}"
 

@@ -155,10 +155,10 @@ def figure_table(
         thresholds = {(b, limit): least_gap(t, b, limit, budget=Budget(seconds)) for b in t.bolts for limit in limits}
         lengths = {}
         for b in t.bolts:
-            bounded = thresholds[b, limits[-1]]
-            at = bounded.by_flow or bounded.gap
-            if bounded.status == "always":
-                lengths[b] = _at_small_gaps(t, bounded, seconds)
+            finite = thresholds[b, limits[-1]]
+            at = finite.by_flow or finite.gap
+            if finite.status == "always":
+                lengths[b] = _at_small_gaps(t, finite, seconds)
                 continue
             assert at is not None
             lengths[b] = longest(t.given(gap=at), b, budget=Budget(seconds))

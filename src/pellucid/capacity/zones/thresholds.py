@@ -1,6 +1,6 @@
 """Thresholds, exactly: the least gap, and the least number of workers, at which a limit is kept.
 
-Below the least gap at which the queue is bounded every limit is reached: flow says which gap that is, and nothing is
+Below the least gap at which the queue is finite every limit is reached: flow says which gap that is, and nothing is
 searched there.  From there on: every run that reaches the limit does so for all gaps below some number, its widest, and
 not for that number itself, for all its conditions on the gap are strict.  So the widest gap of a run that was found is
 the next to be tried, and the first at which there is no run is the threshold: it is safe, as is every gap above it,
@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal, TypeAlias
 
-from pellucid.capacity.flow import flows
+from pellucid.capacity.flow import flows, literal_bound
 from pellucid.capacity.flow import threshold as by_flow
 from pellucid.capacity.topology import Observation, Spout, Topology
 from pellucid.capacity.zones.decide import Decided, decide
@@ -98,12 +98,14 @@ def least_gap(
 def _least_gap(
     topology: Topology, bolt: str, limit: int, names: tuple[str, ...], observe: Observation, budget: Budget
 ) -> GapThreshold:
+    if topology.semantics == "literal" and (bound := literal_bound(topology, bolt)).through:
+        return GapThreshold(bolt, limit, "never", None, None, why=bound.why)
     flow = by_flow(topology, bolt, spouts=names) if topology.semantics == "urgent" else None
     if flow is not None and flow.status == "never":
         return GapThreshold(bolt, limit, "never", None, None, why=flow.why)
-    bounded = flow.gap if flow is not None else None
+    finite = flow.gap if flow is not None else None
     least = min(b.time for b in topology.bolts.values()) / _TINY
-    gap = bounded if bounded is not None else least
+    gap = finite if finite is not None else least
     if flow is not None and flow.status == "always":
         everywhere = _at_every_gap(topology, bolt, limit, names, observe, least, budget)
         if everywhere is not None:
@@ -114,16 +116,16 @@ def _least_gap(
         tried.append(gap)
         found = decide(topology.given(gap=dict.fromkeys(names, gap)), bolt, limit, observe=observe, budget=budget)
         if found.status == "proved":
-            status: Found = "always" if below is None and bounded is None else "at"
-            return GapThreshold(bolt, limit, status, gap, bounded, below, found, tuple(tried))
+            status: Found = "always" if below is None and finite is None else "at"
+            return GapThreshold(bolt, limit, status, gap, finite, below, found, tuple(tried))
         if found.trace is None:
-            return GapThreshold(bolt, limit, "unknown", gap, bounded, below, found, tuple(tried), found.why)
+            return GapThreshold(bolt, limit, "unknown", gap, finite, below, found, tuple(tried), found.why)
         below = found.trace
         if below.way is None:
-            return GapThreshold(bolt, limit, "unknown", gap, bounded, below, found, tuple(tried), found.why)
+            return GapThreshold(bolt, limit, "unknown", gap, finite, below, found, tuple(tried), found.why)
         wider = below.way.moments.widest(topology, names)
         if wider is None:
-            return GapThreshold(bolt, limit, "never", None, bounded, below, found, tuple(tried))
+            return GapThreshold(bolt, limit, "never", None, finite, below, found, tuple(tried))
         assert wider > gap, "the conditions of a run on the gap are strict"
         gap = wider
         if len(tried) == _TRIES:
@@ -131,7 +133,7 @@ def _least_gap(
             if kept is not None and kept.spouts[names[0]].gap > gap:
                 high = kept.spouts[names[0]].gap
                 why = f"and kept from {high} on; between them every run that was found breaks it a little further up"
-                return GapThreshold(bolt, limit, "unknown", gap, bounded, below, None, tuple(tried), why, high)
+                return GapThreshold(bolt, limit, "unknown", gap, finite, below, None, tuple(tried), why, high)
 
 
 def _kept_from(
@@ -143,7 +145,7 @@ def _kept_from(
     above: Fraction,
     budget: Budget,
 ) -> Topology | None:
-    """The topology at the first gap above this one at which a queue upstream becomes bounded, if the limit is kept
+    """The topology at the first gap above this one at which a queue upstream becomes finite, if the limit is kept
     there: runs that fill that queue first break it for gaps as near to that one as one likes, and none is the last."""
     if topology.semantics != "urgent":
         return None
@@ -235,10 +237,17 @@ def least_workers(
 
 
 def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observation, budget: Budget) -> WorkersThreshold:
-    flow = flows(topology.given(workers={bolt: 1}))[bolt]
-    many = 1
-    if topology.semantics == "urgent" and topology.bolts[bolt].queue == "shared" and flow.inflow is not None:
-        many = max(1, ceil(flow.inflow * topology.bolts[bolt].time))  # with fewer it is unbounded
+    alone = topology.given(workers={bolt: 1})
+    many = 1  # with fewer it is unbounded
+    if topology.semantics == "literal":
+        bound = literal_bound(alone, bolt)
+        if bound.through:
+            return WorkersThreshold(bolt, limit, "never", None, why=bound.why)
+        if bolt in topology.bolts[bolt].hears:
+            return WorkersThreshold(bolt, limit, "unknown", None, why="it hears itself")
+        many = max(1, bound.tuples) if limit > 1 else 1
+    elif topology.bolts[bolt].queue == "shared" and (inflow := flows(alone)[bolt].inflow) is not None:
+        many = max(1, ceil(inflow * topology.bolts[bolt].time))
     below: Trace | None = None
     if many > 1:
         below = decide(topology.given(workers={bolt: many - 1}), bolt, limit, observe=observe, budget=budget).trace
@@ -250,7 +259,7 @@ def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observati
         if found.trace is None:
             return WorkersThreshold(bolt, limit, "unknown", many, below, found, found.why)
         below = found.trace
-        waits = decide(given, bolt, 1, observe="settled", budget=budget)
+        waits = decide(given, bolt, 1, observe="blocked" if topology.semantics == "literal" else "settled", budget=budget)
         if waits.status == "proved":
             why = f"with {many} nothing waits in a settled state, so more would change nothing"
             return WorkersThreshold(bolt, limit, "never", None, below, found, why)

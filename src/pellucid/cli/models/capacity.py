@@ -363,6 +363,8 @@ def _notes(topology: Topology, found: Any, advice: Sequence[Any]) -> list[str]:
         others = f", and likewise for {', '.join(name for name, _ in shared[1:])}" if shared[1:] else ""
         choice = f"{', '.join(listeners[:-1])} or {listeners[-1]}"
         out.append(f"a tuple of {source} goes to {choice}, not to all{others}: --routing all gives a copy to each")
+    if topology.semantics == "literal":
+        out.append("literal: each row has that bolt under analysis, and the others take and emit when they like")
     if found.status == "refuted" and not advice:
         out.append("nothing that was tried mends this: neither more workers nor slower spouts")
     if any(bolt.status == "unknown" and "time limit" in bolt.why for bolt in found.bolts.values()):
