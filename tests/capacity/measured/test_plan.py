@@ -56,7 +56,7 @@ def test_a_lag_waits_for_the_slowest_step_behind_it() -> None:
 
 def test_one_that_keeps_up_and_drains() -> None:
     found = plan_job(job(MeasuredStep("calm", rate=90.0, processed=60.0, busy=0.5, lag=600.0)))
-    assert found.status == "proved" and found.steps["calm"].drain == 20
+    assert found.status == "bounded" and found.steps["calm"].drain == 20
     assert "calm: what waits (600) is done in 20 s" in found.advice
     assert found.document()["steps"][0]["seconds_to_drain"] == 20
     json.dumps(found.document(), allow_nan=False)
@@ -76,7 +76,7 @@ def test_a_limit_for_the_bursts_that_were_seen() -> None:
     found = plan_job(job(calm, samples=samples), limits={"calm": 9})
     step = found.steps["calm"]
     assert step.status == "refuted" and step.longest is not None and step.longest >= 10 and "the limit is 9" in step.why
-    assert plan_job(job(calm, samples=samples), limits={"calm": step.longest + 1}).status == "proved"
+    assert plan_job(job(calm, samples=samples), limits={"calm": step.longest + 1}).status == "bounded"
     assert plan_job(job(calm), limits={"calm": 9}).status == "unknown"
     with pytest.raises(UsageError, match="the job late has no step clam; did you mean 'calm'"):
         plan_job(job(calm), limits={"clam": 9})

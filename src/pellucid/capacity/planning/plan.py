@@ -23,7 +23,7 @@ from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.question import capacity
 from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status
+from pellucid.model import Budget, CutShort, Status, combined
 
 SHOWN = 8  # how long an unbounded queue is made, where nobody gave a limit
 Tell = Callable[[str], None]
@@ -89,8 +89,7 @@ class Plan:
     @property
     def status(self) -> Status:
         """Refuted if one queue is, proved if all are."""
-        found = {bolt.status for bolt in self.bolts.values()}
-        return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
+        return combined(bolt.status for bolt in self.bolts.values())
 
     @property
     def shown(self) -> BoltPlan | None:

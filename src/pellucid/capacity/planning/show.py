@@ -76,7 +76,8 @@ def _longest(plan: BoltPlan) -> str:
 
 
 def _least(status: str, value: int | Fraction | None) -> str:
-    return {"at": amount(value), "never": "none", "always": "any"}.get(status, "unknown")
+    always = f"≤ {amount(value)}" if value else "any"  # where nothing is known of gaps below that one
+    return {"at": amount(value), "never": "none", "always": always}.get(status, "unknown")
 
 
 def _why(plan: BoltPlan) -> list[str]:
