@@ -104,7 +104,9 @@ def test_a_source_of_files_does_not_tell_what_waits() -> None:
              for b in BATCHES]  # fmt: skip
     (job,) = of_progress(files)
     assert job.steps["late"].lag is None and job.steps["late"].partitions == 200
-    assert job.steps["late"].rate is None or 0 in [s.events for s in job.samples[1:]]  # there may be a limit per trigger
+    assert job.steps["late"].rate is None or 0 in [
+        s.events for s in job.samples[1:]
+    ]  # there may be a limit per trigger
     assert job.notes == (
         "its sources do not tell how far they could be read: what waits before the query is not known",
     )

@@ -85,7 +85,7 @@ def literal_bound(topology: Topology, bolt: str) -> LiteralBound:
 
 def _through(topology: Topology, bolt: str) -> tuple[str, ...]:
     """A shortest way of tuples from a spout to another bolt that this one hears; () if there is none."""
-    ways = {s: (s,) for s in topology.spouts}
+    ways: dict[str, tuple[str, ...]] = {s: (s,) for s in topology.spouts}
     found = list(ways)
     for name in found:  # it grows meanwhile
         if name in topology.bolts and not topology.bolts[name].ratio:

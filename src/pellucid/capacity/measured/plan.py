@@ -22,7 +22,6 @@ from pellucid.errors import UsageError
 from pellucid.model import Status, combined
 
 
-
 @dataclass(frozen=True)
 class StepPlan:
     """What is planned for one step.

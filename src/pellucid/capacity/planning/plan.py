@@ -180,8 +180,8 @@ def plan(
     budget = budget or Budget(60.0, 2_000_000)
     if backlog and topology.semantics == "literal":
         raise UsageError(
-            f"the backlog of {next(iter(backlog))}: no time is known in which it is done, since in the literal semantics "
-            "time may pass while a worker is idle: semantics urgent has an answer."
+            f"the backlog of {next(iter(backlog))}: no time is known in which it is done, since literally "
+            'time may pass while a worker is idle: semantics="urgent" has an answer.'
         )
     try:
         with budget.kept():

@@ -259,7 +259,9 @@ def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observati
         if found.trace is None:
             return WorkersThreshold(bolt, limit, "unknown", many, below, found, found.why)
         below = found.trace
-        waits = decide(given, bolt, 1, observe="blocked" if topology.semantics == "literal" else "settled", budget=budget)
+        waits = decide(
+            given, bolt, 1, observe="blocked" if topology.semantics == "literal" else "settled", budget=budget
+        )
         if waits.status == "proved":
             why = f"with {many} nothing waits in a settled state, so more would change nothing"
             return WorkersThreshold(bolt, limit, "never", None, below, found, why)
