@@ -336,3 +336,21 @@ def test_a_log_is_at_the_place_of_its_transaction() -> None:
     with pytest.raises(DataError, match="one place per transaction: t is in the logs of p and of q"):
         machine(f"{took} | q[ t{{commit}}, 0 ]")
     machine(f"{took} | q[ u{{commit}} ]")
+
+
+RING = """new a, b, c: Trans. new p, q, r: Place. new ka, kb, kc: Chan[<>].
+p[ a{send(out p.in q.in kb, <>) | receive(out ka, (x) commit, abort)} ]
+| q[ b{send(out q.in r.in kc, <>) | receive(out kb, (x) commit, abort)} ]
+| r[ c{send(out r.in p.in ka, <>) | receive(out kc, (x) commit, abort)} ]"""
+
+
+@pytest.mark.parametrize("rules", ["corrected", "printed", "cascade", "crash", "drop_dead_messages"])
+def test_what_is_kept_of_a_place_is_what_its_rules_say(rules: str) -> None:
+    """Steps are found once for a place and its log; in each state they are those that its rules make there."""
+    ring = Atomic(parse(RING), rules=rules)
+    states = list(explore(ring).search.parents)
+    assert rules != "corrected" or len(states) == 11**3 + 1
+    for at in states:
+        for place in range(len(at.soups)):
+            assert list(ring._known_at(at, place)) == list(ring._at(at, place))
+    assert len(ring._local) < 300  # a few for each place, however many states there are

@@ -1,4 +1,4 @@
-"""Bounded or not, by flow: the thresholds of Figure 1, stores, circles; and runs for whatever is unbounded."""
+"""Finite or unbounded, by flow: the thresholds of Figure 1, stores, circles; and runs for whatever is unbounded."""
 
 from __future__ import annotations
 

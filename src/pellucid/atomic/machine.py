@@ -7,9 +7,10 @@ log only inside a place; RED COMMIT looks at the whole network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import TAKES, Entry, Item, Where, homes, layout_of, opened
@@ -134,6 +135,7 @@ class Atomic:
         self.transactions = tuple(dict.fromkeys(everyone))
         self._views: dict[tuple[tuple[int, ...], ...], View] = {}
         self._doomed: dict[View, frozenset[str]] = {}
+        self._local: dict[tuple[int, tuple[int, ...], tuple[int, ...], int], list[tuple[Step, _Change]]] = {}
 
     # ---------------------------------------------------------------- a machine
 
@@ -212,19 +214,43 @@ class Atomic:
     # ---------------------------------------------------------------- all steps of a state
 
     def _steps(self, at: State) -> Iterator[tuple[Step, State]]:
-        items = self.store.items
-        for place, soup in enumerate(at.soups):
-            messages = [i for i in dict.fromkeys(soup) if isinstance(items[i].process, s.Send)]
-            for i in dict.fromkeys(soup):
-                p = items[i].process
-                rule = _RULES.get(type(p))
-                if rule is not None:
-                    yield from rule(self, at, place, i, messages)
+        for place in range(len(at.soups)):
+            yield from self._known_at(at, place)
         if self.rules.cascade:
             yield from self.red_cascade(at)
         if self.rules.crash:
             yield from self.red_crash(at)
         yield from self.red_commit(at)  # last: there may be very many sets
+
+    def _at(self, at: State, place: int) -> Iterator[tuple[Step, State]]:
+        """The steps of what stands at one place."""
+        items, soup = self.store.items, at.soups[place]
+        messages = [i for i in dict.fromkeys(soup) if isinstance(items[i].process, s.Send)]
+        for i in dict.fromkeys(soup):
+            rule = _RULES.get(type(items[i].process))
+            if rule is not None:
+                yield from rule(self, at, place, i, messages)
+
+    def _known_at(self, at: State, place: int) -> Iterator[tuple[Step, State]]:
+        """The same, made once for all states in which the place and its log are alike: what a rule asks for stands
+        there, and what it changes does, too, but for a message that moves on.  Private names are of the whole state."""
+        if at.fresh or self.rules.drop_messages:
+            yield from self._at(at, place)
+            return
+        key = place, at.soups[place], at.logs[place], at.left
+        known = self._local.get(key)
+        if known is None:
+            found = list(self._at(at, place))
+            if any(then.fresh for _, then in found):
+                yield from found
+                return
+            known = self._local[key] = [(step, _change(at, then, place)) for step, then in found]
+        for step, (soup, log, left, to, come) in known:
+            soups, logs = list(at.soups), list(at.logs)
+            soups[place], logs[place] = soup, log
+            if come:
+                soups[to] = tuple(sorted((*soups[to], *come)))
+            yield step, State(tuple(soups), tuple(logs), (), left)
 
     def _then(
         self, at: State, place: int, gone: tuple[int, ...], come: list[Item], *, fresh: dict[str, s.Type] | None = None,
@@ -476,6 +502,8 @@ class Atomic:
         they had committed one after the other."""
         commit = {self.store.items[i].trans: (place, i) for place, soup in enumerate(at.soups) if place
                   for i in soup if self._is(i, s.Commit)}  # fmt: skip
+        if not commit:
+            return
         first: dict[str, tuple[int, int]] = {}
         for place, log in enumerate(at.logs):
             for row, e in enumerate(log):
@@ -508,6 +536,17 @@ class Atomic:
         """RED CRASH, an extension: any undecided t may abort."""
         for t, place in self.undecided(at):
             yield Step("CRASH", (t,), place=place), self.aborted(at, place, t)
+
+
+#: What a step changes: the soup and the log of its place, how often ! may still unfold, and what comes to which place.
+_Change: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], int, int, tuple[int, ...]]"
+
+
+def _change(at: State, then: State, place: int) -> _Change:
+    """What is different after a step of a place."""
+    to = next((q for q, soup in enumerate(then.soups) if q != place and soup != at.soups[q]), place)
+    come = tuple((Counter(then.soups[to]) - Counter(at.soups[to])).elements()) if to != place else ()
+    return then.soups[place], then.logs[place], then.left, to, come
 
 
 def _mobile(p: s.Process) -> tuple[s.Value, s.Value] | None:

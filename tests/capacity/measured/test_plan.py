@@ -56,7 +56,7 @@ def test_a_lag_waits_for_the_slowest_step_behind_it() -> None:
 
 def test_one_that_keeps_up_and_drains() -> None:
     found = plan_job(job(MeasuredStep("calm", rate=90.0, processed=60.0, busy=0.5, lag=600.0)))
-    assert found.status == "proved" and found.steps["calm"].drain == 20
+    assert found.status == "bounded" and found.steps["calm"].drain == 20
     assert "calm: what waits (600) is done in 20 s" in found.advice
     assert found.document()["steps"][0]["seconds_to_drain"] == 20
     json.dumps(found.document(), allow_nan=False)
@@ -76,12 +76,51 @@ def test_a_limit_for_the_bursts_that_were_seen() -> None:
     found = plan_job(job(calm, samples=samples), limits={"calm": 9})
     step = found.steps["calm"]
     assert step.status == "refuted" and step.longest is not None and step.longest >= 10 and "the limit is 9" in step.why
-    assert plan_job(job(calm, samples=samples), limits={"calm": step.longest + 1}).status == "proved"
+    assert plan_job(job(calm, samples=samples), limits={"calm": step.longest + 1}).status == "bounded"
     assert plan_job(job(calm), limits={"calm": 9}).status == "unknown"
     with pytest.raises(UsageError, match="the job late has no step clam; did you mean 'calm'"):
         plan_job(job(calm), limits={"clam": 9})
     with pytest.raises(UsageError, match="limit calm=0: expected 1 or more events"):
         plan_job(job(calm), limits={"calm": 0})
+
+
+def test_a_query_that_never_kept_up() -> None:
+    """Each batch leaves more behind: the workers for a limit are at least those that keep up, whatever the limit."""
+    rows, took, left = (6000, 7200, 8554), (12.0, 14.257, 17.006), (3000, 4200, 5246)
+    samples = tuple(
+        Sample(at, count, seconds, left=rest)
+        for at, count, seconds, rest in zip((0.0, 12.0, 26.257), rows, took, left, strict=True)
+    )
+    slow = MeasuredStep("slow", rate=685.0, processed=503.0, busy=1.0, growth=85.0)
+    found = plan_job(Job("late", "spark", {"slow": slow}, samples=samples), limits={"slow": 100_000})
+    plan = found.steps["slow"]
+    assert (plan.status, plan.least, plan.for_limit) == ("refuted", 2, 2)
+    assert "slow: 2 times the cores keep its queue below 100000" in found.advice
+    assert plan_text(found).startswith("late (spark): refuted by what was measured: ")
+
+
+def test_one_whose_workers_have_time_while_it_falls_behind() -> None:
+    """A limit per trigger holds it back: nothing is known of what more workers could do."""
+    idle = MeasuredStep("idle", rate=150.0, processed=100.0, busy=0.2, growth=50.0)
+    found = plan_job(job(idle), limits={"idle": 1000})
+    plan = found.steps["idle"]
+    assert (plan.status, plan.least, plan.for_limit, plan.needed.wanted) == ("refuted", None, None, None)
+    assert plan.why == (
+        "150 events came a second and 100 were taken, though its workers were busy only 20 % of the time: "
+        "more workers do not help"
+    )
+    assert found.advice[0].startswith("idle first: find what holds it back")
+    with pytest.raises(UsageError, match="rate idle=80: what idle can take was not measured: 150 events came"):
+        job(idle).with_rates({"idle": 80.0})
+
+
+def test_what_waited_in_the_recording_counts() -> None:
+    samples = (Sample(0.0, 5, 0.1, waiting=40.0), Sample(1.0, 5, 0.1), Sample(2.0, 5, 0.1))
+    calm = MeasuredStep("calm", rate=5.0, processed=5.0, busy=0.1)
+    found = plan_job(job(calm, samples=samples), limits={"calm": 30})
+    assert found.status == "refuted" and found.steps["calm"].why.startswith("40 waited while it was measured")
+    other = plan_job(job(calm, samples=samples).with_rates({"calm": 6.0}), limits={"calm": 30})
+    assert other.status == "unknown" and other.curve is None  # which bursts come at that rate is not known
 
 
 def test_batches() -> None:

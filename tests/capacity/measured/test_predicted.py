@@ -67,7 +67,7 @@ def compare(calm: dict[str, Any], burst: dict[str, Any]) -> None:
     """The capacity of a calm run predicts the lag of another one with a burst."""
     (measured,) = jobs_of([calm])
     capacity = measured.steps["enriched"].capacity
-    assert capacity is not None and plan_job(measured).status == "proved"
+    assert capacity is not None and plan_job(measured).status == "bounded"
     predicted = lag(burst, would_be_done(burst, 1 / capacity - mean(took(calm))))
     found = lag(burst, [done for _, done in burst["seen"]])
     worst = max(waiting for _, waiting in found)
@@ -176,7 +176,7 @@ def test_recorded_queries_of_spark() -> None:
     (job,) = read_jobs(RECORDED / "spark_faster.jsonl")
     plan = plan_job(job).steps["faster"]
     assert plan.longest is not None and plan.longest >= max(s.waiting or 0 for s in job.samples)
-    assert plan.status == "proved" and "batches settle at" in " ".join(plan_job(job).advice)
+    assert plan.status == "bounded" and "batches settle at" in " ".join(plan_job(job).advice)
 
 
 @pytest.mark.parametrize("name", ["slow and steady", "faster", "too_fast"])

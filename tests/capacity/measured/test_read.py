@@ -57,7 +57,7 @@ def test_a_query_on_kafka() -> None:
     assert step.state == 40 and step.state_bytes == 900 and step.out is None
     assert [s.waiting for s in job.samples] == [100 + 120, 200 + 200, None] and step.lag == 400
     assert step.able is None and job.notes[0].startswith("its batches leave rows behind")
-    assert step.capacity == pytest.approx(300 / 1.9) and (step.load or 0) > 1  # and the lag grows
+    assert step.capacity == 150 and step.held and (step.load or 0) > 1  # it has time, and the lag grows
 
 
 def test_a_query_that_takes_all_there_is() -> None:
@@ -78,11 +78,35 @@ def test_a_batch_told_twice_counts_once() -> None:
     assert of_progress([*BATCHES, BATCHES[2]]) == of_progress(BATCHES)
 
 
+def at(batch: int, second: int, rows: int = 100, run: str = "7a", ms: int = 500) -> dict[str, Any]:
+    return {**kafka(batch, [0, 0], [rows, 0], [rows, 0], ms=ms), "runId": run,
+            "timestamp": f"2026-01-01T00:00:{second:02}.000Z"}  # fmt: skip
+
+
+def test_a_log_with_holes_repetitions_and_restarts() -> None:
+    """What came while batches are missing is not known: the rate is that of the longest part without a hole."""
+    (job,) = of_progress([at(1, 0), at(2, 1), at(9, 20), at(10, 21), at(11, 22)])
+    assert job.seconds == 2.5 and job.steps["late"].rate == 100
+    assert "6 batches are missing: only 9 to 11 are looked at" in job.notes[0]
+    (job,) = of_progress([at(1, 0), at(2, 1), at(2, 10, run="b"), at(3, 11, run="b")])  # run again after a restart
+    assert [s.events for s in job.samples] == [100, 100, 100] and job.steps["late"].rate == pytest.approx(200 / 11)
+    assert job.notes[0] == "batches that were run again after a restart count once"
+    (job,) = of_progress([at(1, 0), at(2, 1, rows=0), at(2, 2, rows=0), at(2, 3)])  # an idle query has the next number
+    assert len(job.samples) == 4 and not any("missing" in note for note in job.notes)
+    with pytest.raises(DataError, match="batch 2: begins 2 s before the batch before it has ended"):
+        of_progress([at(1, 0, ms=3000), at(2, 1)])
+    with pytest.raises(DataError, match="batch 3 began after batch 7"):
+        of_progress([at(7, 0), at(3, 1)])
+
+
 def test_a_source_of_files_does_not_tell_what_waits() -> None:
     files = [{**b, "sources": [{"startOffset": {"logOffset": 0}, "endOffset": {"logOffset": 1}, "latestOffset": None}]}
              for b in BATCHES]  # fmt: skip
     (job,) = of_progress(files)
     assert job.steps["late"].lag is None and job.steps["late"].partitions == 200
+    assert job.steps["late"].rate is None or 0 in [
+        s.events for s in job.samples[1:]
+    ]  # there may be a limit per trigger
     assert job.notes == (
         "its sources do not tell how far they could be read: what waits before the query is not known",
     )

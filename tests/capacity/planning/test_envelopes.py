@@ -71,7 +71,7 @@ def test_many_workers_and_odd_numbers() -> None:
     found = plan(BIG, only=("enrich",), budget=Budget(0.3, 500))
     enrich = found.bolts["enrich"]
     assert enrich.status == "proved" and enrich.longest is None and enrich.at_most == 5
-    assert enrich.proof == "bounded by flow" and "≤ 5" in plan_text(found)
+    assert enrich.proof == "by flow: no more comes than is served, checked" and "≤ 5" in plan_text(found)
 
 
 @pytest.mark.long

@@ -72,11 +72,31 @@ def test_a_backlog() -> None:
 
 def test_the_literal_semantics() -> None:
     found = plan(figure_1(gap=1, workers=2).given(semantics="literal"), {"B2": 2}, only=("B2",))
-    assert found.bolts["B2"].status == "proved" and found.bolts["B2"].workers is None
+    assert found.bolts["B2"].status == "proved" and found.bolts["B2"].workers.workers == 2
     found = plan(figure_1(gap=9).given(semantics="literal"), {"B2": 2}, only=("B2",))
     assert found.bolts["B2"].status == "refuted" and found.bolts["B2"].run is not None
     assert found.bolts["B2"].unbounded and "B2: unbounded: 2 can come while one is worked on" in plan_text(found)
     assert [str(change) for change in changes(found)] == ["2 workers for B2 (instead of 1): B2 unbounded → 1"]
+    found = plan(figure_1(gap="1/3").given(semantics="literal"), only=("B2",))  # 3 + 3 while one is worked on
+    assert [str(change) for change in changes(found)] == ["6 workers for B2 (instead of 1): B2 unbounded → 1"]
+    with pytest.raises(UsageError, match="the backlog of B2: no time is known"):
+        plan(figure_1(gap=9).given(semantics="literal"), backlog={"B2": 3})
+
+
+@pytest.mark.parametrize("routing", ["one", "all"])
+@pytest.mark.parametrize("observe", ["any", "settled"])
+def test_a_bolt_behind_another_has_no_bound_in_the_literal_semantics(routing: str, observe: str) -> None:
+    """Flow says that 1/10 comes and 1 is served; as printed, A takes nothing until all of it is there."""
+    chain = Topology(
+        {"S": Spout(10)}, {"A": Bolt(1, "S", workers=3), "B": Bolt(1, "A")}, semantics="literal", observe=observe
+    ).given(routing=routing)
+    found = plan(chain).bolts["B"]
+    assert found.status == "refuted" and found.unbounded and found.flow.inflow is None and found.flow.load is None
+    assert found.run is not None and found.run.longest("B", observe) >= 8
+    limited = plan(chain, {"B": 30}, only=("B",)).bolts["B"]
+    assert limited.status == "refuted" and limited.run is not None and limited.run.longest("B", observe) >= 30
+    assert (limited.gap.status, limited.workers.status) == ("never", "never")
+    assert plan(chain.given(semantics="urgent")).status == "proved"
 
 
 def test_what_was_cut_short_is_unknown() -> None:
@@ -84,7 +104,7 @@ def test_what_was_cut_short_is_unknown() -> None:
     found = plan(odd, {"B3": 4}, only=("B3",), budget=Budget(20.0, 5))
     assert found.status == "unknown" and found.bolts["B3"].why and "unknown" in plan_text(found)
     found = plan(odd, only=("B3",), budget=Budget(20.0, 5))  # how long it gets is not known; that it has an end, is
-    assert found.status == "proved" and found.bolts["B3"].proof == "bounded by flow"
+    assert found.status == "proved" and found.bolts["B3"].proof == "by flow: no more comes than is served, checked"
 
 
 def test_a_document() -> None:

@@ -136,13 +136,16 @@ def test_python_files(pellucid: Command) -> None:
 
 def test_measurements(pellucid: Command) -> None:
     result = pellucid("capacity", "late.jsonl")
-    assert result.exit_code == 0 and "late  keeps up" in result.stdout and "production: lag / 30 min" in result.stdout
+    assert result.exit_code == 3 and "late  keeps up" in result.stdout and "production: lag / 30 min" in result.stdout
+    assert result.stdout.startswith("late (spark): bounded by what was measured: ")  # a recording is no proof
+    assert pellucid("capacity", "late.jsonl", "--bounded-is-enough").exit_code == 0
     found = json.loads(pellucid("capacity", "late.jsonl", "--json", "--parallelism", "late=4").stdout)
-    assert found["jobs"][0]["steps"][0]["workers"] == 4 and found["jobs"][0]["status"] == "proved"
+    assert found["jobs"][0]["steps"][0]["workers"] == 4 and found["jobs"][0]["status"] == "bounded"
     result = pellucid("capacity", "late.jsonl", "--queue-limit", "late=10")
     assert result.exit_code == 1 and "the limit is 10" in result.stdout
+    assert pellucid("capacity", "late.jsonl", "--queue-limit", "late=10", "--bounded-is-enough").exit_code == 1
     result = pellucid("capacity", "flink.json", "--target", "0.5", "--catch-up", "60", "--restart", "10")
-    assert result.exit_code == 0 and "production: lag / 1 min + rate * 10 s / 1 min + rate / 0.5" in result.stdout
+    assert result.exit_code == 3 and "production: lag / 1 min + rate * 10 s / 1 min + rate / 0.5" in result.stdout
     assert "lookup takes" in pellucid("capacity", "calm.json").stdout
     result = pellucid("capacity", "late.jsonl", "--rate", "late=600")
     assert result.exit_code == 1 and "100 more events wait every second" in result.stdout

@@ -39,7 +39,9 @@ def test_a_file_is_measured(pellucid: Command, folder: Path) -> None:
     assert job.notes[1] == "its input was there from the start: at which rate it comes is not known (--rate says it)"
     result = pellucid("capacity", "m.json")
     assert result.exit_code == 3 and "say at which rate they will come" in result.stdout
-    assert pellucid("capacity", "m.json", "--rate", "total=10").exit_code == 0
+    assert pellucid("capacity", "m.json", "--rate", "total=10").exit_code == 3
+    result = pellucid("capacity", "m.json", "--rate", "total=10", "--bounded-is-enough")
+    assert result.exit_code == 0 and "bounded by what was measured" in result.stdout.splitlines()[0]
 
 
 def test_a_pipe_is_measured(pellucid: Command, folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""Is a queue bounded?  Decided by flow, before any search.
+"""Is there a length that a queue never exceeds?  Decided by flow, before any search.
+
+Such a queue is *bounded* here, and the others are *unbounded*.  That has nothing to do with the status *bounded* of
+verdicts, which says how far a search went.
 
 A queue can get as long as one likes exactly if more can come for a long while than its workers serve; what can come
 counts queues that are unbounded themselves as stores, which can be filled first and then drained at full speed
@@ -22,7 +25,7 @@ from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
 from pellucid.model import on_time
 
-Bounded: TypeAlias = Literal["bounded", "unbounded", "unknown"]
+FlowStatus: TypeAlias = Literal["bounded", "unbounded", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Flow:
     """
 
     bolt: str
-    status: Bounded
+    status: FlowStatus
     capacity: Fraction
     load: Fraction | None
     inflow: Fraction | None
@@ -158,7 +161,7 @@ def not_known(topology: Topology, why: str) -> Flows:
     >>> print(not_known(figure_1(gap=1), "the time was up")["B1"].status)
     unknown
     """
-    network = Network(topology)
+    network = Network(topology.given(semantics="urgent"))  # how fast workers are is the same in both
     speeds = {b: network.speed[network.of[b][0]] for b in topology.bolts}
     return Flows(topology, {b: Flow(b, "unknown", speed, None, None, (), why) for b, speed in speeds.items()})
 

@@ -2,7 +2,7 @@
 
 A tuple that goes round comes back as the product of the ratios on its way.  If that is below 1 on every circle
 (``one``), or if the matrix of ratios has a spectral radius below 1 (``all``), what goes round dies out, and every flow
-that the network allows can be had from empty queues.  That bolts are *bounded* needs more:
+that the network allows can be had from empty queues.  That queues are *bounded* needs more:
 
 - ``all`` with shared queues: nobody chooses, and the queues are those of a network with fixed routes, which depend
   continuously on what comes (Harrison and Reiman, 1981): bounded at equality, too.
@@ -76,7 +76,7 @@ def gains(topology: Topology, group: Sequence[str]) -> dict[tuple[str, str], Fra
 
 
 def judged(topology: Topology, group: Sequence[str]) -> tuple[bool, bool, str]:
-    """Of a circle: whether what goes round dies out, whether flow says who is bounded, and in words why not.
+    """Of a circle: whether what goes round dies out, whether flow says which queues are bounded, and in words why not.
 
     >>> from pellucid.capacity import Bolt, Spout, Topology
     >>> def ring(ratio): return Topology({"S": Spout(1)}, {"A": Bolt(1, ["S", "B"]), "B": Bolt(1, "A", ratio=ratio)})

@@ -64,7 +64,7 @@ def grow(
     5
     """
     if topology.semantics == "literal":
-        steps = literal_run(topology, bolt, length, most)
+        steps = literal_run(topology, bolt, length, most, observe=observe or topology.observe)
         return Growth(bolt, length, steps, ((bolt, len(steps)),))
     status = flows(topology)[bolt].status
     if status != "unbounded":

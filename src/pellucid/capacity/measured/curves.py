@@ -83,7 +83,7 @@ class Curve:
         return [(0.0, self.most[0], 0), *longer]
 
     def workers(self, time: float | Fraction, limit: int, *, most: int = 1_000_000) -> int | None:
-        """The fewest workers for which the queue is bounded by ``limit``; None if no number up to ``most`` is enough.
+        """The fewest workers for which no more than ``limit`` wait; None if no number up to ``most`` is enough.
 
         >>> curve = arrival_curve([0, 1, 1, 2, 2, 2, 3, 3, 3, 3])
         >>> curve.workers(1, limit=5), curve.workers(1, limit=4), curve.workers(1, limit=3)

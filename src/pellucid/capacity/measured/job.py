@@ -47,7 +47,7 @@ class MeasuredStep:
     busy: float | None = None  # the part of their time that its workers work, 0 to 1
     able: float | None = None  # events per second that it could take, where that is known otherwise
     lag: float | None = None  # events that wait
-    growth: float | None = None  # of the lag, per second
+    growth: float | None = None  # of the lag, per second, where it never was without one
     out: float | None = None  # events that it puts out, per second
     workers: int = 1
     partitions: int | None = None  # of its input: no more workers than that have something to do
@@ -71,12 +71,28 @@ class MeasuredStep:
 
     @property
     def capacity(self) -> float | None:
-        """Events per second if all its workers worked all the time; None if nothing came, or busy is not known."""
-        if self.able is not None:
-            return self.able
-        if not self.processed or not self.busy:
+        """Events per second if all its workers worked all the time; None if nothing came, or busy is not known.  Of a
+        step that falls behind it is not more than what it got through: there was always something to do.
+
+        >>> MeasuredStep("late", rate=150.0, processed=100.0, busy=0.2, growth=50.0).capacity
+        100.0
+        """
+        if self.able is None and not (self.processed and self.busy):
             return None
-        return self.processed / self.busy
+        able = self.able if self.able is not None else (self.processed or 0.0) / (self.busy or 1.0)
+        if self.behind and self.arrivals is not None and self.growth is not None:
+            return min(able, self.arrivals - self.growth) or None
+        return able
+
+    @property
+    def behind(self) -> bool:
+        """Whether what waits grew, by more than 1 % of what came, while it was measured."""
+        return self.growth is not None and self.arrivals is not None and self.growth > 0.01 * self.arrivals
+
+    @property
+    def held(self) -> bool:
+        """Whether it falls behind though its workers have time: then more of them do not help."""
+        return self.behind and self.busy is not None and self.busy < 0.9
 
     @property
     def usable(self) -> float | None:
@@ -94,9 +110,9 @@ class MeasuredStep:
         """Events per second that come to its queue: those that are taken, and those that wait since."""
         if self.rate is not None:
             return self.rate
-        if self.processed is None:
+        if self.processed is None or self.growth is None:
             return None
-        return max(0.0, self.processed + (self.growth or 0.0))
+        return max(0.0, self.processed + self.growth)
 
     @property
     def ratio(self) -> float | None:
@@ -139,6 +155,7 @@ class Job:
     seconds: float = 0.0  # that were measured
     samples: tuple[Sample, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    assumed: bool = False  # whether events come at rates that were not measured (`with_rates`)
 
     def __post_init__(self) -> None:
         for step in self.steps.values():
@@ -197,8 +214,14 @@ class Job:
                 raise UsageError(f"rate {name}={rate:g}: events come to the sources ({', '.join(self.sources())}) only")
             if not 0 <= rate < float("inf"):
                 raise UsageError(f"rate {name}={rate:g}: expected events per second")
-            steps[name] = replace(step, rate=rate, growth=None)
-        return replace(self, steps=steps)
+            if step.held:
+                raise UsageError(
+                    f"rate {name}={rate:g}: what {name} can take was not measured: {step.arrivals:.4g} events came a "
+                    f"second and {step.capacity or 0.0:.4g} were taken, while its workers were busy only "
+                    f"{100 * (step.busy or 0.0):.0f} % of the time: measure it without what holds it back"
+                )
+            steps[name] = replace(step, rate=rate, growth=None, able=step.capacity)
+        return replace(self, steps=steps, assumed=bool(rates) or self.assumed)
 
     def document(self) -> dict[str, Any]:
         """As plain data."""

@@ -56,7 +56,6 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
             busy=min(1.0, busy * per),
             able=_able(samples, events, busy, alone),
             lag=waiting[-1] if waiting else None,
-            growth=(waiting[-1] - waiting[0]) / span if piped and len(waiting) > 1 and span else None,
         )
         steps = [_step(s, f"{where}: step {s['step']}", per, piped=piped) for s in document["steps"] if s["step"]]
     except (KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pellucid.capacity.measured.batches import BatchCost, batch_cost
 from pellucid.capacity.measured.curves import Curve, arrival_curve
@@ -19,20 +19,19 @@ from pellucid.capacity.measured.scale import Needed, Scaling, scale
 from pellucid.capacity.measured.spark import arrivals_of
 from pellucid.capacity.report import seconds_text
 from pellucid.errors import UsageError
-
-KeepsUp: TypeAlias = Literal["proved", "refuted", "unknown"]
+from pellucid.model import Status, combined
 
 
 @dataclass(frozen=True)
 class StepPlan:
     """What is planned for one step.
 
-    ``status`` is about what was measured: proved (it keeps up, and below its limit where there is one), refuted, or
-    unknown, where something was not measured.
+    ``status`` is about what was measured: bounded by that (it kept up, and below its limit where there is one),
+    refuted, or unknown, where something was not measured.  A recording is no proof.
     """
 
     step: MeasuredStep
-    status: KeepsUp
+    status: Status
     why: str
     least: int | None  # workers that keep up with the average
     needed: Needed  # and by the production formula
@@ -82,10 +81,20 @@ class JobPlan:
         return dict(list(self.steps.items())[: 1 if self.job.kind == "local" else None])
 
     @property
-    def status(self) -> KeepsUp:
-        """Refuted if one step falls behind, proved if all keep up."""
-        found = {step.status for step in self.asked.values()}
-        return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
+    def status(self) -> Status:
+        """Refuted if one step falls behind, bounded by what was measured if all keep up."""
+        return combined(step.status for step in self.asked.values())
+
+    @property
+    def bound(self) -> str:
+        """What was measured, and so what the answer is about."""
+        job = self.job
+        time = f"{seconds_text(job.seconds)}" if job.seconds else "one look"
+        counts = {"spark": "batch", "local": "sample"}
+        if job.kind in counts and job.samples:
+            many, word = len(job.samples), counts[job.kind]
+            time += f" in {many} {word if many == 1 else word + ('es' if word == 'batch' else 's')}"
+        return f"{time}, at rates that were not measured (--rate)" if job.assumed else time
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -94,6 +103,7 @@ class JobPlan:
             "kind": self.job.kind,
             "seconds": self.job.seconds,
             "status": self.status,
+            "bound": self.bound,
             "steps": [step.document() for step in self.steps.values()],
             "advice": list(self.advice),
             "notes": list(self.job.notes),
@@ -108,7 +118,7 @@ def plan_job(job: Job, *, limits: Mapping[str, int] | None = None, scaling: Scal
     ...          "enrich": MeasuredStep("enrich", processed=60.0, growth=30.0, busy=1.0, lag=300.0, hears=("read",))}
     >>> found = plan_job(Job("late", "flink", steps))
     >>> found.status, found.steps["read"].status, found.steps["enrich"].least
-    ('refuted', 'proved', 2)
+    ('refuted', 'bounded', 2)
     >>> print(found.advice[0])
     enrich first: 2 workers instead of 1 keep up with 90 events a second (now 60, so 30 more wait every second)
     """
@@ -123,7 +133,8 @@ def plan_job(job: Job, *, limits: Mapping[str, int] | None = None, scaling: Scal
     steps = {}
     for name, step in fed.items():
         own = curve if name == _first(job) else None
-        plan = _plan(step, found[name], own, limits.get(name), _batches(job, name))
+        seen = _seen(job) if name == _first(job) else 0
+        plan = _plan(step, found[name], own, limits.get(name), _batches(job, name), seen)
         steps[name] = replace(plan, largest_rate=_largest(job, fed, name))
     return JobPlan(job, scaling, steps, tuple(_advice(job, steps, found)), curve)
 
@@ -151,9 +162,18 @@ def _largest(job: Job, fed: Mapping[str, MeasuredStep], name: str) -> float | No
 
 
 def _curve(job: Job) -> Curve | None:
-    """Of the batches that were recorded; where they come from files, nothing came."""
+    """Of the batches that were recorded; where they come from files, nothing came, and of other rates none is known."""
+    if job.assumed:
+        return None
     spans = [span for span in arrivals_of(job) if span[2]] if job.step(_first(job)).arrivals is not None else []
     return arrival_curve(spans) if len(spans) > 1 else None
+
+
+def _seen(job: Job) -> int:
+    """The most that waited in the recording."""
+    if job.assumed:
+        return 0
+    return int(max((s.waiting or 0.0 for s in job.samples), default=0.0))
 
 
 def _batches(job: Job, name: str) -> BatchCost | None:
@@ -163,7 +183,7 @@ def _batches(job: Job, name: str) -> BatchCost | None:
 
 
 def _plan(
-    step: MeasuredStep, needed: Needed, curve: Curve | None, limit: int | None, batch: BatchCost | None
+    step: MeasuredStep, needed: Needed, curve: Curve | None, limit: int | None, batch: BatchCost | None, seen: int
 ) -> StepPlan:
     capacity, arrivals = step.usable, step.arrivals
     if step.capacity is None or capacity is None or arrivals is None:
@@ -171,23 +191,33 @@ def _plan(
         why = "no events came while it was measured" if step.processed == 0 else f"{missing} not measured"
         return StepPlan(step, "unknown", why, None, needed, None, limit)
     each = step.capacity / step.workers
-    least = max(1, ceil(arrivals / each) + (arrivals % each == 0 and arrivals > 0))
+    least = None if step.held else max(1, ceil(arrivals / each) + (arrivals % each == 0 and arrivals > 0))
     longest, for_limit = _longest(curve, batch, each, step.workers, limit)
+    longest = None if longest is None else max(longest, seen)
+    # A recording has an end, and what comes then is not in its curve: fewer workers than keep up are never enough.
+    for_limit = None if for_limit is None or least is None else max(for_limit, least)
     settled = batch.settled(arrivals) if batch is not None else None
-    status: KeepsUp
+    status: Status
     if arrivals >= capacity:
         status, why = "refuted", f"{arrivals - capacity:.4g} more events wait every second"
-        if arrivals == capacity:
+        if step.held:
+            why = (
+                f"{arrivals:.4g} events came a second and {capacity:.4g} were taken, though its workers were busy only "
+                f"{100 * (step.busy or 0.0):.0f} % of the time: more workers do not help"
+            )
+        elif arrivals == capacity:
             why = "exactly as much comes as it can take: what waits once, waits for ever"
         longest = None
+    elif limit is not None and seen >= limit:
+        status, why = "refuted", f"{seen} waited while it was measured, and the limit is {limit}"
     elif limit is not None and (longest is None or longest >= limit):
-        seen = "not known" if longest is None else f"up to {longest}"
+        known = "not known" if longest is None else f"up to {longest}"
         status, why = (
             ("unknown" if longest is None else "refuted"),
-            f"what can wait is {seen}, and the limit is {limit}",
+            f"what can wait is {known}, and the limit is {limit}",
         )
     else:
-        status, why = "proved", f"{100 * arrivals / capacity:.0f} % of what it can take comes"
+        status, why = "bounded", f"{100 * arrivals / capacity:.0f} % of what it can take comes"
     return StepPlan(
         step, status, why, least, needed, longest, limit, for_limit, batch=batch, settled=settled,
     )  # fmt: skip
@@ -222,14 +252,18 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
     worst = max(alone or known, key=lambda plan: plan.step.load or 0.0)
     step, wants = worst.step, needed[worst.step.name]
     assert step.capacity is not None and step.usable is not None and step.arrivals is not None
-    assert worst.least is not None
     if worst.status == "refuted" and step.arrivals >= step.usable:
-        if step.skew is not None and step.usable < step.capacity:
+        if step.held:
+            out.append(
+                f"{step.name} first: find what holds it back (a limit for each trigger, the trigger's interval, a slow "
+                "step behind it): its workers have time"
+            )
+        elif step.skew is not None and step.usable < step.capacity:
             out.append(
                 f"{step.name} first: {100 * step.skew:.0f} % of its events have one key or partition, which one worker "
                 f"takes: not more than {step.usable:.4g} events a second may come, whatever the workers"
             )
-        elif step.most is not None and worst.least > step.most:
+        elif step.most is not None and worst.least is not None and worst.least > step.most:
             out.append(
                 f"{step.name} first: {wants.limited or f'it can have {step.most} workers at most'}; until its input "
                 f"has more parts, not more than {step.capacity / step.workers * step.most:.4g} events a second may come"
@@ -252,7 +286,7 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
         out += _where_time_goes(job)
     for plan in steps.values():
         if plan.status == "refuted" and plan.limit is not None and plan.for_limit:
-            out.append(f"{plan.step.name}: {plan.for_limit} workers keep its queue below {plan.limit}")
+            out.append(_enough(job, plan))
         if plan.batch is not None and plan.settled is not None:
             seconds = max(plan.batch.every, plan.batch.seconds(plan.settled))
             out.append(
@@ -264,6 +298,15 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
         if plan.needed.limited:
             out.append(f"{plan.step.name}: {plan.needed.limited}")
     return list(dict.fromkeys(out))
+
+
+def _enough(job: Job, plan: StepPlan) -> str:
+    """How many workers a limit needs."""
+    one = plan.for_limit == 1
+    unit = "times the cores" if job.kind == "spark" else "worker" if one else "workers"
+    first = f", once the {plan.step.lag:.0f} that wait are done" if (plan.step.lag or 0) >= (plan.limit or 0) else ""
+    verb = "keeps" if one and job.kind != "spark" else "keep"
+    return f"{plan.step.name}: {plan.for_limit} {unit} {verb} its queue below {plan.limit}{first}"
 
 
 def _where_time_goes(job: Job) -> list[str]:

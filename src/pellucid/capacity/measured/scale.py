@@ -201,7 +201,7 @@ def scale(job: Job, wanted: Scaling = Scaling()) -> dict[str, Needed]:  # noqa: 
 
 def _possible(step: MeasuredStep, needed: float) -> tuple[int | None, float]:
     """The workers that would be needed, and the most events per second that it can ever take."""
-    if step.capacity is None:
+    if step.capacity is None or step.held:
         return None, float("inf")
     each = step.capacity / step.workers
     free = workers_for(step.workers, needed, step.capacity)

@@ -17,7 +17,7 @@ def plan_text(plan: JobPlan) -> str:
     >>> from pellucid.capacity.measured import Job, MeasuredStep, plan_job
     >>> steps = {"read": MeasuredStep("read", rate=90.0, processed=90.0, busy=0.3, workers=2)}
     >>> print(plan_text(plan_job(Job("late", "flink", steps, seconds=60.0))))
-    late (flink, 1 min measured)
+    late (flink): bounded by what was measured: 1 min
     step  verdict   rate /s  can take /s  in use  workers  least  production
     read  keeps up       90          300    30 %        2      1           1
     <BLANKLINE>
@@ -25,10 +25,10 @@ def plan_text(plan: JobPlan) -> str:
     first: read is the first to give way: it takes 300 events a second, 3.33 times what comes now
     """
     job = plan.job
-    measured = f", {seconds_text(job.seconds)} measured" if job.seconds else ""
+    by = "from" if plan.status == "unknown" else "by"
     rows = [_row(job.kind, step, name in plan.asked) for name, step in plan.steps.items()]
-    out = [f"{job.name} ({job.kind}{measured})", table(_HEAD, rows)]
-    notes = [f"{s.step.name}: {s.why}" for s in plan.asked.values() if s.status != "proved"]
+    out = [f"{job.name} ({job.kind}): {plan.status} {by} what was measured: {plan.bound}", table(_HEAD, rows)]
+    notes = [f"{s.step.name}: {s.why}" for s in plan.asked.values() if s.status != "bounded"]
     out += ["", *notes, _production(plan)]
     out += [f"{'first' if i == 0 else 'then'}: {line}" for i, line in enumerate(plan.advice)]
     out += [f"note: {note}" for note in job.notes]
@@ -38,7 +38,7 @@ def plan_text(plan: JobPlan) -> str:
 def _row(kind: str, plan: StepPlan, asked: bool) -> list[str]:
     step = plan.step
     falls = step.load is not None and step.load >= 1
-    verdict = {"proved": "keeps up", "refuted": "falls behind" if falls else "over limit"}
+    verdict = {"bounded": "keeps up", "refuted": "falls behind" if falls else "over limit"}
     waits = "∞" if falls else "" if plan.longest is None else amount(plan.longest)
     return [
         step.name,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _FAR = 2**63  # no offset of Kafka is beyond it
+_CLOCK = 1.0  # seconds by which clocks may be wrong
+_TAKE_ALL = ("MemoryStream", "RateStream", "TextSocket", "SocketStream")  # sources without a limit per trigger
 
 
 def is_progress(document: Any) -> bool:
@@ -72,11 +74,17 @@ def of_progress(documents: Sequence[Mapping[str, Any]], *, where: str = "the pro
 
 def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
     name = str(documents[-1].get("name") or documents[-1].get("id") or "query")
-    batches = _batches(documents, f"{where}: query {name}")
+    batches, notes = _unbroken(_batches(documents, f"{where}: query {name}"), f"{where}: query {name}")
     began = [at for at, _ in batches]
     places = [f"{where}: query {name}, batch {batch.get('batchId')}" for _, batch in batches]
     took = [_took(batch, place) for (_, batch), place in zip(batches, places, strict=True)]
     rows = [_rows(batch, place) for (_, batch), place in zip(batches, places, strict=True)]
+    for i, (at, spent) in enumerate(zip(began, took, strict=True)):
+        if i + 1 < len(began) and at + spent > began[i + 1] + _CLOCK:
+            raise DataError(
+                f"{places[i + 1]}: begins {at + spent - began[i + 1]:.3g} s before the batch before it has ended: "
+                "expected one after the other (logs of several queries, or of clocks that differ?)"
+            )
     left = [_left(batch) for _, batch in batches]
     end = max(at + seconds for at, seconds in zip(began, took, strict=True))
     seconds = round(end - began[0], 6)
@@ -98,20 +106,19 @@ def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
     cost = None if limited else batch_cost(samples)
     step = MeasuredStep(
         name,
-        rate=_arrived(began, rows, left, last),
+        rate=_arrived(began, rows, left, last) if _all_taken(batches, rows, left) else None,
         processed=sum(rows) / seconds if seconds > 0 else None,
         busy=min(1.0, sum(took) / seconds) if seconds > 0 else None,
         able=cost.capacity if cost is not None and cost.row > 0 else None,
         lag=known[-1] if known else left[-1],
-        growth=(known[-1] - known[0]) / (began[-1] - began[1]) if len(known) > 1 and began[-1] > began[1] else None,
+        growth=_growth(began, left),
         out=_out([batch for _, batch in batches], places, seconds),
         partitions=partitions or (min(shuffled) if shuffled else None),
         state=sum(n for n, _, _ in state) if state else None,
         state_bytes=sum(size for _, size, _ in state) if state else None,
         skew=max(shares) if len(shares) > 1 and max(shares) > 1.05 / len(shares) else None,
     )
-    notes = []
-    if not known:
+    if None in left:
         notes.append("its sources do not tell how far they could be read: what waits before the query is not known")
     if limited:
         notes.append("its batches leave rows behind (maxOffsetsPerTrigger or the like): longer ones could take more")
@@ -130,6 +137,56 @@ def _arrived(
     first, final = left[0], left[-1]
     more = 0.0 if first is None or final is None else final - first
     return max(0.0, (sum(rows[1:]) + more) / (began[-1] - began[0]))
+
+
+def _all_taken(
+    batches: Sequence[tuple[float, Mapping[str, Any]]], rows: Sequence[int], left: Sequence[float | None]
+) -> bool:
+    """Whether what came is known from what was taken: the sources tell what was left behind, or they are of a kind that
+    leaves nothing, or at some time there was nothing to take.  Else there may be a limit per trigger."""
+    if None not in left or 0 in rows[1:]:
+        return True
+    sources = [str(source.get("description")) for _, batch in batches for source in batch["sources"]]
+    return all(source.startswith(_TAKE_ALL) for source in sources)
+
+
+def _growth(began: Sequence[float], left: Sequence[float | None]) -> float | None:
+    """By how many rows a second what is left behind grew; None where a batch left none, or it is not known."""
+    known = [rest for rest in left if rest is not None]
+    if len(known) < len(left) or not all(known[1:]) or began[-1] <= began[0]:
+        return None
+    return (known[-1] - known[0]) / (began[-1] - began[0])
+
+
+def _unbroken(
+    batches: Sequence[tuple[float, Mapping[str, Any]]], where: str
+) -> tuple[list[tuple[float, Mapping[str, Any]]], list[str]]:
+    """The most batches of which none between them is missing, the last such ones: what came meanwhile is not known
+    otherwise.  One that was run again after a restart counts once."""
+    numbers = [counted(batch.get("batchId"), f"{where}: batchId") for _, batch in batches]
+    rows = [_rows(batch, f"{where}, batch {n:.0f}") for (_, batch), n in zip(batches, numbers, strict=True)]
+    last = {n: i for i, (n, count) in enumerate(zip(numbers, rows, strict=True)) if count}
+    kept = [i for i, n in enumerate(numbers) if last.get(n, i) == i or not rows[i]]
+    notes, runs = list[str](), [[kept[0]]]
+    for before, i in pairwise(kept):
+        if numbers[i] < numbers[before]:
+            raise DataError(
+                f"{where}: batch {numbers[i]:.0f} began after batch {numbers[before]:.0f}: expected batches in their "
+                "order (was the query set back, or are these logs of several queries?)"
+            )
+        if numbers[i] > numbers[before] + 1:
+            runs.append([])
+        runs[-1].append(i)
+    if len(kept) < len(batches):
+        notes.append("batches that were run again after a restart count once")
+    best = max(reversed(runs), key=len)
+    if len(runs) > 1:
+        missing = sum(numbers[b[0]] - numbers[a[-1]] - 1 for a, b in pairwise(runs))
+        notes.append(
+            f"{missing:.0f} batches are missing: only {numbers[best[0]]:.0f} to {numbers[best[-1]]:.0f} are looked at, "
+            "since what came in between is not known"
+        )
+    return [batches[i] for i in best], notes
 
 
 def _batches(documents: Iterable[Mapping[str, Any]], where: str) -> list[tuple[float, Mapping[str, Any]]]:

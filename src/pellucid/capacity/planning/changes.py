@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor
 
-from pellucid.capacity.flow import Flows, flows
+from pellucid.capacity.flow import Flows, flows, literal_bound
 from pellucid.capacity.picture.timeline import number
 from pellucid.capacity.planning.plan import BoltPlan, Plan, Tell
 from pellucid.capacity.topology import ANY, Topology
@@ -100,6 +100,9 @@ def _workers(topology: Topology, bolt: BoltPlan) -> dict[str, Topology]:
     assert now is not ANY
     if bolt.workers is not None:
         many = bolt.workers.workers if bolt.workers.status == "at" else None
+    elif topology.semantics == "literal":
+        bound = literal_bound(topology, bolt.bolt)
+        many = None if bound.through else bound.tuples
     elif topology.bolts[bolt.bolt].queue == "per worker" or bolt.flow.inflow is None:
         many = None  # all that comes may go to the queue of one worker, however many there are
     else:

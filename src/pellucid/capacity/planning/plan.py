@@ -10,12 +10,12 @@ A limit is broken by a queue that *reaches* it, as in the paper: ``B1=2`` asks f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from pellucid.capacity.flow import Flow, Threshold, flows, grow, literal_bound, not_known, threshold
+from pellucid.capacity.flow import Flow, Flows, Threshold, check_flows, flows, grow, literal_bound, not_known, threshold
 from pellucid.capacity.planning.envelopes import Envelope, check_envelopes, envelopes
 from pellucid.capacity.steps import Replay, replay
 from pellucid.capacity.topology import ANY, Topology
@@ -23,7 +23,7 @@ from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.question import capacity
 from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status
+from pellucid.model import Budget, CutShort, Status, combined
 
 SHOWN = 8  # how long an unbounded queue is made, where nobody gave a limit
 Tell = Callable[[str], None]
@@ -89,8 +89,7 @@ class Plan:
     @property
     def status(self) -> Status:
         """Refuted if one queue is, proved if all are."""
-        found = {bolt.status for bolt in self.bolts.values()}
-        return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
+        return combined(bolt.status for bolt in self.bolts.values())
 
     @property
     def shown(self) -> BoltPlan | None:
@@ -128,7 +127,7 @@ def _document(topology: Topology, plan: BoltPlan) -> dict[str, Any]:
         "bounded_from_gap":
             None if plan.bounded_from is None else _status(plan.bounded_from.status, plan.bounded_from.gap),
         "largest_rate": None if plan.largest_rate is None else str(plan.largest_rate),
-        "backlog": plan.backlog, "drained_in": str(alone),
+        "backlog": plan.backlog, "drained_in": str(alone) if topology.semantics == "urgent" else None,
         "drained_in_meanwhile": None if meanwhile is None else str(meanwhile),
         "run": None if plan.run is None else {
             "steps": [str(step) for step in plan.run.steps], "time": str(plan.run.times[-1]), "emits": plan.run.emits,
@@ -179,13 +178,16 @@ def plan(
             "ask check.capacity, which answers for any number."
         )
     budget = budget or Budget(60.0, 2_000_000)
-    literal = topology.semantics == "literal"
-    asked = topology.given(semantics="urgent") if literal else topology
+    if backlog and topology.semantics == "literal":
+        raise UsageError(
+            f"the backlog of {next(iter(backlog))}: no time is known in which it is done, since literally "
+            'time may pass while a worker is idle: semantics="urgent" has an answer.'
+        )
     try:
         with budget.kept():
-            known = flows(asked)
+            known = _flows_of(topology)
     except CutShort as cut:
-        known = not_known(asked, str(cut))
+        known = not_known(topology, str(cut))
     bolts: dict[str, BoltPlan] = {}
     names = only or tuple(topology.bolts)
     table = envelopes(topology)
@@ -195,7 +197,17 @@ def plan(
         numbers = (limits.get(name), backlog.get(name))
         with share.kept():
             bolts[name] = _bolt(topology, name, *numbers, known[name], table, share, tell)
-    return Plan(topology, bolts, "" if literal else known.warning)
+    return Plan(topology, bolts, known.warning if topology.semantics == "urgent" else "")
+
+
+def _flows_of(topology: Topology) -> Flows:
+    """Which queues are bounded, by the semantics of the topology: by flow, or in closed form."""
+    if topology.semantics == "urgent":
+        return flows(topology)
+    nothing = not_known(topology, "")
+    bounds = {b: literal_bound(topology, b) for b in topology.bolts}
+    table = {b: replace(flow, status=bounds[b].status, why=bounds[b].why) for b, flow in nothing.items()}
+    return replace(nothing, table=table)
 
 
 def _bolt(
@@ -209,10 +221,9 @@ def _bolt(
     tell: Tell,
 ) -> BoltPlan:
     literal = topology.semantics == "literal"
-    found = _literally(topology, name) if literal else None
-    found = found or longest(topology, name, budget=budget)
+    found = longest(topology, name, budget=budget)
     most = found.any if topology.observe == "any" else found.settled
-    waiting = topology.bolts[name].initial if backlog is None else backlog
+    waiting = backlog if backlog is not None else 0 if literal else topology.bolts[name].initial
     proof = ""
     try:
         status, run, why = _shown(topology, name, limit, most, found, budget)
@@ -223,7 +234,7 @@ def _bolt(
     workers = gap = None
     if limit is not None:
         tell(f"{name}: the least workers for its limit")
-        workers = None if literal else least_workers(topology, name, limit, budget=budget)
+        workers = least_workers(topology, name, limit, budget=budget)
         tell(f"{name}: the least gap for its limit")
         gap = least_gap(topology, name, limit, budget=budget)
     try:
@@ -255,19 +266,15 @@ def _proved(
     if limit is None:
         if flow.status != "bounded":
             return status, why, ""
-        return "proved", why, "bounded by flow"
+        if not check_flows(flows(topology)):
+            return "unknown", "the checker does not accept what flow says", ""
+        return "proved", "", "by flow: no more comes than is served, checked"
     known = table[name].at_most if table is not None else None
     if table is None or known is None or known >= limit:
         return status, why, ""
     if not check_envelopes(topology, table):
         return "unknown", "the checker does not accept the envelopes", ""
     return "proved", "", f"by envelopes: no more than {known} can wait, checked"
-
-
-def _literally(topology: Topology, name: str) -> Longest | None:
-    """The literal semantics has an answer of its own, in closed form, where it is unbounded."""
-    bound = literal_bound(topology, name)
-    return Longest(name, None, None, "unbounded", str(bound)) if bound.status == "unbounded" else None
 
 
 def _shown(

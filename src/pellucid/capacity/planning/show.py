@@ -76,13 +76,14 @@ def _longest(plan: BoltPlan) -> str:
 
 
 def _least(status: str, value: int | Fraction | None) -> str:
-    return {"at": amount(value), "never": "none", "always": "any"}.get(status, "unknown")
+    always = f"≤ {amount(value)}" if value else "any"  # where nothing is known of gaps below that one
+    return {"at": amount(value), "never": "none", "always": always}.get(status, "unknown")
 
 
 def _why(plan: BoltPlan) -> list[str]:
     out = []
     flow = plan.flow
-    if plan.unbounded and flow.status != "unbounded":
+    if plan.unbounded and flow.inflow is None:
         out.append(plan.why)  # of the literal semantics, which has its own reasons
     elif plan.unbounded:
         first = f", once {' and '.join(flow.stores)} {'was' if len(flow.stores) == 1 else 'were'} filled"

@@ -22,7 +22,7 @@ from pellucid.capacity.zones.run import WITHIN, Trace
 from pellucid.capacity.zones.search import Fewest
 from pellucid.capacity.zones.workers import AnyDecided, decide_any
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status, Verdict, now
+from pellucid.model import Budget, CutShort, Status, Verdict, combined, now
 
 CHECKED = 1_000  # zones of a certificate that is checked at once; a larger one is checked when that is asked for
 
@@ -208,8 +208,7 @@ def _told(trace: Trace, why: str) -> str:
 
 
 def _whole(question: str, parts: Mapping[str, CapacityPart], began: float, said: tuple[str, ...]) -> CapacityVerdict:
-    statuses = [part.status for part in parts.values()]
-    status: Status = "refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved"
+    status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     notes = tuple(
         f"{bolt}: {part.status}{', ' if part.proved else ': '}{part.notes[0]}" for bolt, part in parts.items()

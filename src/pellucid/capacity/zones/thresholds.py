@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal, TypeAlias
 
-from pellucid.capacity.flow import flows
+from pellucid.capacity.flow import flows, literal_bound
 from pellucid.capacity.flow import threshold as by_flow
 from pellucid.capacity.topology import Observation, Spout, Topology
 from pellucid.capacity.zones.decide import Decided, decide
@@ -98,6 +98,8 @@ def least_gap(
 def _least_gap(
     topology: Topology, bolt: str, limit: int, names: tuple[str, ...], observe: Observation, budget: Budget
 ) -> GapThreshold:
+    if topology.semantics == "literal" and (bound := literal_bound(topology, bolt)).through:
+        return GapThreshold(bolt, limit, "never", None, None, why=bound.why)
     flow = by_flow(topology, bolt, spouts=names) if topology.semantics == "urgent" else None
     if flow is not None and flow.status == "never":
         return GapThreshold(bolt, limit, "never", None, None, why=flow.why)
@@ -235,10 +237,17 @@ def least_workers(
 
 
 def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observation, budget: Budget) -> WorkersThreshold:
-    flow = flows(topology.given(workers={bolt: 1}))[bolt]
-    many = 1
-    if topology.semantics == "urgent" and topology.bolts[bolt].queue == "shared" and flow.inflow is not None:
-        many = max(1, ceil(flow.inflow * topology.bolts[bolt].time))  # with fewer it is unbounded
+    alone = topology.given(workers={bolt: 1})
+    many = 1  # with fewer it is unbounded
+    if topology.semantics == "literal":
+        bound = literal_bound(alone, bolt)
+        if bound.through:
+            return WorkersThreshold(bolt, limit, "never", None, why=bound.why)
+        if bolt in topology.bolts[bolt].hears:
+            return WorkersThreshold(bolt, limit, "unknown", None, why="it hears itself")
+        many = max(1, bound.tuples) if limit > 1 else 1
+    elif topology.bolts[bolt].queue == "shared" and (inflow := flows(alone)[bolt].inflow) is not None:
+        many = max(1, ceil(inflow * topology.bolts[bolt].time))
     below: Trace | None = None
     if many > 1:
         below = decide(topology.given(workers={bolt: many - 1}), bolt, limit, observe=observe, budget=budget).trace
@@ -250,7 +259,9 @@ def _least_workers(topology: Topology, bolt: str, limit: int, observe: Observati
         if found.trace is None:
             return WorkersThreshold(bolt, limit, "unknown", many, below, found, found.why)
         below = found.trace
-        waits = decide(given, bolt, 1, observe="settled", budget=budget)
+        waits = decide(
+            given, bolt, 1, observe="blocked" if topology.semantics == "literal" else "settled", budget=budget
+        )
         if waits.status == "proved":
             why = f"with {many} nothing waits in a settled state, so more would change nothing"
             return WorkersThreshold(bolt, limit, "never", None, below, found, why)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine
-from pellucid.cli.repeated import renamed
+from pellucid.cli.repeated import bounded_is_enough, renamed
 from pellucid.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _JSON = (".json", ".jsonl", ".ndjson", ".log", ".json.gz", ".jsonl.gz", ".log.gz")
 _PLAN_ONLY = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
-_CODES = {"proved": 0, "refuted": 1, "unknown": 3}
+_CODES = {"proved": 0, "refuted": 1, "bounded": 3, "unknown": 3}
 
 
 @click.command()
@@ -61,6 +61,7 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.option("--rate", "rates", multiple=True, metavar="STEP=N", help="Measured: if N events came in a second.")
 @click.option("--paper", is_flag=True, help="The paper's table, both semantics, both readings; takes no FILE.")
 @click.option("--out", metavar="FILE", help="The timeline as a picture (SVG).")
+@bounded_is_enough
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.")
 @click.option("--max-states", type=click.IntRange(min=1), default=2_000_000, metavar="N", help="More give unknown.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
@@ -82,8 +83,8 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
       pellucid capacity german.cub
       pellucid capacity --paper
 
-    Exit codes: 0 proved (every queue is bounded, and below its limit), 1 refuted, 2 bad usage or bad input, 3 unknown,
-    4 internal error.
+    Exit codes: 0 proved (no queue grows without end, and each stays below its limit), 1 refuted, 2 bad usage or bad
+    input, 3 unknown, or bounded by what was measured: a recording is no proof; 4 internal error.
     """
     from pellucid.model import Budget, CutShort
 
@@ -237,8 +238,8 @@ class _Status(StatusLine):
 # ---------------------------------------------------------------- answers
 
 
-def _end(status: str) -> None:
-    raise click.exceptions.Exit(_CODES[status])
+def _end(status: str, *, enough: bool = False) -> None:
+    raise click.exceptions.Exit(0 if enough and status == "bounded" else _CODES[status])
 
 
 def _print(document: Mapping[str, Any]) -> None:
@@ -371,6 +372,8 @@ def _notes(topology: Topology, found: Any, advice: Sequence[Any]) -> list[str]:
         others = f", and likewise for {', '.join(name for name, _ in shared[1:])}" if shared[1:] else ""
         choice = f"{', '.join(listeners[:-1])} or {listeners[-1]}"
         out.append(f"a tuple of {source} goes to {choice}, not to all{others}: --routing all gives a copy to each")
+    if topology.semantics == "literal":
+        out.append("literal: each row has that bolt under analysis, and the others take and emit when they like")
     if found.status == "refuted" and not advice:
         out.append("nothing that was tried mends this: neither more workers nor slower spouts")
     if any(bolt.status == "unknown" and "time limit" in bolt.why for bolt in found.bolts.values()):
@@ -436,6 +439,7 @@ def _simulated(topology: Topology, tuples: int | None) -> tuple[str, dict[str, A
 def _measured(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     from pellucid.capacity.measured import Scaling, plan_job, read_jobs
     from pellucid.capacity.measured.show import plan_text
+    from pellucid.model import combined
 
     if options["out"]:
         raise UsageError("--out goes with a topology: measurements have no run to draw")
@@ -458,8 +462,7 @@ def _measured(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
         _print({"file": target, "jobs": [found.document() for found in plans]})
     else:
         click.echo("\n\n".join(plan_text(found) for found in plans))
-    statuses = {found.status for found in plans}
-    _end("refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved")
+    _end(combined(found.status for found in plans), enough=options["enough"])
 
 
 def _cubicle(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
