@@ -244,7 +244,6 @@ ONE_IN = {
         },
         "spark/atomic/test_atomic": {"as_here": 4, "negative_numbers_and_no_rows": 0, "nothing_is_left": 0},
         "spark/atomic/test_rounds": {"many_rounds_say_what_is_defined": 5},
-        "spark/audit/test_audit": {"a_long_run": 0, "a_right_run_with_crashes": 0, "a_tampered_run": 4},
         "spark/files/test_csv": {
             "a_stream_reads_the_same_cells": 0,
             "csv_is_strict": 5,

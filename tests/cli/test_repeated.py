@@ -155,7 +155,6 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
         (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --pushes now"),
         (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
         (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
-        (["audit", "trace", "--engine", "nowhere"], "--engine is called --on now"),
     ],
 )
 def test_names_of_old_are_taken_for_the_new_ones(pellucid: Command, args: list[str], said: str) -> None:

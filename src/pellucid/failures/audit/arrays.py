@@ -115,7 +115,7 @@ class _Names:
         return numbers
 
     def sorted(self, more: Iterable[str] = ()) -> tuple[list[str], Array]:
-        """The names, and the number of each code among them: both engines name the same first violation."""
+        """The names, and the number of each code among them."""
         names = sorted({*self.codes, *more})
         number = {name: at for at, name in enumerate(names)}
         return names, np.array([number[name] for name in self.codes] or [0], dtype=np.int32)
