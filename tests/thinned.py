@@ -242,8 +242,6 @@ ONE_IN = {
             "what_comes_back_from_spark": 6,
             "what_no_folder_can_be_called_is_refused_from_spark": 2,
         },
-        "spark/atomic/test_atomic": {"as_here": 4, "negative_numbers_and_no_rows": 0, "nothing_is_left": 0},
-        "spark/atomic/test_rounds": {"many_rounds_say_what_is_defined": 5},
         "spark/files/test_csv": {
             "a_stream_reads_the_same_cells": 0,
             "csv_is_strict": 5,
