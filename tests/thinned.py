@@ -85,11 +85,7 @@ ONE_IN = {
         "crash/test_epochs": {"a_table_of_postgresql_survives": 0},
         "data/formats/test_missing": {"a_word_is_none_where_that_is_declared": 2},
         "engine/epochs/chain/test_chain": {"the_downstream_is_killed": 2, "whatever_the_rows_are_kept_as": 2},
-        "engine/epochs/chain/test_circle": {
-            "a_circle_is_what_plain_python_says": 2,
-            "a_delay_in_a_chain": 3,
-            "the_first_of_a_circle_is_killed": 2,
-        },
+        "engine/epochs/chain/test_delay": {"a_delay_in_a_chain": 3},
         "engine/epochs/test_bad": {"once_each_whoever_is_killed": 4},
         "engine/epochs/test_crash": {
             "a_damaged_last_snapshot_falls_back": 3,
@@ -205,7 +201,6 @@ ONE_IN = {
         "judge/loops/test_loops": {"loops_with_times": 3, "the_judge_finds_what_is_wrong": 2},
         "judge/rich/test_rich": {"verdicts_about_rich_types_are_true": 2},
         "judge/test_kills_places": {"a_planted_fault_is_found": 0},
-        "judge/test_kills_chain": {"random_kills_in_a_circle": 0},
         "judge/test_rows": {"rows_that_fail_are_as_if_they_had_never_been_there": 2},
         "judge/test_verdicts": {"a_pipeline_means_what_it_does": 2},
         "judge/time/test_time": {
