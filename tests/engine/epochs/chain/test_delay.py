@@ -76,7 +76,8 @@ def test_what_of_the_delay_has_gone_is_in_the_snapshots(tmp_path: Path) -> None:
 def refused(tmp_path: Path, place: str, name: str = "y") -> str:
     (tmp_path / "x.jsonl").write_text("1\n2\n")
     inputs = {"x": str(tmp_path / "x.jsonl"), "y": place} if name == "y" else {"x": place}
-    made = pipeline(lambda x, y: merge(x, y), x=int, y=int) if name == "y" else pipeline(lambda x: x.map(lambda v: v), x=int)
+    two = pipeline(lambda x, y: merge(x, y), x=int, y=int)
+    made = two if name == "y" else pipeline(lambda x: x.map(lambda v: v), x=int)
     with pytest.raises(UsageError) as error:
         made.run_epochs(inputs, tmp_path / "o.arrow", state=tmp_path / "b", pushes=2, say=silent)
     assert not (tmp_path / "b").exists()
