@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.engine.epochs.chain.machine import FAULTS, Chained, Reads
-from pellucid.engine.epochs.chain.question import SAYS, chain_keeps
 from pellucid.errors import UsageError
 from pellucid.model import follow
+from tests.engine.epochs.chain.machine import FAULTS, Chained, Reads
+from tests.engine.epochs.chain.question import SAYS, chain_keeps
 
 LINE, THREE, FORK, JOIN = ((), (0,)), ((), (0,), (1,)), ((), (0,), (0,)), ((), (), (0, 1))
 LATER, LATER_JOIN = ((), ((0, 1),)), ((), (0,), ((0, 1), 1))  # with delays

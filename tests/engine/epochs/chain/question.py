@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pellucid.engine.epochs.chain.machine import FAULTS, At, Chained, Reads
 from pellucid.model import Verdict
-from pellucid.model.keeps import keeps, planted
+from tests.engine.epochs.chain.machine import FAULTS, At, Chained, Reads
+from tests.model.keeps import keeps, planted
 
 SAYS = {
     "no orphan": "whatever is committed was made from what the upstreams have committed",

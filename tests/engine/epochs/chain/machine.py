@@ -19,7 +19,7 @@ others are what it read there.  What lasts: staged epochs with what each was mad
 them is q with a delay: epoch *i* takes epoch *i - k*, and nothing in the first *k* epochs.  A pipeline that reads all
 others with a delay has an input of its own beside them.
 
-``rules`` names faults, each of which breaks something (`pellucid.engine.epochs.chain.question`).
+``rules`` names faults, each of which breaks something (`tests.engine.epochs.chain.question`).
 """
 
 from __future__ import annotations
