@@ -323,7 +323,6 @@ def test_pickle_is_used_from_process_to_process_only() -> None:
     reason."""
     allowed = {
         "spark/job.py": "the job that the driver sends to its workers",
-        "spark/scan/summary.py": "summaries between tasks of one Spark job",
         "failures/model/tasks.py": "states of a checked model, in memory",
         "check/functions/called.py": "states of a function that a check calls, in memory",
         "cli/spark/run.py": "cloudpickle is told which modules go to the workers by value",
