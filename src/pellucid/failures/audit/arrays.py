@@ -163,11 +163,8 @@ class _Side:
         return Messages(*sides[0]), Messages(*sides[1])
 
 
-def columns(
-    parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), known_streams: Iterable[str] = ()
-) -> Columns:
-    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` and ``known_streams`` name those
-    that may not occur.
+def columns(parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = ()) -> Columns:
+    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` names those that may not occur.
 
     >>> from pellucid.failures.audit.recorded import trace_table
     >>> heard = {"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]}
@@ -209,7 +206,7 @@ def columns(
     index, generation, epoch, state = (
         _joined(own[name], np.int64) for name in ("index", "generation", "epoch", "state")
     )
-    ordered, rank = streams.sorted(known_streams)
+    ordered, rank = streams.sorted()
     acks = np.array([name.startswith(ACK) for name in ordered] or [False], dtype=bool)
     (took, heard), (made, told) = consumed.parted(rank, acks), produced.parted(rank, acks)
     c = Columns(known, ordered, task, generation, index, rule, epoch, state, stored, took, made, heard, told,
