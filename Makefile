@@ -72,12 +72,11 @@ lint: $(STAMP) ## ruff (habits and form) and mypy
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
-bench: $(STAMP) ## measure the local engine, Spark, the clock and zones beside their peers
+bench: $(STAMP) ## measure the local engine, Spark and zones beside their peers
 	$(BIN)/python bench/local.py
 	$(BIN)/python bench/spark.py
 	$(BIN)/python bench/tables.py
 	$(BIN)/python bench/time.py
-	$(BIN)/python bench/clock.py
 	$(BIN)/python bench/capacity.py
 
 clean: ## remove everything that was made

@@ -225,12 +225,12 @@ def ring(folder: Path, seconds: float, places: int, rings: int) -> float:
 
 
 def logs(count: int) -> None:
-    """The largest committable set of a log of so many transactions, here and on Spark: a measurement of its own."""
+    """The largest committable set of a log of so many transactions: a measurement of its own."""
     file = Path(__file__).with_name("atomic_logs.py")
     if not file.exists():
         print(f"--logs: {file} is not there, which measures log tables")
         return
-    subprocess.run([sys.executable, str(file), "--n", str(count), "--only", "here,spark"], check=True)
+    subprocess.run([sys.executable, str(file), "--n", str(count), "--only", "here"], check=True)
 
 
 def sinks(folder: str) -> None:

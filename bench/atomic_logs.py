@@ -1,13 +1,12 @@
-"""Logs of transactions: the largest committable set, the cascade of an abort and causal cycles, here, on Spark, and
+"""Logs of transactions: the largest committable set, the cascade of an abort and causal cycles, here and
 beside networkx and DuckDB's recursive SQL.
 
-    python bench/atomic_logs.py [--n 10000000] [--json FILE] [--only here,peers,spark,deep]
+    python bench/atomic_logs.py [--n 10000000] [--json FILE] [--only here,peers]
 
 A log has as many transactions as said, twice as many dependencies (on one of the last thousand, so that it is deep), a
 transaction that a tenth of all read from, a chain of a hundredth, and rings of three.  One in a hundred thousand is
-active or aborted; a third has committed.  *deep* is a chain of a million, and a log in which each needs its last two,
-of which no task takes more than a tenth, so that the rounds do all the work.  Times are wall clock and processor time
-of a process that has compiled its loops; Spark's have no start of a Java in them.
+active or aborted; a third has committed.  Times are wall clock and processor time of a process that has compiled its
+loops.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pellucid.atomic import logs
 
@@ -53,7 +50,7 @@ def log(n: int, *, text: bool = False, seed: int = 1) -> tuple[pa.Table, pa.Tabl
 
 
 def timed(name: str, work: Callable[[], Any], found: dict[str, Any], most: int = 2) -> Any:
-    """The best of some: by the clock, and of this process's processor time (Spark's is elsewhere)."""
+    """The best of some: by the clock, and of this process's processor time."""
     best, least, answer = float("inf"), float("inf"), None
     for _ in range(most):
         begin, used = time.perf_counter(), time.process_time()
@@ -115,77 +112,11 @@ def peers(found: dict[str, Any]) -> None:
     assert size == (logs.committable(transactions, dependencies).size,)
 
 
-def on_spark(n: int, found: dict[str, Any], folder: Path) -> None:
-    """The same files on Spark: all in one task where it fits, and in rounds where nothing of this size does."""
-    from pellucid.spark import atomic
-    from pellucid.spark.session import session
-
-    spark = session(conf={"spark.driver.memory": "4g"})
-    transactions, dependencies = log(n)
-    pq.write_table(transactions, folder / "t.parquet")
-    pq.write_table(dependencies, folder / "d.parquet")
-    hub = [n // 3 + 5]
-    here = {
-        "committable": _told(logs.committable(transactions, dependencies).counts()),
-        "cascade": _told(logs.cascade(transactions, dependencies, hub).counts()),
-        "cycles": _told(logs.cycles(transactions, dependencies).counts()),
-    }
-    del transactions, dependencies
-    tables = [spark.read.parquet(str(folder / f"{name}.parquet")) for name in "td"]
-    questions = {
-        "committable": lambda fit: atomic.committable(*tables, fit=fit),
-        "cascade": lambda fit: atomic.cascade(*tables, hub, fit=fit),
-        "cycles": lambda fit: atomic.cycles(*tables, fit=fit),
-    }
-    for fit in (50_000_000, n // 10):
-        for name, question in questions.items():
-
-            def ask(name: str = name, question: Any = question, fit: int = fit) -> dict[str, int]:
-                with question(fit) as answer:
-                    assert _told(answer.counts) == here[name], (name, answer.counts, here[name])
-                    return dict(answer.rounds)
-
-            print("   ", timed(f"Spark, {name}, {n:,}, a task takes {fit:,}", ask, found, 1), flush=True)
-
-
-def _told(counts: dict[str, int]) -> dict[str, int]:
-    """What both must say: the ways of a cascade need not be the shortest on Spark, so its farthest may be farther."""
-    return {name: many for name, many in counts.items() if name != "farthest"}
-
-
-def deep(found: dict[str, Any]) -> None:
-    """A chain of a million, and one of double links, on Spark, where a task takes a tenth."""
-    from pellucid.spark import atomic
-    from pellucid.spark.atomic import work
-    from pellucid.spark.session import session
-
-    spark = session(conf={"spark.driver.memory": "4g"})
-    n = 1_000_000
-    work.BLOCK = n // 10  # else all of it would be one block
-    for name, links in (("a chain", 1), ("double links", 2)):
-        for order in ("id", f"(id * 7919) % {n}"):
-            transactions = spark.range(n).selectExpr(f"{order} id", "if(id = 10, 'aborted', 'pending') status")
-            every = spark.range(n).selectExpr(f"explode(sequence(1, {links})) d", "id").where("id >= d")
-            dependencies = every.selectExpr(f"{order.replace('id', '(id - d)')} needs", f"{order} who")
-            if links > 1 and order != "id":
-                continue  # goes down level by level: refused after 100 rounds
-
-            def ask(t: Any = transactions, d: Any = dependencies) -> Any:
-                with atomic.committable(t, d, fit=n // 10) as answer:
-                    assert answer.counts["committable"] == 10
-                with atomic.cycles(t, d, fit=n // 10) as more:
-                    assert more.counts["cycles"] == 0
-                return answer.rounds, more.rounds
-
-            kind = "in order" if order == "id" else "in no order"
-            print("   ", timed(f"Spark, {name} of {n:,}, {kind}, reach and levels", ask, found, 1))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=10_000_000)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", default="here,peers,spark,deep")
+    parser.add_argument("--only", default="here,peers")
     args = parser.parse_args()
     found: dict[str, Any] = {}
     parts = args.only.split(",")
@@ -193,11 +124,6 @@ def main() -> None:
         here(args.n, found)
     if "peers" in parts:
         peers(found)
-    if "spark" in parts:
-        with tempfile.TemporaryDirectory() as folder:
-            on_spark(args.n, found, Path(folder))
-    if "deep" in parts:
-        deep(found)
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 

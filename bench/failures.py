@@ -5,8 +5,7 @@
 checker   states and transitions per second of the search for failure transparency, with nothing reduced, on three
           shapes; and the states and seconds of the same question as `check.failures` asks it, reduced.
 runtime   events per second with and without borders (every 100,000 events), and the time of a recovery against the size
-of the state. audit     steps per second of `pellucid audit`, locally and on Spark, on a trace of 10^7 steps with twenty
-crashes.
+of the state. audit     steps per second of `pellucid audit` on a trace of 10^7 steps with twenty crashes.
 
 It ends with 1 where a verdict is not the expected one.
 """
@@ -107,7 +106,7 @@ def checker(quick: bool) -> tuple[list[Row], bool]:
 def audits(quick: bool) -> tuple[list[Row], bool]:
     from failures_audit import measure
 
-    return measure(200_000 if quick else 10_000_000, spark=True)
+    return measure(200_000 if quick else 10_000_000)
 
 
 def runtime(quick: bool) -> tuple[list[Row], bool]:

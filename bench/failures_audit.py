@@ -1,7 +1,6 @@
-"""How fast a recorded run is audited: steps/s locally and on Spark, on a trace of ten million steps with twenty
-crashes.
+"""How fast a recorded run is audited: steps/s, on a trace of ten million steps with twenty crashes.
 
-``python bench/failures_audit.py [--steps 10000000] [--spark]``
+``python bench/failures_audit.py [--steps 10000000]``
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from traces import large_trace
 from pellucid.failures.audit import audit
 
 
-def measure(steps: int, *, spark: bool = False) -> tuple[list[dict[str, Any]], bool]:
-    """One row for each engine, and whether both say that the trace holds, with the same explanation: else the numbers
-    mean nothing."""
-    out: list[dict[str, Any]] = []
+def measure(steps: int) -> tuple[list[dict[str, Any]], bool]:
+    """The row of numbers, and whether the trace holds: else they mean nothing."""
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as folder:
         place = Path(folder) / "trace.parquet"
         began = time.monotonic()
@@ -42,45 +39,22 @@ def measure(steps: int, *, spark: bool = False) -> tuple[list[dict[str, Any]], b
         began, cpu = time.monotonic(), time.process_time()
         found = audit(place)
         whole, used = time.monotonic() - began, time.process_time() - cpu
-        right = found.holds
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        out.append(
-            {
-                "engine": "local",
-                "steps": found.steps,
-                "seconds": round(whole, 2),
-                "steps/s": round(found.steps / whole),
-                "steps/s of processor time": round(found.steps / used),
-                "peak GB": round(peak, 2),
-            }
-        )
-        if spark:
-            from pellucid.spark.audit import audit_on_spark
-            from pellucid.spark.session import session, stop_if_ours
-
-            made = session(name="pellucid-bench", conf={"spark.driver.memory": "6g"})
-            began = time.monotonic()
-            there = audit_on_spark(place, spark=made)
-            whole = time.monotonic() - began
-            stop_if_ours(made)
-            right &= there.holds and there.explained == found.explained
-            out.append(
-                {
-                    "engine": "spark",
-                    "steps": there.steps,
-                    "seconds": round(whole, 2),
-                    "steps/s": round(there.steps / whole),
-                }
-            )
-    return out, right
+    row = {
+        "steps": found.steps,
+        "seconds": round(whole, 2),
+        "steps/s": round(found.steps / whole),
+        "steps/s of processor time": round(found.steps / used),
+        "peak GB": round(peak, 2),
+    }
+    return [row], found.holds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=lambda text: int(float(text)), default=10_000_000)
-    parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
-    rows, right = measure(given.steps, spark=given.spark)
+    rows, right = measure(given.steps)
     for row in rows:
         print(json.dumps(row))
     sys.exit(0 if right else 1)

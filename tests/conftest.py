@@ -95,7 +95,6 @@ SLOW = tuple(
         "report": "counterexample_pytest",
         "sinks": "postgres",
         "sinks/group": "faults machine together words",
-        "spark/scan": "scan",
         "spark/timed": "stream loops looking",
         "spark/state": "store_model",
     }.items()

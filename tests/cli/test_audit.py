@@ -92,4 +92,6 @@ def test_bad_input_is_told(folder: Path, pellucid: Pellucid) -> None:
     pq.write_table(trace_table(simulated(1)), folder / "trace.parquet")
     lonely = pellucid("audit", "trace.parquet", "--against", "x.csv")
     assert lonely.exit_code == 2 and "expected the state folder of a run" in lonely.output
-    assert "--master goes with --on spark" in pellucid("audit", "trace.parquet", "--master", "local[1]").output
+    for option in ("--on", "--engine", "--master"):
+        said = pellucid("audit", "trace.parquet", option, "spark").stderr
+        assert said == f"pellucid: {option} is gone: a run is audited on this machine\n"

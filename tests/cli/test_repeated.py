@@ -155,7 +155,6 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
         (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --pushes now"),
         (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
         (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
-        (["audit", "trace", "--engine", "nowhere"], "--engine is called --on now"),
         (["run", "pipes.py:total", "--limit", "x"], "--limit is called --head now"),
         (["audit", "nowhere", "--limit", "3"], "--limit is called --violations now"),
         (["capacity", "no.toml", "--limit", "A=1", "--limit", "B=1"], "--limit is called --queue-limit now"),

@@ -19,8 +19,8 @@ from pellucid.progress import (
     Ordered,
     Product,
 )
-from pellucid.progress.packed.tracker import Packed
 from pellucid.progress.summaries import summary
+from pellucid.progress.tracker import Plain
 from tests.conformance import Differs, Kind, expect
 
 _PARTS: dict[str, Order] = {"int": Integers(), "char": Ordered(str), "str": Ordered(str)}
@@ -242,7 +242,7 @@ def location(text: str) -> Location:
 def reachability(case: dict[str, Any]) -> None:
     """With every clock that there is."""
     builder = graph(case["graph"], order(case.get("order", "int")))
-    for mode in ("auto", "plain", "literal"):
+    for mode in ("plain", "literal"):
         tracker = builder.build(mode)
         for step in case["steps"]:
             for at, when, diff in step.get("updates", [step["update"]] if "update" in step else []):
@@ -291,8 +291,8 @@ def scaling(case: dict[str, Any]) -> None:
     for n in case["n"]:
         out = Builder()
         out.add_node(0, n, n, [{i: 0} for i in range(n)])
-        tracker = out.build("compiled")
-        assert isinstance(tracker, Packed)
+        tracker = out.build()
+        assert isinstance(tracker, Plain)
         tracker.update(Location(0, "in", n - 1), 3, 1)
         tracker.propagate_all()
         expect(f"n = {n}", tracker.frontier(Location(0, "out", n - 1)).elements(), [3])

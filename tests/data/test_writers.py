@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import subprocess
 import sys
@@ -56,6 +57,23 @@ def test_a_full_disk(tmp_path: Path) -> None:
     writer._sink._stream = Full()
     with pytest.raises(DataError, match=r"a\.jsonl: cannot be written: No space left on device$"), writer:
         writer.write(BATCH)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_gets_full_while_row_groups_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are packed in a thread of their own: what goes wrong there is said, and nothing is left."""
+    monkeypatch.setattr("pellucid.data.writers._ROW_GROUP", 1)
+    writer = open_writer(str(tmp_path / "a.parquet"), SCHEMA)
+
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() > 1000:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    writer._sink._stream = Full()
+    with pytest.raises(DataError, match=r"a\.parquet: cannot be written: No space left on device"), writer:
+        [writer.write(BATCH) for _ in range(100)]
     assert os.listdir(tmp_path) == []
 
 

@@ -7,13 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid import Pipeline, StateError, apply, check, merge, pipeline
+from pellucid import StateError, apply, check, merge, pipeline
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
-from pellucid.spark.scan.parts import scannable
-from tests.spark.scan.scans import agree, by_interpreter, by_scan
-from tests.spark.worlds import Row
 
 MODES = ["python", "numba"]
 
@@ -123,17 +120,3 @@ def test_a_function_behind_it_is_called_on_what_can_come() -> None:
     p = pipeline(lambda x: x.lag(1).map(lambda p: int(str(p[0])) - p[1], to=int), x=int)
     assert check.holds(p, "AG (out -> out.value < 3)", ints=range(3)).proved
     assert check.holds(p, "AG (out -> out.value < 2)", ints=range(3)).refuted
-
-
-# ---------------------------------------------------------------- Spark, without Spark
-
-
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_chunks_start_from_the_last_events(k: int) -> None:
-    p: Pipeline = pipeline(lambda x: x.filter(lambda v: v != 3).lag(k, id="back"), x=int)
-    ((_, reason),) = scannable(p.graph)  # type: ignore[misc]
-    assert reason == f"the last {k} event{'s' if k > 1 else ''}"
-    rng = random.Random(k)
-    rows = [Row(None, i, {"x": rng.randrange(6)}) for i in range(25)]
-    for bounds in ([3], [1, 2, 3, 4], [8, 9, 20]):
-        assert agree(by_interpreter(p, rows), by_scan(p, rows, bounds, rng))

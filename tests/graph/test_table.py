@@ -5,7 +5,6 @@ A kind without an example here, or one that a back-end has never heard of, fails
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -28,13 +27,11 @@ from pellucid.expr.types import INT, Type
 from pellucid.failures.model.tasks import tasks_of, thaw
 from pellucid.graph.memory import remembering
 from pellucid.graph.processors import PROCESSORS, Processor
-from pellucid.spark.native.stateless import Remembers, slots
+from pellucid.spark.native.stateless import slots
 from pellucid.spark.plan import choose
-from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.step import Runner
 from pellucid.spark.timed.rows import TimedRunner
 from tests.check.system.test_system import by_system
-from tests.spark.scan.scans import by_interpreter, by_scan
 from tests.spark.test_step import frame_of
 from tests.spark.test_step import job_of as keyed_job
 from tests.spark.worlds import Row, expected, flat, found
@@ -226,16 +223,6 @@ def _there(t: Type, leaves: tuple[Any, ...]) -> list[Any]:
     return out
 
 
-def by_scanning(e: Example) -> list[Any]:
-    cut = cuts(e.pipeline.graph)
-    if not isinstance(cut, Cut):
-        raise Remembers(e.pipeline.graph.nodes[-1], cut)
-    rows = [Row(None, i, push) for i, push in enumerate(e.pushes)]
-    for bounds in ([], [1], [1, 2, 3]):
-        assert by_scan(e.pipeline, rows, bounds, random.Random(3)) == by_interpreter(e.pipeline, rows)
-    return e.out
-
-
 def by_tasks(e: Example) -> list[Any]:
     """The one task that the failure checker makes of all steps, event by event."""
     made = tasks_of(e.pipeline, fuse=True)
@@ -267,7 +254,6 @@ BACK_ENDS: dict[str, Callable[[Example], list[Any]]] = {
     "smv": by_smv,
     "native": by_native,
     "keys": by_keys,
-    "scan": by_scanning,
     "tasks": by_tasks,
     "text": by_drawing("text"),
     "svg": by_drawing("svg"),
@@ -291,15 +277,12 @@ REFUSED = {
     ("native", "lag"): "remembers the last events",
     ("native", "window"): "remembers the last events",
     ("native", "task"): "remembers its state",
-    ("scan", "filter_by"): "waits for its inputs",
-    ("scan", "apply"): "waits for its inputs",
-    ("scan", "task"): "is a general task",
     ("tasks", "filter_by"): "",  # several sources: their tags are tested in tests/failures
     ("tasks", "apply"): "",
     ("tasks", "merge"): "",
     **{
         (back_end, kind): f"{'is a loop' if kind == 'iterate' else 'works by event time'}, which .* does not know yet"
-        for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "scan", "tasks")
+        for back_end in ("interpreter", "kernel", "checks", "arguments", "smv", "native", "tasks")
         for kind in TIMED
     },
 }
@@ -379,9 +362,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Example:
     return Planted(EXAMPLES["map"].build, [])
 
 
-@pytest.mark.parametrize(
-    "back_end", ["interpreter", "kernel", "checks", "smv", "native", "keys", "scan", "tasks", "svg"]
-)
+@pytest.mark.parametrize("back_end", ["interpreter", "kernel", "checks", "smv", "native", "keys", "tasks", "svg"])
 def test_a_planted_kind_is_refused_by_name(back_end: str, planted: Example) -> None:
     with pytest.raises(NotNamed, match="does not know the processor 'planted'"):
         BACK_ENDS[back_end](planted)
@@ -400,9 +381,3 @@ def test_a_planted_kind_is_never_planned(planted: Example) -> None:
     """It was taken for a map once."""
     with pytest.raises(NotNamed, match="'planted'"):
         choose(planted.pipeline.graph, key=False, order=True)
-
-
-def test_a_planted_kind_that_remembers_is_not_cut(planted: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROCESSORS, "planted", Processor("nobody knows", "state", ("[", "]"), keeps="events"))
-    with pytest.raises(NotNamed, match="the scan does not know the processor 'planted'"):
-        cuts(planted.pipeline.graph)

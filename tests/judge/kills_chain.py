@@ -9,9 +9,6 @@ other rows.  Right is:
   upstream has committed (looked at in this order, so that nothing can come between);
 * in the end the first has each of its rows once and in order, and the others exactly what plain Python, which runs the
   one after the other, makes of them.
-
-With ``--circle`` two runs in a circle (or three, by chance): after every kill each row that is committed anywhere
-follows from rows that are committed of the others, at that moment.
 """
 
 from __future__ import annotations
@@ -23,11 +20,10 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from pellucid.engine.epochs.parts import parts_in
 from pellucid.engine.epochs.store import Store
-from tests.engine.epochs.chain import chain_job, circle_job
+from tests.engine.epochs.chain import chain_job
 from tests.engine.epochs.chain.chain_job import ROWS, committed, given, seconds_of, thirds_of, unsalted
 from tests.engine.epochs.chain.programs import Program
 from tests.judge.kills import members, send
@@ -40,9 +36,6 @@ OF = {"second": ("first", seconds_of), "third": ("second", thirds_of)}
 class Judge:
     """One chain, from the first start to the end."""
 
-    roles: tuple[str, ...] = ROLES
-    job = staticmethod(chain_job.run)
-
     def __init__(self, folder: Path, rng: random.Random, counts: Counter[str]) -> None:
         self.folder, self.rng, self.counts = folder, rng, counts
         self.running: dict[str, Program] = {}
@@ -52,12 +45,8 @@ class Judge:
     def start(self, role: str) -> None:
         pause = self.rng.choice([0.002, 0.005])
         said = {"SALT": "pid", "PAUSE": str(pause)}
-        settings = {"pushes": self.rng.choice([7, 20, 50]), **self.settings()}
-        self.running[role] = Program(self.folder / f"{role}.said", role, self.folder, said, settings, self.job)
-
-    def settings(self) -> dict[str, Any]:
-        """What all runs are told."""
-        return {}
+        settings = {"pushes": self.rng.choice([7, 20, 50])}
+        self.running[role] = Program(self.folder / f"{role}.said", role, self.folder, said, settings, chain_job.run)
 
     def ready(self, role: str) -> bool:
         """Whether a run can be started."""
@@ -65,7 +54,7 @@ class Judge:
 
     def tend(self) -> None:
         """Start what can be and is not there; whoever ended badly without being killed is a fault."""
-        for role in self.roles:
+        for role in ROLES:
             process = self.running.get(role)
             code = None if process is None else process.poll()
             if code == 0:
@@ -82,14 +71,14 @@ class Judge:
     def strike(self) -> bool:
         """Kill something of one of the runs, whichever is alive; the first of them a little more often."""
         alive = [role for role, process in self.running.items() if process.poll() is None and role not in self.done]
-        if not alive or (len(alive) < 2 and self.roles[0] not in self.done):
+        if not alive or (len(alive) < 2 and "first" not in self.done):
             return False  # nobody reads yet
         role = self.rng.choice([*alive, *alive[:1]])
         leader = self.running[role].pid
         pids = members(leader)
         tasks = [pid for pid in pids if pid != leader] or pids
         how = self.rng.choice(["all", "leader", "task"])
-        if role == self.roles[0]:
+        if role == "first":
             self.wait_for_rows_ahead()
         for pid in {"all": pids, "leader": [leader], "task": [self.rng.choice(tasks)] if tasks else []}[how]:
             send(pid, SIGKILL)
@@ -101,7 +90,7 @@ class Judge:
     def wait_for_rows_ahead(self) -> None:
         """Until the first run has rows of an epoch on the disk of which a task has no snapshot, but not for long: a
         kill gives such an epoch up."""
-        store, until = Store(self.folder / self.roles[0]), time.monotonic() + 1.5
+        store, until = Store(self.folder / "first"), time.monotonic() + 1.5
         tasks = store.hint("run.json").get("tasks", ["source.x"])
         while time.monotonic() < until:
             last = min(max(store.epochs(task), default=0) for task in tasks)
@@ -120,8 +109,8 @@ class Judge:
     def go(self, kills: int) -> None:
         try:
             until = time.monotonic() + HANG
-            while self.done != set(self.roles):
-                said = [self.said(role)[-500:] for role in self.roles]
+            while self.done != set(ROLES):
+                said = [self.said(role)[-500:] for role in ROLES]
                 assert time.monotonic() < until, f"{self.history}: a dead end: {said}"
                 self.tend()
                 time.sleep(0.02 if kills <= 0 else self.rng.random() * 0.6)
@@ -134,7 +123,7 @@ class Judge:
                 process.end()
         self.look_at_the_end()
         self.counts["chains"] += 1
-        self.counts["undone"] += sum(self.said(role).count("what depends on them is undone") for role in self.roles)
+        self.counts["undone"] += sum(self.said(role).count("what depends on them is undone") for role in ROLES)
 
     def look_at_the_end(self) -> None:
         """All is there."""
@@ -144,40 +133,12 @@ class Judge:
         assert committed(self.folder, "third") == thirds_of(seconds_of(rows)), f"{self.history}: third"
 
 
-class CircleJudge(Judge):
-    """One circle: who is started first waits for the last."""
-
-    job = staticmethod(circle_job.run)
-
-    def __init__(self, folder: Path, rng: random.Random, counts: Counter[str]) -> None:
-        super().__init__(folder, rng, counts)
-        self.three = rng.random() < 0.3
-        self.roles = circle_job.OF_THREE if self.three else circle_job.OF_TWO
-        self.after = rng.choice([1, 3, 10])
-
-    def settings(self) -> dict[str, Any]:
-        return {"after": self.after, "three": self.three}
-
-    def ready(self, role: str) -> bool:
-        at = self.roles.index(role)
-        return not at or (self.folder / self.roles[at - 1] / "outputs.json").exists()
-
-    def look(self) -> None:
-        found = circle_job.wrong(self.folder, self.after, self.three)
-        assert not found, f"{self.history}: {found}"
-        self.counts["looks"] += 1
-
-    def look_at_the_end(self) -> None:
-        found = circle_job.wrong_at_the_end(self.folder, self.after, three=self.three)
-        assert not found, f"{self.history}: {found}"
-
-
-def judge(kills: int, seed: int, kind: type[Judge] = Judge) -> Counter[str]:
+def judge(kills: int, seed: int) -> Counter[str]:
     """Kill so often; what was done."""
     rng, counts = random.Random(seed), Counter[str]()
     while counts["kills"] < kills:
         with tempfile.TemporaryDirectory(prefix="pellucid-chain-", ignore_cleanup_errors=True) as name:
-            kind(Path(name), rng, counts).go(min(rng.randrange(2, 9), kills - counts["kills"]))
+            Judge(Path(name), rng, counts).go(min(rng.randrange(2, 9), kills - counts["kills"]))
     return counts
 
 
@@ -185,9 +146,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.judge.kills_chain", description="Kill chained runs.")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--circle", action="store_true", help="two or three runs in a circle")
     given = parser.parse_args()
-    for name, count in sorted(judge(given.kills, given.seed, CircleJudge if given.circle else Judge).items()):
+    for name, count in sorted(judge(given.kills, given.seed).items()):
         print(f"{count:6}  {name}")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pellucid.model.keeps import keeps
+from tests.model.keeps import keeps
 
 SAYS = {"small": "it never has five", "an end": "three can be reached from everywhere"}
 

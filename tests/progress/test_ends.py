@@ -1,4 +1,4 @@
-"""The ends of 64 bits: nothing that may still hold a time back is forgotten there, by any of the three clocks."""
+"""The ends of 64 bits: nothing that may still hold a time back is forgotten there, by either clock."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from pellucid.progress import (
     feedback,
     leave,
 )
-from pellucid.progress.packed.tracker import Packed
 from tests.progress.meaning import Family, Way, draw, draw_loops, loops_advance
 from tests.progress.test_tracker import follow
 from tests.seeds import HUNT, seeds
 
 FIRST, LAST = -(2**63), 2**63 - 1
-MODES = ["compiled", "plain", "literal"]
+MODES = ["plain", "literal"]
 NEAR = [FIRST, FIRST + 1, FIRST + 7, FIRST + 9, -1, 0, 1, LAST - 9, LAST - 2, LAST - 1, LAST]
 
 
@@ -143,10 +142,6 @@ def test_it_is_refused_wherever_times_come_in() -> None:
         Worker(graph).update(Target("inner"), (7, 1, LAST), 1)
     with pytest.raises(UsageError, match=NEAR_THE_END.format("inner.in0")):
         PathSummaries(graph).could_result_in(Target("inner"), (7, 1, LAST), Source("again"), (7, 2, 0))
-    clock = graph.build("compiled")
-    assert isinstance(clock, Packed)
-    with pytest.raises(UsageError, match=r"a row for inner.in0 is not a time of .*, or too near the ends of 64 bits"):
-        clock.update_rows([clock.number(Target("inner"))], [[7, 1, LAST]], [1])
 
 
 def test_summaries_that_leave_no_room_are_refused() -> None:
@@ -233,8 +228,8 @@ def test_many_graphs_near_the_ends(name: str) -> None:
 
 
 def compare(name: str, drawn: range, updates: int) -> None:
-    """The three clocks and the meaning, after each update, on random graphs that are accepted."""
-    built = packed = refused = 0
+    """Both clocks and the meaning, after each update, on random graphs that are accepted."""
+    built = refused = 0
     for seed in drawn:
         rng = random.Random(f"{name} {seed}")
         nodes = rng.randrange(1, 5)
@@ -251,12 +246,11 @@ def compare(name: str, drawn: range, updates: int) -> None:
             away[place] = [time for time in times if kept(arcs, place, time)]
             refused += len(times) - len(away[place])
         assert loops_advance(graph.arcs, graph.le, away)
-        trackers = [graph.builder.build(mode) for mode in ("auto", "plain", "literal")]
-        packed += isinstance(trackers[0], Packed)
+        trackers = [graph.builder.build(mode) for mode in ("plain", "literal")]
         built += 1
         follow(graph._replace(times=away), trackers, rng, updates)
     assert HUNT or built > 5  # or the generator makes graphs that are refused
-    assert HUNT or ((packed > 3) == (name != "domains") and (refused > 0) == (name == "lexicographic"))
+    assert HUNT or (refused > 0) == (name == "lexicographic")
 
 
 def kept(arcs: Any, place: Any, time: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The clock against its meaning: literal, plain and compiled, after every update."""
+"""The clock against its meaning: literal and plain, after every update."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.errors import PipelineError, UsageError
 from pellucid.progress import Builder, Integers, Loop, Product, Source, Target, Tracker, enter, feedback, leave
-from pellucid.progress.packed.tracker import Packed
+from pellucid.progress.tracker import Plain
 from tests.progress.meaning import Drawn, draw, draw_loops, families, frontiers, loops_advance, minimal
 from tests.seeds import HUNT, seeds
 
@@ -63,7 +63,7 @@ def follow(graph: Drawn, trackers: list[Tracker], rng: random.Random, updates: i
 @pytest.mark.parametrize("name", FAMILIES)
 def test_incremental_is_recomputed(name: str) -> None:
     """On random graphs that are accepted; and those are accepted whose loops advance."""
-    built = packed = 0
+    built = 0
     for seed in seeds(25):
         rng = random.Random(seed)
         graph = drawn(name, rng, rng.randrange(1, 5))
@@ -75,11 +75,10 @@ def test_incremental_is_recomputed(name: str) -> None:
             ):
                 graph.builder.build()
             continue
-        trackers = clocks(graph.builder, ["auto", "plain", "literal"])
-        packed += isinstance(trackers[0], Packed)
+        trackers = clocks(graph.builder, ["plain", "literal"])
         built += 1
         follow(graph, trackers, rng, 12)
-    assert HUNT or (built > 5 and (packed > 5) == (name not in ("domains", "your own"))), (built, packed)
+    assert HUNT or built > 5
 
 
 @pytest.mark.long
@@ -91,7 +90,7 @@ def test_a_hundred_thousand_updates(name: str) -> None:
         rng = random.Random(f"{name} {seed}")
         graph = drawn(name, rng, rng.randrange(2, 7))
         if graph.builder.is_acyclic():
-            follow(graph, clocks(graph.builder, ["auto"]), rng, 2000)
+            follow(graph, clocks(graph.builder, ["plain"]), rng, 2000)
             done += 2000
 
 
@@ -109,7 +108,7 @@ def pushed(tracker: Tracker) -> list[tuple[str, Any, int]]:
     return [(str(at), time, n) for (at, time), n in tracker.pushed().drain() if at.is_target]
 
 
-@pytest.mark.parametrize("mode", ["auto", "plain", "literal"])
+@pytest.mark.parametrize("mode", ["plain", "literal"])
 def test_a_loop_of_three(mode: str) -> None:
     tracker = ring(0, 0, 1).build(mode)
     tracker.update_source(Source(0), 17, 1)
@@ -167,7 +166,7 @@ def test_ingress_feedback_egress() -> None:
         ("inner", "up", 0), ("up", "round", 0), ("up", "out", 0), ("round", "body", 1),
     ]:  # fmt: skip
         graph.add_edge(Source(a), Target(b, port))
-    tracker = graph.build("compiled")
+    tracker = graph.build()
     tracker.update_target(Target("inner", 1), (7, 3, 5), 1)
     tracker.update_target(Target("in"), 8, 1)
     tracker.propagate_all()
@@ -187,9 +186,8 @@ def test_bad_input_is_refused() -> None:
         (lambda: tracker.update_target(Target(0), (1, 2), 1), r"0.in0: \(1, 2\) is not a time of integers of 64 bits"),
         (lambda: tracker.update_target(Source(0), 1, 1), "update_target: 0.out0 is no input"),
         (lambda: tracker.update_target(Target(0), 1, 1.5), "the change 1.5 of a count is not a whole number"),
-        (lambda: tracker.update_target(Target(0), 1, 2**41), "is too large"),
         (lambda: tracker.complete(7, 1), "there is no node 7"),
-        (lambda: ring(1).build("fast"), "mode='fast': one of auto, compiled, plain, literal is known"),
+        (lambda: ring(1).build("fast"), "mode='fast': one of auto, plain, literal is known"),
         (lambda: Builder().add_node(0, 1, 1, [[(1, 2)]]), r"node 0, input 0 to output 0: \(1, 2\) is no summary"),
         (lambda: Builder().add_node(0, 1, 1, [[0], [0]]), "node 0 has 1 inputs; summaries has 2 entries"),
         (lambda: Builder().add_node(0, 1, 1, [{1: 0}]), "node 0, input 0: there is no output 1; the node has 1"),
@@ -201,7 +199,7 @@ def test_bad_input_is_refused() -> None:
     alone = Builder(Product(Integers()))
     alone.add_node(0, 1, 0, [[]])
     with pytest.raises(UsageError, match=r"0.in0: 3 is not a time of \(integers of 64 bits\)"):
-        alone.build("compiled").update_target(Target(0), 3, 1)
+        alone.build().update_target(Target(0), 3, 1)
     graph = Builder()
     graph.add_node(0, 0, 1, [])
     graph.add_node(1, 1, 0, [[]], orders_in=[Loop(Integers())])
@@ -209,10 +207,6 @@ def test_bad_input_is_refused() -> None:
         PipelineError, match="times of two domains cannot be compared: put a node with a summary between"
     ):
         graph.add_edge(Source(0), Target(1))
-    with pytest.raises(
-        UsageError, match=r"mode='compiled': times of integers from 0 to 18446744073709551615 do not fit"
-    ):
-        _one(Integers(0, 2**64 - 1)).build("compiled")
 
 
 def _one(order: Integers) -> Builder:
@@ -235,8 +229,8 @@ def test_the_cost_is_that_of_what_changes() -> None:
     for ports in (10, 1000):
         graph = Builder()
         graph.add_node(0, ports, ports, [{i: 0} for i in range(ports)])
-        tracker = graph.build("compiled")
-        assert isinstance(tracker, Packed)
+        tracker = graph.build()
+        assert isinstance(tracker, Plain)
         costs = []
         for time in range(300):
             before = tracker.settled
@@ -253,47 +247,11 @@ def test_the_cost_is_that_of_what_changes() -> None:
         assert tracker.settled == before
 
 
-def test_what_is_gone_is_forgotten() -> None:
-    """Thousands of times come and go behind a frontier that stays: no more room is taken than at first."""
-    tracker = ring(0, 0, 1).build("compiled")
-    assert isinstance(tracker, Packed)
-    tracker.update_source(Source(0), 0, 1)
-    tracker.propagate_all()
-    room = sum(part.size for part in tracker._held[1:5])
-    for time in range(1, 3000):
-        tracker.update_source(Source(0), time, 1)
-        tracker.propagate_all()
-        tracker.update_source(Source(0), time, -1)
-        tracker.propagate_all()
-    assert sum(part.size for part in tracker._held[1:5]) == room
-
-
-def test_rows_are_updates() -> None:
-    one, two = ring(0, 0, 1).build("compiled"), ring(0, 0, 1).build("compiled")
-    assert isinstance(one, Packed) and isinstance(two, Packed)
-    one.update_rows([one.number(Target(0)), one.number(Source(2))], [3, 4], [1, 1])
-    two.update_target(Target(0), 3, 1)
-    two.update_source(Source(2), 4, 1)
-    two.propagate_all()
-    assert one.pushed() == two.pushed() and one.pointstamps() == two.pointstamps()
-    for given, message in [
-        (([9], [1], [1]), "numbers of locations that are there"),
-        (([0], [1], [2**41]), "too large"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            one.update_rows(*given)
-    clock = _one(Integers(0)).build("compiled")
-    assert isinstance(clock, Packed)
-    with pytest.raises(UsageError, match=r"update_rows: a row for 0.in0 is not a time of integers from 0"):
-        clock.update_rows([0], [-1], [1])
-
-
 def test_many_times_wait() -> None:
-    """More than fits at first: tables, heap and forests grow, and shrink again."""
     count = 1600
     graph = Builder(Product(Integers(), Integers()))
     graph.add_node(0, 1, 3, [[(0, 0), (1, 0), [(0, 2), (2, 1)]]])
-    rng, tracker = random.Random(7), graph.build("compiled")
+    rng, tracker = random.Random(7), graph.build()
     times = rng.sample([(a, b) for a in range(200) for b in range(200)], count)
     tracker.update_iter(((Target(0), time), 1) for time in times)
     left = sorted(times, key=lambda t: (t[0] + t[1], t))  # roughly from the front

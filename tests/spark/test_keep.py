@@ -32,10 +32,6 @@ WAYS: dict[str, tuple[Pipeline, dict[str, Any]]] = {
         {"key": "carrier", "order": "seq"},
     ),
     "one": (pipeline(lambda delay: _late(delay).cumulate(lambda t, v: t + v, start=0), delay=int), {"order": "seq"}),
-    "scan": (
-        pipeline(lambda delay: _late(delay).cumulate(lambda t, v: t + v, start=0), delay=int),
-        {"order": "seq", "partitions": 3},
-    ),
     "inner": (
         pipeline(
             lambda f: f.key_by(lambda e: e.carrier).map(lambda e: e.delay).cumulate(lambda t, v: t + v, start=0),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 WAYS = {
     "a key inside of a key": "one",
     "a key of another type inside": "one",
-    "a key inside a window": "scan",
-    "a nested pipeline over a key inside a window": "scan",
+    "a key inside a window": "one",
+    "a nested pipeline over a key inside a window": "one",
     "two keys of one type meet": "one",  # events of one row wait for those of others
     "two keys of one type merge": "one",
     "beside a stream without a key": "one",

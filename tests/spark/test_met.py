@@ -49,7 +49,6 @@ WAYS: dict[str, tuple[Pipeline, dict[str, Any]]] = {
     "keys": (counted, {"key": "k", "order": "t"}),
     "native": (stateless, {"key": "k", "order": "t"}),
     "one": (counted, {"order": "t", "partitions": 1}),
-    "scan": (counted, {"order": "t", "partitions": 3}),
     "inner": (inner, {"order": "t"}),
     "event time": (timed, {"key": "k"}),
 }

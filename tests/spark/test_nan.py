@@ -26,7 +26,6 @@ def _last(x: Any) -> Any:
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rows": (pipeline(lambda x: x.map(_words), x=float | None), {}),
     "one": (pipeline(_last, x=float), {"order": "seq"}),
-    "scan": (pipeline(_last, x=float), {"order": "seq", "partitions": 2}),
     "keys": (pipeline(_last, x=float), {"order": "seq", "key": "user"}),
 }
 

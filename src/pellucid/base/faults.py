@@ -96,7 +96,6 @@ POINTS: dict[str, str] = {
         for moment in ("before", "after")
     },
     **{f"place:said-{kind}": f"a place, a message '{kind}' is on its way to another" for kind in _MESSAGES.split()},
-    "chain:announced": "a run that waits for another one, it has said what it puts out",
     "chain:ahead": "a source that reads another run, it has found rows that are not committed there",
     "chain:sure": "a source that reads another run, what an epoch has read is committed there, before anybody knows",
     "chain:undo": "the coordinator, an upstream has given up what was read, before anything is undone",

@@ -10,7 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.small import read_small
-from pellucid.cli.repeated import renamed
+from pellucid.cli.repeated import gone, renamed
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -19,15 +19,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("place", metavar="DIR")
-@click.option(
-    "--on",
-    "engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Where to audit: Spark for traces of any size.",
-)
-@renamed("--engine", "--on")
+@gone("--on", "a run is audited on this machine")
+@gone("--engine", "a run is audited on this machine")
+@gone("--master", "a run is audited on this machine")
 @renamed("--limit", "--violations")
 @click.option(
     "--against",
@@ -45,15 +39,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="How many violations of each kind to tell.",
 )
-@click.option("--master", metavar="URL", help="Spark: the cluster; all cores of this machine by default.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
 def audit(
     place: str,
-    engine: str,
     against: tuple[str, ...],
     picture: str | None,
     limit: int,
-    master: str | None,
     as_json: bool,
 ) -> None:
     """Audit a recorded run: FIFO, alignment, snapshots, recoveries, commits, replays, and the explanation of its
@@ -68,26 +59,13 @@ def audit(
       pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/ --record
       pellucid audit state/
       pellucid audit state/ --against totals-without-crash.csv --picture run.svg
-      pellucid audit s3a://runs/42/trace.parquet --on spark --master spark://host:7077
     """
-    if master is not None and engine != "spark":
-        raise UsageError("--master goes with --on spark")
+    from pellucid.failures.audit import audit as audit_here
+
     if "://" not in place and (Path(place) / "network.toml").is_file():
-        _network(place, engine, against, picture, limit, as_json)
+        _network(place, against, picture, limit, as_json)
         return
-    if engine == "spark":
-        from pellucid.spark.audit import audit_on_spark
-        from pellucid.spark.session import session, stop_if_ours
-
-        spark = session(master=master, name="pellucid-audit")
-        try:
-            found = audit_on_spark(place, spark=spark, limit=limit)
-        finally:
-            stop_if_ours(spark)
-    else:
-        from pellucid.failures.audit import audit as audit_here
-
-        found = audit_here(place, limit=limit)
+    found = audit_here(place, limit=limit)
     if against:
         found = _compared(found, place, against)
     if picture is not None:
@@ -97,13 +75,12 @@ def audit(
         raise click.exceptions.Exit(1)
 
 
-def _network(place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool) -> None:
+def _network(place: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool) -> None:
     """The logs of a network of places."""
     from pellucid.atomic.places.audit import audit as audit_places
 
-    if engine == "spark" or against:
-        option = "--against" if against else "--on spark"
-        raise UsageError(f"{option}: {place} is a network of places, whose logs are audited here and on their own")
+    if against:
+        raise UsageError(f"--against: {place} is a network of places, whose logs are audited on their own")
     found = audit_places(place, limit=limit)
     if picture is not None:
         if found.replay is None:

@@ -46,11 +46,23 @@ def renamed(old: str, new: str) -> Callable[[Any], Any]:
     return mark
 
 
+def gone(name: str, why: str) -> Callable[[Any], Any]:
+    """For a verb: an option that it had before is refused in one line that says what holds now."""
+
+    def mark(verb: Any) -> Any:
+        verb.gone = {**getattr(verb, "gone", {}), name: why}
+        return verb
+
+    return mark
+
+
 def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
-    """The arguments of a verb with the names that its options have now."""
+    """The arguments of a verb with the names that its options have now; one that is gone is refused."""
     out, told, names = [], set(), getattr(command.callback, "renamed", {})
     for arg in args:
         name, equals, value = arg.partition("=")
+        if name in getattr(command.callback, "gone", {}):
+            raise UsageError(f"{name} is gone: {command.callback.gone[name]}")  # type: ignore[union-attr]
         if name in names:
             if name not in told:
                 click.echo(f"pellucid: {name} is called {names[name]} now", err=True)

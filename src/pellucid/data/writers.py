@@ -15,7 +15,9 @@ import math
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,6 @@ from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of, packing_of
 from pellucid.data.formats.lists import is_list
 from pellucid.data.formats.packed import Packer
-from pellucid.data.formats.parquet_groups import ParquetGroups
 from pellucid.data.rich import refuse_odd_times, spelled
 from pellucid.data.tables.along import refuse_no_cells
 from pellucid.data.tables.append import old_batches, old_lines, refuse_there
@@ -38,6 +39,7 @@ _TOGETHER = (
     1 << 15
 )  # values that are packed at a time: the least and the greatest of texts that are codes cost that often
 _LOOKED_AT = 1 << 14
+_WAITING = 2  # row groups that wait to be packed
 
 
 def refuse_same_file(target: str, inputs: Iterable[str]) -> None:
@@ -244,18 +246,20 @@ def _all_different(batch: Any) -> list[str]:
 
 
 class _ParquetSink:
-    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; groups are packed
-    while the next ones are gathered."""
+    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; these are packed by a
+    thread of their own while the next ones are gathered."""
 
     def __init__(self, stream: Any, schema: Any) -> None:
         self._stream, self._schema = stream, schema
-        self._groups: ParquetGroups | None = None  # with the first group: only then it is known which texts are codes
+        self._writer: Any = None  # with the first group: only then it is known which texts are codes
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="pellucid-write")
+        self._packing: deque[Future[None]] = deque()
         self._waiting: list[Any] = []
         self._rows = 0
 
-    def _opened(self, schema: Any, plain: Collection[str] = ()) -> ParquetGroups:
-        """The file; these columns are written as they are, without a search for values that were there before."""
-        if self._groups is None:
+    def _opened(self, schema: Any, plain: Collection[str] = ()) -> Any:
+        """Arrow's writer; these columns are written as they are, without a search for values that were there before."""
+        if self._writer is None:
             import pyarrow.parquet as parquet
 
             # A file whose Arrow schema says nothing more than its Parquet schema does without it; then codes are texts.
@@ -266,8 +270,8 @@ class _ParquetSink:
                 "use_dictionary": [name for name in self._given.names if name not in plain] if plain else True,
                 "write_batch_size": _TOGETHER,
             }
-            self._groups = ParquetGroups(self._stream, lambda file: parquet.ParquetWriter(file, self._given, **how))
-        return self._groups
+            self._writer = parquet.ParquetWriter(self._stream, self._given, **how)
+        return self._writer
 
     def write(self, batch: Any) -> None:
         self._waiting.append(batch)
@@ -278,22 +282,28 @@ class _ParquetSink:
     def _flush(self) -> None:
         if self._waiting:
             batches = self._waiting
-            groups = self._opened(batches[0].schema, _all_different(batches[0]))
+            writer = self._opened(batches[0].schema, _all_different(batches[0]))
             if self._coded and all(b.schema == batches[0].schema == self._given for b in batches):
                 table = pa.Table.from_batches(batches).unify_dictionaries()
             else:
                 table = pa.Table.from_batches([_undictionaried(b, self._schema) for b in batches], self._schema)
                 table = table.cast(self._given) if table.schema != self._given else table
-            groups.write(table)
+            while len(self._packing) >= _WAITING:  # what went wrong with an earlier one is said here
+                self._packing.popleft().result()
+            self._packing.append(self._pool.submit(writer.write_table, table))
         self._waiting, self._rows = [], 0
 
     def close(self) -> None:
         self._flush()
+        while self._packing:
+            self._packing.popleft().result()
+        self._pool.shutdown()
         self._opened(self._schema).close()
 
     def abandon(self) -> None:
-        if self._groups is not None:
-            self._groups.abandon()
+        self._pool.shutdown(cancel_futures=True)
+        if self._writer is not None:
+            self._writer.is_open = False  # or it would write a footer when it is collected
 
 
 class _ArrowSink:

@@ -270,8 +270,8 @@ class Builder:
         return standing_loop(self.arcs()) is None
 
     def build(self, mode: str = "auto") -> Tracker:
-        """The clock of the graph.  ``mode``: "compiled" (times of whole numbers), "plain" (any), "literal" (everything
-        is computed anew at each propagation: slow, and plainly right), or what fits.
+        """The clock of the graph.  ``mode``: "plain" (the usual one, incremental), or "literal" (everything is computed
+        anew at each propagation: slow, and plainly right).
 
         >>> graph = Builder(); graph.add_node("a", 1, 1, [[0]]); graph.add_edge(Source("a"), Target("a"))
         >>> graph.build()

@@ -1,4 +1,4 @@
-"""Times as rows of whole numbers: what the compiled clock keeps, and what summaries that add speak of."""
+"""Times as rows of whole numbers: what summaries that add speak of."""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ sources (what an operator holds, or will send when it is notified).  `propagate_
 location up to date: the least times that some pointstamp could still lead to there, by the summaries on its way.  A
 notification for a time may be delivered when no input of its node has a frontier at or before it (`Tracker.complete`).
 
-There are three, with the same answers:
+There are two, with the same answers:
 
 - `Literal`: after every change the frontiers are computed anew from the path summaries.  This is the meaning.
 - `Plain`: for any order of times.  Each location has a `MutableAntichain` of its own pointstamps and one of what comes
   from there and from elsewhere; only changes of frontiers travel on, and a pointstamp is looked at only when no other
   one that waits could result in it, so each is looked at once.
-- `pellucid.progress.packed.Packed`: the same, compiled, for times of whole numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pellucid.progress.given import hashed, several, whole
 from pellucid.progress.paths import Label, PathSummaries, spread
 from pellucid.progress.times import Time
 
-MODES = ("auto", "compiled", "plain", "literal")
+MODES = ("auto", "plain", "literal")
 
 
 class Tracker:
@@ -214,6 +213,7 @@ class Plain(Tracker):
         self.own = [MutableAntichain(order=order) for order in arcs.orders]
         self.reached = [MutableAntichain(order=order) for order in arcs.orders]
         self.waiting: list[tuple[int, Time, int]] = []
+        self.settled = 0  # how many changes were looked at so far: what the clock has cost
         graph = {n: [there for there, _ in ways] for n, ways in enumerate(arcs.ways)}
         parts = list(components(graph))
         self.rank = dict.fromkeys(graph, 0)
@@ -266,6 +266,7 @@ class Plain(Tracker):
         known = [key for key, _ in batch._net.items()]
         at, time = next(key for key in known if not any(self._before(other, key) for other in known if other != key))
         diff = batch._net[at, time]
+        self.settled += 1
         batch.update((at, time), -diff)
         for then, change in self.reached[at].update_iter([(time, diff)]):
             self._pushed.update((self.arcs.places[at], then), change)
@@ -301,21 +302,7 @@ def tracker(arcs: Arcs, mode: str = "auto") -> Tracker:
     """The clock for a graph whose loops all advance."""
     if mode not in MODES:
         raise UsageError(f"mode={mode!r}: one of {', '.join(MODES)} is known")
-    if mode == "literal":
-        return Literal(arcs)
-    if mode in ("auto", "compiled"):
-        from pellucid.progress.packed.plan import NotPacked, plan
-
-        try:
-            tables = plan(arcs)
-        except NotPacked as why:
-            if mode == "compiled":
-                raise UsageError(f"mode='compiled': {why}; mode='plain' takes any times") from None
-        else:
-            from pellucid.progress.packed.tracker import Packed
-
-            return Packed(arcs, tables)
-    return Plain(arcs)
+    return Literal(arcs) if mode == "literal" else Plain(arcs)
 
 
 def _example() -> Tracker:

@@ -23,7 +23,6 @@ from pellucid.spark.frames import Frame, case_counts, one_frame
 from pellucid.spark.job import BAD, LATE, Late, Met, SparkJob
 from pellucid.spark.plan import SparkPlan, choose
 from pellucid.spark.reading import arrow_kind, event_columns
-from pellucid.spark.session import cores
 from pellucid.spark.state.order import check_sequence
 from pellucid.spark.state.store import Store
 from pellucid.spark.stream import prepared, streamed
@@ -79,7 +78,6 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         native=options.native,
         ansi=_ansi(frame.df),
         tagged=frame.fields.tagged,
-        cores=None if options.partitions else cores(frame.df.sparkSession),
         nan=keeps_nan(options.nan),
         bad=bool(bad),
         wide=frame.fields.wide,
@@ -123,7 +121,7 @@ def _one(
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
     exact = not (keeps_nan(options.nan) and graph.reads_floats)
-    if plan.way != "scan" and options.native == "auto" and len(graph.sources) == 1 and exact:
+    if options.native == "auto" and len(graph.sources) == 1 and exact:
         from pellucid.spark.native.frames import leaves_of
         from pellucid.spark.native.prefix import cut
 
@@ -131,10 +129,6 @@ def _one(
         job, frame = cut(job, frame, leaves, sure, ansi=_ansi(frame.df))
     if frame.df.isStreaming:
         return _streaming(graph, frame, options, job)
-    if plan.way == "scan":
-        from pellucid.spark.scan.run import scanned
-
-        return scanned(job, frame, options.partitions)
     return keyed(job, frame, options.partitions)
 
 

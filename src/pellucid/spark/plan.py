@@ -7,7 +7,6 @@ native    ``Column`` expressions; no Python worker
 rows      the kernel over Arrow batches, each row where it is: no shuffle
 keys      repartition by key, sort by order, the kernel over Arrow batches
 inner     the same, by the key that the pipeline makes itself (``key_by``)
-scan      one stream without keys, on all cores: chunks by order, in two passes or more
 one       one stream without keys, on one core
 ========  =======================================================================================
 """
@@ -26,8 +25,6 @@ from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
 from pellucid.spark.native.stateless import Remembers, slots
-
-SCAN_FROM = 4  # cores: the scan does the work of the sequential way about three times over, on all of them
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,6 @@ WAYS = {
     "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
     "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",
     "inner": "inner: one shuffle by the key that key_by makes, a sort by order, the kernel inside Arrow batches",
-    "scan": "scan: one stream on all cores: chunks by ranges of the order, a pass to find the states of each level, "
-    "one to run",
     "one": "one: one stream on one core: everything in one partition, sorted by order, through the kernel",
 }
 
@@ -84,7 +79,6 @@ def choose(
     native: str = "auto",
     ansi: bool = True,
     tagged: bool = False,
-    cores: int | None = None,
     nan: bool = False,
     bad: bool = False,
     wide: bool = False,
@@ -130,23 +124,7 @@ def choose(
     source = graph.nodes[graph.sources[0]].type
     if inner is not None and not sees_nan and no_columns(source, inner, ansi=ansi) is None:
         return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
-    if streaming:
-        return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
-    from pellucid.spark.scan.parts import scannable
-
-    found = scannable(graph) if not tagged else "several sources are lined up row by row"
-    found = _NAN if floats else found
-    if isinstance(found, str):
-        return SparkPlan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
-    if cores is not None and cores < SCAN_FROM:
-        why_one = (
-            f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; "
-            f"{option('partitions', any='N')} asks for it)"
-        )
-        return SparkPlan("one", (*why, why_one), steps=steps)
-    return SparkPlan(
-        "scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory)
-    )
+    return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
 
 
 def no_columns(source: Type, exprs: Sequence[Expr], *, ansi: bool) -> str | None:

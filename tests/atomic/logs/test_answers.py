@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid.atomic.logs import Committable, cascade, committable, cycles, read_log
-from pellucid.atomic.logs.literal import affected, depths, largest, mutual, through, together
+from tests.atomic.logs.literal import affected, depths, largest, mutual, through, together
 from tests.judge.logs.draw import SHAPES, as_text, log
 from tests.seeds import seeds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.atomic.places.protocol import FAULTS, SAYS, places_keep
 from pellucid.errors import UsageError
+from tests.atomic.places.protocol import FAULTS, SAYS, places_keep
 
 # Which question a fault answers with no, for how many members, and the end of a shortest run.
 REFUTED = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -14,11 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.cli.main import cli
-from tests.atomic.logs.test_tables import ODD, odd
-from tests.judge.logs.meaning import wrong_cascade
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TRANSACTIONS = "id,status\na,pending\nb,pending\nc,pending\nd,active\ne,pending\nf,committed\n"
 DEPENDENCIES = "needs,who\na,b\nb,a\nb,c\nd,e\nf,a\n"
@@ -140,8 +134,8 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
     (["committable", *TABLES, "--why", "z"], "there is no transaction 'z'"),
     (["committable", *TABLES, "--out", "now.xls"], "--out now.xls: expected a name that ends in .parquet"),
     (["committable", *TABLES, "--out", "no/where.csv"], "--out no/where.csv: cannot be written"),
-    (["committable", *TABLES, "--fit", "5"], "--fit goes with --on spark"),
-    (["committable", *TABLES, "--on", "spark", "--why", "a"], "--why goes without --on spark"),
+    (["committable", *TABLES, "--fit", "5"], "--fit is gone: logs are read on this machine"),
+    (["cycles", *TABLES, "--on=spark"], "--on is gone: logs are read on this machine"),
     (["committable", *TABLES, "--id", "id", "--id", "id"], "--id is given twice"),
     (["cascade", *TABLES, "--abort", "f"], "the transaction 'f' is committed: it cannot abort any more"),
     (["cascade", *TABLES, "--abort", "z"], "there is no transaction 'z'"),
@@ -149,17 +143,13 @@ def test_what_is_odd_is_told(net: Net, tmp_path: Path) -> None:
     (["cascade", "t.parquet", "d.parquet", "--abort", "x"], "'x': the ids of this log are whole numbers"),
     (["cycles", "t.csv", "d.parquet"], "d.parquet: 'needs' has int64, and 'id' has string: expected ids of one kind"),
     (["cycles", "t.txt", "d.csv"], "t.txt: no such file or folder"),
-    (["cycles", "none.parquet", "d.csv", "--on", "spark"], "none.parquet: no such file or folder"),
-    (["cycles", *TABLES, "--on", "spark", "--out", "t.parquet"], "--out t.parquet: is there already"),
-    (["cycles", *TABLES, "--on", "spark", "--conf", "x"], "--conf x: expected NAME=VALUE"),
 ])  # fmt: skip
 def test_what_is_refused(net: Net, args: list[str], words: str) -> None:
     done = net(*args)
     assert done.exit_code == 2 and words in done.stderr and "Traceback" not in done.output, done.output
 
 
-@pytest.mark.parametrize("spark_too", [[], ["--on", "spark"]])
-def test_an_answer_is_not_written_over_its_log(net: Net, tmp_path: Path, spark_too: list[str]) -> None:
+def test_an_answer_is_not_written_over_its_log(net: Net, tmp_path: Path) -> None:
     (tmp_path / "link.csv").symlink_to("d.csv")
     (tmp_path / "hard.csv").hardlink_to("t.csv")
     (tmp_path / "tables").mkdir()
@@ -169,63 +159,9 @@ def test_an_answer_is_not_written_over_its_log(net: Net, tmp_path: Path, spark_t
         ("link.csv", "is the file of DEPENDENCIES (d.csv): choose another name"),
         ("hard.csv", "is the file of TRANSACTIONS (t.csv): choose another name"),
     ):
-        done = net("committable", *TABLES, "--out", out, *spark_too)
+        done = net("committable", *TABLES, "--out", out)
         assert done.exit_code == 2 and f"--out {out}: {words}" in done.stderr, done.output
     assert Path("t.csv").read_text() == TRANSACTIONS and Path("d.csv").read_text() == DEPENDENCIES
-    done = net("committable", "tables", "d.parquet", "--out", "tables/now.parquet", *spark_too)
+    done = net("committable", "tables", "d.parquet", "--out", "tables/now.parquet")
     assert done.exit_code == 2 and "is in the folder of TRANSACTIONS (tables): choose another place" in done.stderr
     assert [path.name for path in Path("tables").iterdir()] == ["0.parquet"]
-
-
-def test_odd_files_on_spark_as_here(spark: SparkSession, net: Net, tmp_path: Path) -> None:
-    read = [case for case in ODD if not case[2]]
-    for text, form, words in [case for case in ODD if case[2]] + read[::4]:
-        odd(tmp_path, text, form)
-        done = net("committable", f"t.{form}", "d.csv", "--on", "spark", "--json")
-        here = net("committable", f"t.{form}", "d.csv", "--json")
-        assert (done.exit_code, done.stderr) == (here.exit_code, here.stderr), (text, done.output)
-        assert words in done.stderr
-        if not words:
-            found, expected = json.loads(done.stdout), json.loads(here.stdout)
-            assert (found["counts"], found["rows"]) == (expected["counts"], expected["rows"]), text
-    (tmp_path / "none.jsonl").write_text("")  # ids of any kind
-    for tables in (("t.parquet", "none.jsonl"), ("none.jsonl", "d.parquet"), ("none.jsonl", "none.jsonl")):
-        done, here = (net("cycles", *tables, "--json", *more) for more in (["--on", "spark"], []))
-        assert done.exit_code == 0 and json.loads(done.stdout)["counts"] == json.loads(here.stdout)["counts"], tables
-    pq.write_table(pa.table({"id": ["a", ""], "status": ["pending"] * 2}), "empty.parquet")
-    done = net("committable", "empty.parquet", "d.csv", "--on", "spark")
-    assert done.exit_code == 2 and "transactions: 'id' is empty in a row: expected an id" in done.stderr
-
-
-def test_on_spark(spark: SparkSession, net: Net) -> None:
-    here, there = (json.loads(net("committable", *TABLES, "--json", *more).stdout) for more in ([], ["--on", "spark"]))
-    assert (there["counts"], there["rows"]) == (here["counts"], here["rows"]) and there["rounds"] == {
-        "reach": 0,
-        "sets": 0,
-    }
-    # Each needs its last two, and a task takes half of that: by levels alone it took thirty rounds.
-    ids = [f"t{i}" for i in range(120)]
-    Path("deep.csv").write_text("id,status\n" + "".join(f"{t},pending\n" for t in ids))
-    pairs = [(ids[i - d], ids[i]) for i in range(120) for d in (1, 2) if i >= d]
-    Path("needs.csv").write_text("needs,who\n" + "".join(f"{u},{t}\n" for u, t in pairs))
-    deep = ["deep.csv", "needs.csv", "--abort", "t0", "--fit", "118"]
-    done = net("cascade", *deep, "--on", "spark", "--out", "undone.parquet")
-    assert done.exit_code == 0 and "120 are undone" in done.stdout, done.output
-    assert "cascade: 1 rounds, cascade, ways: 1 rounds" in done.stdout
-    made = pq.read_table("undone.parquet").to_pylist()
-    assert len(made) == 120 and wrong_cascade(dict.fromkeys(ids, "pending"), pairs, ["t0"], made, shortest=False) == []
-    assert not list(Path().glob(".*.part"))
-    wrong = net("committable", "d.csv", "t.csv", "--on", "spark")
-    assert wrong.exit_code == 2 and "there is no column 'id'" in wrong.stderr
-    assert spark.range(1).count() == 1  # a session of another is not stopped
-
-
-def test_more_on_spark(spark: SparkSession, net: Net) -> None:
-    numbers = net("cascade", "t.parquet", "d.parquet", "--abort", "1", "--json", "--on", "spark")
-    assert [row["id"] for row in json.loads(numbers.stdout)["rows"]] == [1, 2, 3]
-    done = net("cycles", "t.parquet", "d.parquet", "--on", "spark")
-    assert done.exit_code == 0 and "1 cycle with 2 transactions" in done.stdout
-    Path("broken.csv").write_text("id,status\na,pending\nb,active\nc,committed\n")
-    Path("outside.csv").write_text("needs,who\nb,c\n")
-    done = net("cascade", "broken.csv", "outside.csv", "--abort", "a", "--on", "spark")
-    assert done.exit_code == 1 and "1 is undone: 1 asked for" in done.stdout and "breaks A3" in done.stderr, done.output

@@ -324,10 +324,6 @@ def test_pickle_is_used_from_process_to_process_only() -> None:
     allowed = {
         "base/kept.py": "machine code that Numba has compiled, held against the seal that this machine keeps for it",
         "spark/job.py": "the job that the driver sends to its workers",
-        "spark/scan/summary.py": "summaries between tasks of one Spark job",
-        "spark/audit/__init__.py": "notes that the workers of an audit send to the driver",
-        "spark/audit/blobs.py": "notes between the workers of an audit",
-        "spark/audit/workers.py": "notes between the workers of an audit",
         "failures/model/tasks.py": "states of a checked model, in memory",
         "check/functions/called.py": "states of a function that a check calls, in memory",
         "cli/spark/run.py": "cloudpickle is told which modules go to the workers by value",

@@ -97,7 +97,7 @@ class Drawn:
                     self.arcs.append((s, t, lambda x: x))
 
 
-MODES = ["auto", "plain", "literal", "compiled"]
+MODES = ["plain", "literal"]
 
 
 @pytest.mark.seeded

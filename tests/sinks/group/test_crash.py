@@ -10,7 +10,7 @@ import pytest
 from pellucid.base import faults
 from pellucid.model import follow
 from pellucid.sinks.group.log import DecisionLog
-from pellucid.sinks.group.machine import Together
+from tests.sinks.group.machine import Together
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
 from tests.sinks.postgres import Postgres, server_or_skip
 

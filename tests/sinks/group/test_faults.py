@@ -45,7 +45,7 @@ a coordinator that never comes back                    `test_a_driver_that_never
 =====================================================  ================================================================
 
 Places have the same table in `tests/atomic/places/test_classic_faults.py`.  The meaning behind these is
-`sinks/group/machine.py`; its mutants are in `test_machine.py`.
+`tests/sinks/group/machine.py`; its mutants are in `test_machine.py`.
 """
 
 from __future__ import annotations

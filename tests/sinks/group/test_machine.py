@@ -6,8 +6,8 @@ import pytest
 
 from pellucid.errors import UsageError
 from pellucid.model import follow
-from pellucid.sinks.group.machine import FAULTS, Together
-from pellucid.sinks.group.question import SAYS, together_keeps
+from tests.sinks.group.machine import FAULTS, Together
+from tests.sinks.group.question import SAYS, together_keeps
 
 # Which questions a fault is refuted by, with the length of the shortest run.
 REFUTED = {

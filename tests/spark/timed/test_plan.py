@@ -51,7 +51,7 @@ class Day(NamedTuple):
 def test_a_key_that_sparks_expressions_do_not_read_is_none_for_them() -> None:
     """Also without event time: such a pipeline runs in one place, as the plan says."""
     p = pipeline(lambda x: x.key_by(lambda e: e.day).cumulate(lambda t, e: t + e.n, start=0), x=Day)
-    assert way(p, order=True, cores=2).way == "one"
+    assert way(p, order=True).way == "one"
 
 
 def test_keys_of_two_sources() -> None:

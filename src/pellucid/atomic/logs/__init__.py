@@ -1,8 +1,7 @@
 """Logs of real transactions: who can commit now, what an abort takes with it, who depends on each other.
 
 `committable`, `cascade` and `cycles` take two tables, (id, status) and (needs, who), and answer for ten million
-transactions in seconds; the same for tables too big for one machine is `pellucid.spark.atomic`.  What they mean, as it
-is defined, is in `literal`.
+transactions in seconds.
 """
 
 from pellucid.atomic.logs.answers import Cascade, Committable, Cycles, cascade, committable, cycles

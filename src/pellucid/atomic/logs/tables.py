@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -127,8 +126,8 @@ def read_log(transactions: Any, dependencies: Any, *, names: Names = NAMES, unkn
         _refuse_missing(column, name, place)
     if len(ids) + len(needs) > MOST:
         raise DataError(
-            f"{said[0]}: {len(ids):,} transactions with {len(needs):,} dependencies are more than one machine numbers: "
-            f"use pellucid.spark.atomic, or {option('on', 'spark')}"
+            f"{said[0]}: {len(ids):,} transactions with {len(needs):,} dependencies are too many: expected "
+            f"no more than {MOST:,} of both"
         )
     known, first, needs_at, who_at, every = _numbered(ids, needs, who, names, said)
     status, repeated = _one_status(status, first, known, every, said[0], names)
@@ -300,27 +299,7 @@ def text_batches(path: str, names: Sequence[str]) -> tuple[pa.Schema, Batches]:
     return schema, rows()
 
 
-def checked_batches(
-    path: str, names: Sequence[str], ids: Sequence[str], status: str | None = None
-) -> tuple[pa.Schema, Batches]:
-    """The same, refused here where a row is wrong: for whoever hands them on, to where no row has a number."""
-    schema, batches = text_batches(path, names)
-
-    def rows() -> Batches:
-        first = 0
-        with closing(batches):
-            for batch in batches:
-                if status is not None:
-                    _statuses(batch.column(status), path, status, first)
-                for name in ids:
-                    _refuse_missing(batch.column(name), name, path, first)
-                first += batch.num_rows
-                yield batch
-
-    return schema, rows()
-
-
-def _refuse_missing(column: Any, name: str, said: str, first: int = 0) -> None:
+def _refuse_missing(column: Any, name: str, said: str) -> None:
     """An id is something: neither missing nor a text, or bytes, without a letter."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -337,13 +316,13 @@ def _refuse_missing(column: Any, name: str, said: str, first: int = 0) -> None:
             empty = pc.index(pc.equal(pc.binary_length(column), 0), True).as_py()
             at = min((n for n in (at, empty) if n >= 0), default=-1)
     if at >= 0:
-        raise DataError(f"{said}: row {first + at + 1:,}: {name!r} is empty: expected an id")
+        raise DataError(f"{said}: row {at + 1:,}: {name!r} is empty: expected an id")
 
 
 # ---------------------------------------------------------------- statuses
 
 
-def _statuses(words: Any, said: str, name: str, first: int = 0) -> Any:
+def _statuses(words: Any, said: str, name: str) -> Any:
     """As numbers; a word that is none of the four is refused, with its row."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -362,7 +341,7 @@ def _statuses(words: Any, said: str, name: str, first: int = 0) -> Any:
             return np.array([STATUSES.index(one) for one in texts], np.int8)
         at, word = next((n, one) for n, one in enumerate(texts) if one not in STATUSES)
     raise DataError(
-        f"{said}: row {first + at + 1:,}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
+        f"{said}: row {at + 1:,}: {name!r} is {word!r}: expected {', '.join(STATUSES)}"
         f"{nearest(word, STATUSES) if isinstance(word, str) else ''}"
     )
 

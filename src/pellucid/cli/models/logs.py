@@ -1,4 +1,4 @@
-"""``pellucid net committable|cascade|cycles``: questions about the logs of real transactions, here and on Spark."""
+"""``pellucid net committable|cascade|cycles``: questions about the logs of real transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import count_text
-from pellucid.cli.signals import checkpoint, woken
+from pellucid.cli.repeated import gone
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     """What all three take."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr."),
-        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; repeat it for more."),
-        click.option("--master", metavar="URL", help="Of Spark; local[*] if there is no session."),
-        click.option("--work", metavar="FOLDER", help="On Spark: where the rounds keep their tables; seen by all."),
-        click.option("--fit", type=click.IntRange(min=0), metavar="N", help="On Spark: edges that one task takes."),
-        click.option("--on", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where."),
+        *(gone(name, "logs are read on this machine") for name in ("--on", "--master", "--conf", "--work", "--fit")),
         click.option(
             "--unknown", type=click.Choice(["block", "refuse"]), default="block", show_default=True,
             help="A dependency on an id that is in no row of TRANSACTIONS: its readers cannot commit; or an error.",
@@ -44,7 +40,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--needs", default="needs", show_default=True, metavar="COLUMN", help="Of whom."),
         click.option("--status", default="status", show_default=True, metavar="COLUMN", help="Of the transaction."),
         click.option("--id", "key", default="id", show_default=True, metavar="COLUMN", help="Of the transaction."),
-        click.option("--out", metavar="FILE", help="All rows: .parquet, .csv or .jsonl; on Spark a folder of files."),
+        click.option("--out", metavar="FILE", help="All rows: .parquet, .csv or .jsonl."),
         click.argument("dependencies", metavar="DEPENDENCIES"),
         click.argument("transactions", metavar="TRANSACTIONS"),
     ):  # fmt: skip
@@ -54,17 +50,15 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass
 class _Asked:
-    """The tables, and where they are looked at."""
+    """The tables."""
 
     verb: str
     transactions: str
     dependencies: str
     names: Names
     unknown: str
-    on: str
     out: str | None
     as_json: bool
-    spark: dict[str, Any]
     nothing: str = "none"  # what is said of a way that is none
 
     @classmethod
@@ -73,11 +67,7 @@ class _Asked:
 
         take = options.pop
         names = Names(take("key"), take("status"), take("needs"), take("who"))
-        spark = {name: take(name) for name in ("fit", "work", "master", "conf")}
-        made = cls(verb, names=names, spark=spark, **options)
-        given = [name for name, value in spark.items() if value not in (None, ())]
-        if made.on != "spark" and given:
-            raise UsageError(f"--{given[0]} goes with --on spark")
+        made = cls(verb, names=names, **options)
         if made.out is not None and _form(made.out) is None:
             raise UsageError(f"--out {made.out}: expected a name that ends in .parquet, .csv or .jsonl")
         if made.out is not None:
@@ -86,7 +76,7 @@ class _Asked:
         return made
 
     def read(self) -> Log:
-        """The log, here."""
+        """The log."""
         from pellucid.atomic.logs import read_log
 
         return read_log(self.transactions, self.dependencies, names=self.names, unknown=self.unknown)
@@ -121,16 +111,10 @@ def committable_verb(why: str | None, **options: Any) -> None:
     Examples:
       pellucid net committable transactions.parquet dependencies.parquet --out now.parquet
       pellucid net committable transactions.csv dependencies.csv --why t17
-      pellucid net committable table:transactions table:dependencies --on spark --out now.parquet
 
     Exit codes: 0 done, 1 a committed one depends on one that is not (the log breaks A3), 2 bad usage or bad input.
     """
     asked = _Asked.of("committable", options)
-    if asked.on == "spark":
-        if why is not None:
-            raise UsageError("--why goes without --on spark: it follows one way, step by step")
-        _on_spark(asked, lambda where, tables, common: where.committable(*tables, **common))
-        return
     from pellucid.atomic.logs import Committable
     from pellucid.atomic.logs.tables import WORDS
 
@@ -160,13 +144,6 @@ def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) ->
     would have to be undone), 2 bad usage or bad input.
     """
     asked = _Asked.of("cascade", options)
-    if asked.on == "spark":
-        if path_to is not None:
-            raise UsageError("--path goes without --on spark: the column via has the ways, step by step")
-        _on_spark(
-            asked, lambda where, tables, common: where.cascade(*tables, _values(asked, tables[0], abort), **common)
-        )
-        return
     from pellucid.atomic.logs.answers import Cascade, roots_of
 
     begin = time.monotonic()
@@ -189,9 +166,6 @@ def cycles_verb(**options: Any) -> None:
     Exit codes: 0 done, 1 a committed one depends on one that is not (the log breaks A3), 2 bad usage or bad input.
     """
     asked = _Asked.of("cycles", options)
-    if asked.on == "spark":
-        _on_spark(asked, lambda where, tables, common: where.cycles(*tables, **common))
-        return
     from pellucid.atomic.logs import Cycles
 
     begin = time.monotonic()
@@ -222,60 +196,33 @@ def _number(text: str) -> int:
         raise UsageError(f"{text!r}: the ids of this log are whole numbers") from None
 
 
-def _values(asked: _Asked, transactions: Any, texts: tuple[str, ...]) -> list[Any]:
-    """Ids as the table on Spark has them."""
-    from pyspark.sql.types import BinaryType, IntegralType
-
-    if asked.names.id not in transactions.columns:
-        return list(texts)  # it will be missed
-    kind = transactions.schema[asked.names.id].dataType
-    if isinstance(kind, IntegralType):
-        return [_number(text) for text in texts]
-    return [text.encode() for text in texts] if isinstance(kind, BinaryType) else list(texts)
-
-
 # ---------------------------------------------------------------- what is said
 
 
 def _report(asked: _Asked, found: Committable | Cascade | Cycles, begin: float, more: dict[str, list[Any]]) -> None:
-    """Of an answer here."""
     table, counts = found.table(), found.counts()
     if asked.out is not None:
         _write(asked.out, table)
     rows = table.slice(0, _SHOWN).to_pylist() if asked.out is None else []
-    _say(asked, counts, {}, rows, table.num_rows, time.monotonic() - begin, more, found.broken_ids())
-
-
-def _say(
-    asked: _Asked, counts: dict[str, int], rounds: dict[str, int], rows: list[dict[str, Any]], many: int,
-    seconds: float, more: dict[str, list[Any]], broken: list[Any],
-) -> None:  # fmt: skip
+    seconds, broken = time.monotonic() - begin, found.broken_ids()
     for words in _warnings(counts, broken):
         click.echo(f"pellucid: warning: {words}", err=True)
     if asked.as_json:
-        document: dict[str, Any] = {
-            "pellucid": 1,
-            "verb": f"net {asked.verb}",
-            "on": asked.on,
-            "counts": counts,
-            **more,
-        }
+        document: dict[str, Any] = {"pellucid": 1, "verb": f"net {asked.verb}", "counts": counts, **more}
         document |= {"broken": broken} if counts.get("broken") else {}
-        document |= {"rounds": rounds} if asked.on == "spark" else {}
-        document |= {"out": asked.out} if asked.out is not None else {"rows": rows, "more": many - len(rows)}
+        document |= {"out": asked.out} if asked.out is not None else {"rows": rows, "more": table.num_rows - len(rows)}
         document["seconds"] = round(seconds, 3)
         click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
     else:
         for line in _table(rows):
             click.echo(line)
-        if rows and many > len(rows):
-            click.echo(f"… {many - len(rows):,} more rows: --out FILE has all of them")
+        if rows and table.num_rows > len(rows):
+            click.echo(f"… {table.num_rows - len(rows):,} more rows: --out FILE has all of them")
         for what, way in more.items():
             click.echo(f"{what}: {' ⇝ '.join(map(str, way)) or asked.nothing}")
         click.echo(("\n" if rows else "") + _line(asked, counts))
-        took = f", {', '.join(f'{k}: {n} rounds' for k, n in rounds.items())}" if any(rounds.values()) else ""
         needs = f"{counts['dependencies']:,} dependenc{'y' if counts['dependencies'] == 1 else 'ies'}"
-        click.echo(f"{count_text(counts['transactions'], 'transaction')}, {needs}, {seconds:.1f} s{took}")
+        click.echo(f"{count_text(counts['transactions'], 'transaction')}, {needs}, {seconds:.1f} s")
     if counts.get("broken"):
         raise click.exceptions.Exit(1)
 
@@ -357,169 +304,3 @@ def _write(path: str, table: pa.Table) -> None:
             draft.place(target)
     except OSError as error:
         raise DataError(f"--out {path}: cannot be written: {error.strerror or error}") from None
-
-
-# ---------------------------------------------------------------- on Spark
-
-
-def _on_spark(asked: _Asked, ask: Callable[[Any, list[Any], dict[str, Any]], Any]) -> None:
-    import shutil
-
-    from pellucid.cli.spark.places import refuse_unwritable
-    from pellucid.cli.spark.run import cancel_jobs, conf
-    from pellucid.sinks.address import on_this_machine
-    from pellucid.spark import atomic
-    from pellucid.spark.atomic.work import FIT
-    from pellucid.spark.failure import explain
-    from pellucid.spark.session import session, stop_if_ours
-
-    settings = conf(asked.spark["conf"])
-    for path in (asked.transactions, asked.dependencies):
-        if not path.startswith("table:") and on_this_machine(path) and not os.path.exists(path):
-            raise DataError(f"{path}: no such file or folder")
-        _spark_form(path)
-    if asked.out is not None:
-        if on_this_machine(asked.out) and os.path.lexists(asked.out):
-            raise UsageError(f"--out {asked.out}: is there already: choose another name, or remove it")
-        refuse_unwritable("--out", asked.out, into=False)
-    begin = time.monotonic()
-    handed: list[str] = []  # folders
-    try:
-        there = _is_there()
-        spark = session(master=asked.spark["master"], conf=settings, name=f"pellucid net {asked.verb}")
-        try:
-            checkpoint()
-            tables = _spark_tables(spark, asked, handed)
-            fit = FIT if asked.spark["fit"] is None else asked.spark["fit"]
-            common = {"names": asked.names, "unknown": asked.unknown, "work": asked.spark["work"], "fit": fit}
-            with woken(lambda: cancel_jobs(spark)), ask(atomic, tables, common) as found:
-                checkpoint()
-                rows = _spark_rows(asked, found)
-                many = next(iter(found.counts.values())) if asked.verb != "cycles" else found.counts["in cycles"]
-                _say(asked, found.counts, found.rounds, rows, many, time.monotonic() - begin, {}, found.broken)
-        finally:
-            for folder in handed:
-                shutil.rmtree(folder, ignore_errors=True)
-            if not there:
-                stop_if_ours(spark)
-    except Exception as error:
-        ours = explain(error)
-        if ours is None or ours is error:
-            raise
-        raise ours from error
-
-
-def _is_there() -> bool:
-    """Whether whoever called us in this process has a session: it is theirs, and stays."""
-    with contextlib.suppress(ImportError):
-        from pyspark.sql import SparkSession
-
-        return SparkSession.getActiveSession() is not None
-    return False
-
-
-def _spark_form(path: str) -> str:
-    if path.startswith("table:"):
-        return "table"
-    form = {**_FORMS, ".json": "json", ".tsv": "csv", ".pq": "parquet"}.get(
-        os.path.splitext(path.rstrip("/"))[1].lower()
-    )
-    if form is None and (os.path.isdir(path) or "://" in path):
-        form = "parquet"
-    if form is None:
-        raise UsageError(
-            f"{path}: which format is it? Expected .parquet, .csv, .tsv or .jsonl, a folder, or table:NAME"
-        )
-    return form
-
-
-def _spark_tables(spark: Any, asked: _Asked, handed: list[str]) -> list[Any]:
-    """Both tables.  A file of text on this machine is read here, by the rules and with the words that it has without
-    Spark, and handed over as Parquet in a folder, which goes with the answer."""
-    from pyspark.sql import functions as sql
-
-    from pellucid.sinks.address import on_this_machine
-
-    n, work = asked.names, asked.spark["work"]
-    made, empty = [], []
-    for path, ids, status in ((asked.transactions, (n.id,), n.status), (asked.dependencies, (n.needs, n.who), None)):
-        if os.path.isfile(path) and _spark_form(path) in ("csv", "json") and (work is None or on_this_machine(work)):
-            folder, rows = _handed(path, ids, status, work, handed)
-            made.append(spark.read.parquet(folder))
-            empty.append(not rows)
-        else:
-            made.append(_spark_table(spark, path))
-            empty.append(False)
-    if empty[0] != empty[1]:  # what has no rows has ids of any kind
-        mine, other = (0, 1) if empty[0] else (1, 0)
-        ids, (theirs, *_) = ((n.id,), (n.needs,)) if empty[0] else ((n.needs, n.who), (n.id,))
-        if theirs in made[other].columns:
-            kind = made[other].schema[theirs].dataType
-            made[mine] = made[mine].withColumns({name: sql.col(f"`{name}`").cast(kind) for name in ids})
-    return made
-
-
-def _handed(
-    path: str, ids: tuple[str, ...], status: str | None, work: str | None, handed: list[str]
-) -> tuple[str, int]:
-    """A file of text as a folder of Parquet, and how many rows it has."""
-    import tempfile
-
-    import pyarrow.parquet as pq
-
-    from pellucid.atomic.logs.tables import checked_batches
-
-    names = list(dict.fromkeys([*ids, *([status] if status is not None else [])]))
-    schema, batches = checked_batches(path, names, ids, status)
-    try:
-        if work is not None:
-            os.makedirs(work, exist_ok=True)
-        folder = tempfile.mkdtemp(prefix="pellucid-log-", dir=work)
-        handed.append(folder)
-        rows = 0
-        with contextlib.closing(batches), pq.ParquetWriter(os.path.join(folder, "rows.parquet"), schema) as out:
-            for batch in batches:
-                rows += batch.num_rows
-                out.write_batch(batch)
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be handed over to Spark ({error.strerror or error}): give --work FOLDER with room, which "
-            "Spark sees, too"
-        ) from None
-    return folder, rows
-
-
-def _spark_table(spark: Any, path: str) -> Any:
-    """A table; in CSV, ids are text: 007 is not 7."""
-    from pellucid.sinks.address import absolute
-
-    form, place = _spark_form(path), absolute(path)
-    if form == "table":
-        return spark.read.table(path[6:])
-    if form == "csv":
-        return spark.read.csv(place, header=True, sep="\t" if path.endswith(".tsv") else ",", mode="FAILFAST")
-    return spark.read.format(form).options(**({"mode": "FAILFAST"} if form == "json" else {})).load(place)
-
-
-def _spark_rows(asked: _Asked, found: Any) -> list[dict[str, Any]]:
-    """Write all rows, or take the first."""
-    import shutil
-
-    from pellucid.base.files import sync, temporary_name
-    from pellucid.sinks.address import absolute, on_this_machine
-
-    first = {"committable": ["level", "set", "id"], "cascade": ["steps", "id"], "cycles": ["cycle", "id"]}[asked.verb]
-    if asked.out is None:
-        return [row.asDict() for row in found.table.orderBy(*first).limit(_SHOWN).collect()]
-    form, place = _form(asked.out), absolute(asked.out)
-    local = on_this_machine(asked.out)
-    written = temporary_name(place) if local else place
-    try:
-        found.table.write.format(form).options(**({"header": "true"} if form == "csv" else {})).save(written)
-        if local:
-            os.replace(written, place)
-            sync(os.path.dirname(place))
-    finally:
-        if local:
-            shutil.rmtree(written, ignore_errors=True)
-    return []

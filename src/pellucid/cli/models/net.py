@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
-from pellucid.cli.repeated import bounded_is_enough, refuse_repetition
+from pellucid.cli.repeated import bounded_is_enough, by_new_names, refuse_repetition
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class _Nested(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, verb, rest = super().resolve_command(ctx, args)
         if verb is not None:
+            rest = by_new_names(verb, rest)
             refuse_repetition(verb, ctx, rest)
         return name, verb, rest
 

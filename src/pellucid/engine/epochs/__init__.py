@@ -59,7 +59,6 @@ def run_epochs(
     from pellucid.engine.epochs.coordinator import Coordinator
     from pellucid.engine.epochs.job import Settings, prepare
     from pellucid.engine.epochs.together import members_of
-    from pellucid.engine.epochs.whose import wait_until_there
     from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.sinks.group.sink import TogetherSink
     from pellucid.sinks.interface import Sink
@@ -92,8 +91,7 @@ def run_epochs(
         settings["bad"] = _target(from_environment(os.fspath(settings["bad"])))
     said, idle = say or (lambda text: print(text, file=sys.stderr)), idle or (lambda: None)
     chosen = Settings(**settings)
-    while (job := prepare(graph, given, wanted, state, chosen, members)).waits:
-        wait_until_there(job, said, idle)
+    job = prepare(graph, given, wanted, state, chosen, members)
     coordinator = Coordinator(job, say=said, progress=progress or (lambda pushes, share, epoch: None), idle=idle)
     return coordinator.run()
 

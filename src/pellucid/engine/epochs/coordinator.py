@@ -110,8 +110,6 @@ class Coordinator:
         self._open_recorder()
         if not self.store.hint("progress.json").get("finished"):
             self._note_failures([t.name for t in self.job.plan.tasks])
-        elif self.job.circle:  # who reads it shall not take it for ended while it goes on
-            self.store.write("progress.json", {**self.store.hint("progress.json"), "finished": False})
         self._count_up()
 
     def _count_up(self) -> None:

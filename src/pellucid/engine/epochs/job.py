@@ -28,7 +28,6 @@ from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
-from pellucid.engine.epochs.chain.circle import Expected, expect
 from pellucid.engine.epochs.chain.lane import ChainLane
 from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.marks import check_unchanged
@@ -181,16 +180,6 @@ class Job:
     members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
     chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
-    @property
-    def circle(self) -> bool:
-        """Whether what is read may depend on what this run puts out."""
-        return any(one.circle for one in self.chained.values())
-
-    @property
-    def waits(self) -> bool:
-        """Whether a run that it reads is not there yet."""
-        return any(isinstance(one, Expected) for one in self.chained.values())
-
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
     ) -> list[Lane | ManyLane | ChainLane]:
@@ -334,7 +323,6 @@ def prepare(
             for s, p in inputs.items()
             if s not in upstreams
         }
-        expect(graph, upstreams, files_read, settings.keys)
         readers = {s: upstreams[s].reader() if s in upstreams else files_read[s] for s in inputs}
         feed = Feed(
             graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pellucid.address import Address, in_one_form
-from pellucid.base import faults
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.tables.append import refuse_there
-from pellucid.engine.epochs.chain.circle import announce, name_of, wait_for
-from pellucid.engine.epochs.chain.upstream import OUTPUTS
 from pellucid.engine.epochs.plan import steps_of
-from pellucid.engine.epochs.recording import COORDINATOR
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.together import sinks_of
 from pellucid.errors import StateError, UsageError, option
@@ -43,7 +40,7 @@ def identify(job: Job) -> bool:
     if before is None:
         _refuse_folder(job.store)
         _refuse_outputs(job)
-        job.run = name_of(job)
+        job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
         return False
     accepted = _joined(job, _accepted(before, now, job.settings.changed), now)
@@ -54,23 +51,9 @@ def identify(job: Job) -> bool:
     return True
 
 
-def wait_until_there(job: Job, say: Callable[[str], None], idle: Callable[[], None]) -> None:
-    """Say what this run puts out, and wait for the runs that it reads and that are not there yet."""
-    job.store.open()
-    faults.arm(COORDINATOR, 0, os.getpid())
-    try:
-        if job.store.read("run.json") is None:
-            _refuse_folder(job.store)
-            announce(job, _identity(job))
-            wait_for(job, say, idle)
-    finally:
-        job.store.close()
-
-
 def _refuse_folder(store: Store) -> None:
     """Refuse a folder for a run that begins: one that holds something else."""
-    said = {OUTPUTS} if "run" in store.hint(OUTPUTS) else set[str]()  # it was started before, and has waited
-    found = [name for name in os.listdir(store.root) if name not in {"lock", *said} and not _LEFT.fullmatch(name)]
+    found = [name for name in os.listdir(store.root) if name != "lock" and not _LEFT.fullmatch(name)]
     if "generation" in found:
         raise StateError(
             f"{store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pellucid.failures.audit.kept import Explained
 
-__all__ = ["Audit", "answer", "audit"]
+__all__ = ["Audit", "audit"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ class Audit(Judgement):
     counts: dict[str, int]
     violations: tuple[Violation, ...]
     explained: Explained | None
-    engine: str = "local"
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
@@ -68,7 +67,7 @@ class Audit(Judgement):
         """The same for a program."""
         e = self.explained
         return {
-            "status": self.status, "holds": self.holds, "engine": self.engine, "seconds": round(self.seconds, 6),
+            "status": self.status, "holds": self.holds, "seconds": round(self.seconds, 6),
             "steps": self.steps, "messages": self.messages, "tasks": self.tasks,
             "checks": {check: self.counts.get(check, 0) for check in self.checks},
             "violations": [v.document() for v in self.violations],
@@ -137,17 +136,11 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     committed = crashes.commits(f, found, stored)
     explained = kept.explanation(f, found, committed, stored)
     sizes = (len(c), len(c.consumed) + len(c.produced), len(rules.tasks_of(c)))
-    return answer(sizes, found.counts, found.first, explained, "local", time.monotonic() - began)
-
-
-def answer(sizes: tuple[int, int, int], found: dict[tuple[bool, str], int], first: list[Violation],
-           explained: Explained, engine: str, seconds: float) -> Audit:  # fmt: skip
-    """The answer of either engine: steps, messages and tasks; how often each kind was found; the first of each."""
     counts: dict[str, int] = {}
-    for (alone, kind), count in found.items():
+    for (alone, kind), count in found.counts.items():
         check = "explanation" if alone else KINDS[kind][0]
         counts[check] = counts.get(check, 0) + count
     order = list(CHECKS)
-    told = sorted(first, key=lambda v: (order.index(v.check), v.task, v.index, v.kind, v.stream or "", v.n or 0))
+    told = sorted(found.first, key=lambda v: (order.index(v.check), v.task, v.index, v.kind, v.stream or "", v.n or 0))
     checks = tuple(check for check in CHECKS if check != "output")
-    return Audit(*sizes, checks, counts, tuple(told), explained, engine, seconds)
+    return Audit(*sizes, checks, counts, tuple(told), explained, time.monotonic() - began)

@@ -115,7 +115,7 @@ class _Names:
         return numbers
 
     def sorted(self, more: Iterable[str] = ()) -> tuple[list[str], Array]:
-        """The names, and the number of each code among them: both engines name the same first violation."""
+        """The names, and the number of each code among them."""
         names = sorted({*self.codes, *more})
         number = {name: at for at, name in enumerate(names)}
         return names, np.array([number[name] for name in self.codes] or [0], dtype=np.int32)
@@ -163,11 +163,8 @@ class _Side:
         return Messages(*sides[0]), Messages(*sides[1])
 
 
-def columns(
-    parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), known_streams: Iterable[str] = ()
-) -> Columns:
-    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` and ``known_streams`` name those
-    that may not occur.
+def columns(parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = ()) -> Columns:
+    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` names those that may not occur.
 
     >>> from pellucid.failures.audit.recorded import trace_table
     >>> heard = {"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]}
@@ -209,7 +206,7 @@ def columns(
     index, generation, epoch, state = (
         _joined(own[name], np.int64) for name in ("index", "generation", "epoch", "state")
     )
-    ordered, rank = streams.sorted(known_streams)
+    ordered, rank = streams.sorted()
     acks = np.array([name.startswith(ACK) for name in ordered] or [False], dtype=bool)
     (took, heard), (made, told) = consumed.parted(rank, acks), produced.parted(rank, acks)
     c = Columns(known, ordered, task, generation, index, rule, epoch, state, stored, took, made, heard, told,

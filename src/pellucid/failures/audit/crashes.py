@@ -119,22 +119,10 @@ def recovery(f: TraceFrame, found: Findings, stored: Archives) -> None:
 
 def snapshots(f: TraceFrame, found: Findings) -> None:
     """A snapshot is stored after the border of its epoch, once in a generation."""
-    snapshots_early(f, found)
-    snapshots_twice(f, found)
-
-
-def snapshots_early(f: TraceFrame, found: Findings) -> None:
-    """A snapshot is stored after the border of its epoch."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
     bad = steps[_reached(f, f.border, steps) < c.epoch[steps]]
     found.add("snapshot-early", c, bad, a=c.epoch[bad])
-
-
-def snapshots_twice(f: TraceFrame, found: Findings) -> None:
-    """A snapshot is stored once in a generation."""
-    c = f.c
-    steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
     order = np.lexsort((steps, c.epoch[steps], f.segment[steps]))
     o = steps[order]
     again = np.concatenate([[False], (f.segment[o[1:]] == f.segment[o[:-1]]) & (c.epoch[o[1:]] == c.epoch[o[:-1]])])[

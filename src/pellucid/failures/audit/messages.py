@@ -32,9 +32,9 @@ def stream_starts(f: TraceFrame) -> Array:
     return out
 
 
-def fifo(f: TraceFrame, found: Findings, starts: Array | None = None) -> None:
+def fifo(f: TraceFrame, found: Findings) -> None:
     """The messages of a stream are numbered, and taken by each consumer, in order and without holes."""
-    starts = stream_starts(f) if starts is None else starts
+    starts = stream_starts(f)
     for messages, kind in ((f.c.consumed, "fifo-consumed"), (f.c.produced, "fifo-produced")):
         _in_order(f, messages, starts, kind, found)
 

@@ -103,13 +103,9 @@ class TraceFrame:
         return len(self.starts)
 
 
-def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: bool | None = None) -> TraceFrame:
-    """``targets``: by generation, the epoch that its F-RECOVER went back to.
-
-    The others are for a piece of a trace, which does not say how many generations there are, and whether there are no
-    SNAPSHOT steps.
-    """
-    generations = max(int(max(c.generation.max(initial=0), max(targets, default=0))) + 1, generations)
+def frame(c: Columns, targets: dict[int, int]) -> TraceFrame:
+    """``targets``: by generation, the epoch that its F-RECOVER went back to."""
+    generations = int(max(c.generation.max(initial=0), max(targets, default=0))) + 1
     starts, ends = limits(targets, generations)
     segment = c.task.astype(np.int64) * generations + c.generation
     border = borders(c)
@@ -124,12 +120,11 @@ def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: 
     consumers, _ = _pairs(c, c.consumed)
     work = (c.rule == rec.SOURCE) | (c.rule == rec.EVENT) | (c.rule == rec.BORDER)
     next_border = np.where(inside, c.epoch[safe] if len(c) else 0, NEVER)
-    atomic = not durable.any() if atomic is None else atomic
     return TraceFrame(
         c,
         work,
         border,
-        border if atomic else durable,
+        durable if durable.any() else border,
         segment,
         starts,
         ends,
@@ -166,7 +161,8 @@ def borders(c: Columns) -> Array:
 
 
 def well_formed(c: Columns, found: Findings, generations: set[int]) -> Columns:
-    """Indices without holes, generations that go up, steps of the right shape.  The trace sorted by generation, too."""
+    """Indices without holes, generations that go up, steps of the right shape.  The trace sorted by generation, too,
+    where a negative one counts as the first."""
     first = np.ones(len(c), dtype=bool)
     first[1:] = c.task[1:] != c.task[:-1]
     wanted = np.where(first, 0, np.concatenate([[0], c.index[:-1] + 1]) if len(c) else 0)
@@ -175,26 +171,17 @@ def well_formed(c: Columns, found: Findings, generations: set[int]) -> Columns:
     before = np.concatenate([c.generation[:1], c.generation[:-1]])
     back = np.flatnonzero(~first & (c.generation < before))
     found.add("generation-back", c, back, a=before[back])
-    known_generations(c, found, generations)
-    if len(back) or c.generation.min(initial=0) < 0:
-        c = resorted(c)
-    shapes(c, found)
-    return c
-
-
-def known_generations(c: Columns, found: Findings, generations: set[int]) -> None:
-    """Each generation but the first begins with an F-RECOVER."""
+    # Each generation but the first begins with an F-RECOVER.
     known = np.array(sorted({0} | generations), dtype=np.int64)
     # A coordinator may die between two generations: then one of them has nothing but failures.
     acts = (c.rule != rec.FAIL) & (c.rule != rec.LOST)
     found.add("generation-unknown", c, np.flatnonzero(~np.isin(c.generation, known) & acts))
-
-
-def resorted(c: Columns) -> Columns:
-    """By task, generation and index; a negative generation counts as the first."""
-    generation = np.maximum(c.generation, 0)
-    order = np.lexsort((c.index, generation, c.task))
-    return reordered(c, order, generation[order])
+    if len(back) or c.generation.min(initial=0) < 0:
+        generation = np.maximum(c.generation, 0)
+        order = np.lexsort((c.index, generation, c.task))
+        c = reordered(c, order, generation[order])
+    shapes(c, found)
+    return c
 
 
 def shapes(c: Columns, found: Findings) -> None:
@@ -289,10 +276,10 @@ def degrees(c: Columns) -> tuple[Array, Array]:
     return taken, made
 
 
-def alignment(f: TraceFrame, found: Findings, degree: tuple[Array, Array] | None = None) -> None:
+def alignment(f: TraceFrame, found: Findings) -> None:
     """Epochs go up by one, exactly at borders; a border moves on all inputs and outputs at once."""
     c = f.c
-    inputs, outputs = degrees(c) if degree is None else degree
+    inputs, outputs = degrees(c)
     steps = np.flatnonzero(f.work)
     if not len(steps):
         return

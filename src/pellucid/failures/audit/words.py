@@ -1,8 +1,7 @@
 """What an audit can say no to, in words: one entry for each way in which a recorded run can be wrong.
 
-Both engines (`pellucid.failures.audit` here, `pellucid.spark.audit` on Spark) find the same rows: a *kind* from the
-table here, the step (task, generation, index), the message (stream, number) where there is one, and up to two numbers
-and a name that belong to the kind.  The sentence is made here, once, so that both say the same.
+The audit finds rows: a *kind* from the table here, the step (task, generation, index), the message (stream, number)
+where there is one, and up to two numbers and a name that belong to the kind.  The sentence is made here.
 """
 
 from __future__ import annotations

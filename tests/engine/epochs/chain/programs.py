@@ -1,4 +1,4 @@
-"""The runs of `chain_job` and `circle_job` in processes of their own, forked so that nothing has to be loaded again."""
+"""The runs of `chain_job` in processes of their own, forked so that nothing has to be loaded again."""
 
 from __future__ import annotations
 

@@ -114,12 +114,14 @@ def test_rows_that_go_to_a_table(commands: Commands) -> None:
 def test_a_chain_onto_itself_and_a_circle(commands: Commands) -> None:
     commands.upstream()
     text = commands.refused(*commands.chained(state="a"))
-    assert "is the state folder of this very run: push i of a run takes row i of each input" in text
+    assert "is the state folder of this very run, and a run cannot read its own rows" in text
     assert commands(*commands.chained())[0] == 0
-    text = commands.refused("p.py:total", "--in", "epochs:b", "--out", "a.arrow", "--pushes", "10", "--state", "a")
-    assert "a circle: the run in" in text
-    assert "reads this one" in text
-    assert "neither would ever come" in text
+    for place in ("epochs:b", "epochs:b?after=1"):  # a delay changes nothing
+        text = commands.refused("p.py:total", "--in", place, "--out", "a.arrow", "--pushes", "10", "--state", "a")
+        assert f"{place}: a circle: the run in " in text and "/b reads this one (" in text
+    assert commands("p.py:total", "--in", "epochs:b", "--out", "c.arrow", "--pushes", "10", "--state", "c")[0] == 0
+    text = commands.refused("p.py:total", "--in", "epochs:c", "--out", "a.arrow", "--pushes", "10", "--state", "a")
+    assert "a circle: the run in " in text
 
 
 def test_event_time(commands: Commands) -> None:

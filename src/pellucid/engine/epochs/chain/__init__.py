@@ -4,5 +4,4 @@
 * ``rows``: the rows of parts from any row on, and the checksum by which they are known again
 * ``lane``: such rows as an input: what was read ahead, what of it is sure, what was given up
 * ``source``: the source task around it, which tells the coordinator what may be committed and what must be undone
-* ``machine``, ``question``: the meaning, and what is proved of it
 """

@@ -1,15 +1,14 @@
 """What is asked of a run that reads others: which runs these are, and what does not go together with that.
 
-A circle of runs without a delay is refused.  It could never begin: push *i* takes row *i* of every input, a row comes
-out of a push, and a run that is read ends only when its own inputs have; so the first push of each run in a circle
-would wait for the first row of the next, all the way round (`pellucid.engine.epochs.chain.question` has it as a machine
-without a step).
+Runs that read one another in a circle are refused, and so is one that reads itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -19,9 +18,9 @@ from pellucid.data.arrow import source_columns
 from pellucid.data.binary import row_place
 from pellucid.data.bind import Binding
 from pellucid.data.feed import wanted_columns
-from pellucid.engine.epochs.chain.circle import Around, around, refuse_no_lead, there
 from pellucid.engine.epochs.chain.upstream import Upstream
-from pellucid.errors import DataError, UsageError, option
+from pellucid.engine.epochs.store import READ, Store
+from pellucid.errors import DataError, StateError, UsageError, option
 from pellucid.graph.memory import why_cut
 from pellucid.graph.model import Graph
 
@@ -46,20 +45,14 @@ def by_chain(
             )
         if chained:
             _refuse_with(graph, settings, chained[0])
-            found[name] = _placed(there(chained[0], os.path.realpath(state)), os.path.realpath(state))
-    refuse_no_lead(inputs, found)
+            found[name] = Upstream(chained[0])
+            _refuse_circle(found[name], os.path.realpath(state))
+    if found and all(name in found and found[name].after for name in inputs):
+        first = next(iter(found.values()))
+        raise UsageError(
+            f"{option('in', first.name)}: a run needs an input without a delay: it ends when all of those have ended"
+        )
     return found
-
-
-def _placed(upstream: Upstream, state: str) -> Upstream:
-    """An upstream that knows whether it is in a circle with the run that reads it; what goes round is read when it is
-    committed."""
-    found = around(upstream, state)
-    if not upstream.after:
-        _refuse_circle(upstream, found, state)
-    upstream.circle, upstream.follows = found.circle, bool(found.begins)
-    upstream.ahead = upstream.ahead and not (upstream.after and upstream.circle)
-    return upstream
 
 
 def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
@@ -79,25 +72,37 @@ def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
             raise UsageError(f"{option(name)} does not go with {option('in', place)}: {why}")
 
 
-def _refuse_circle(upstream: Upstream, found: Around, state: str) -> None:
-    here = option("in", upstream.name)
-    if not found.begins:
-        return
-    never = (
-        "push i of a run takes row i of each input, so its first push would wait for its own first row, and neither "
-        "would ever come"
-    )
-    folder, mark, output = upstream.name.rpartition("#") if "#" in upstream.name else (upstream.name, "", "")
-    later = f"Let a push take an earlier row, {folder}?after=1{mark}{output}"
-    if found.begins == state:
+def _refuse_circle(upstream: Upstream, state: str) -> None:
+    """Follow what an upstream reads, and what that reads, back to the run in a state folder, if it comes there."""
+    here, first = option("in", upstream.name), os.path.realpath(upstream.root)
+    if first == state:
         raise UsageError(
-            f"{here}: is the state folder of this very run: {never}. {later}; what goes round inside one push is a "
-            "loop: iterate(…)"
+            f"{here}: is the state folder of this very run, and a run cannot read its own rows: what goes round is a "
+            "loop of the pipeline, iterate(…)"
         )
-    raise UsageError(
-        f"{here}: a circle: the run in {found.begins} reads this one ({state}): {never}. {later}; or put the two "
-        "pipelines into one, with iterate(…) for what goes round"
-    )
+    seen, waiting = {first}, [first]
+    while waiting:
+        folder = waiting.pop()
+        for above in _read_by(folder):
+            if above == state:
+                raise UsageError(
+                    f"{here}: a circle: the run in {folder} reads this one ({state}), and runs cannot read one another "
+                    "in a circle: put the pipelines into one, with iterate(…) for what goes round"
+                )
+            if above not in seen:
+                seen.add(above)
+                waiting.append(above)
+
+
+def _read_by(folder: str) -> list[str]:
+    """The state folders of the runs that the run in a folder reads, as far as it says."""
+    run = None
+    with contextlib.suppress(StateError):  # of one farther up: whoever reads it finds that
+        run = Store(folder).read("run.json") if Path(folder).is_dir() else None
+    if run is None or run.get("format") not in READ:
+        return []
+    found = [epochs_of(place) for place in run.get("in", {}).values() if isinstance(place, str)]
+    return [os.path.realpath(one.folder) for one in found if one is not None]
 
 
 def fits_types(chained: Upstreams, lanes: Mapping[str, tuple[str, list[Binding]]], wide: bool) -> None:

@@ -247,7 +247,7 @@ class ChainLane:
                 self._check_open(view, now)
         if not self.segments and self._open is None:
             self._sure = max(self._sure, min(self.row, view.committed))
-        if not self.upstream.follows and self.upstream.finished():
+        if self.upstream.finished():
             self._end(now)
 
     def _check_open(self, view: View, now: int) -> None:
@@ -290,8 +290,7 @@ class ChainLane:
                 "them again: give that run's command again with --from-start"
             )
         if view.committed == self.row:
-            # One that waits for this run may have been started again, and not have said so yet.
-            self.ended = not (self.upstream.circle and self.upstream.running())
+            self.ended = True
         elif view.committed < self.row and not self.upstream.running() and self.upstream.finished():
             view = self.upstream.look()  # it may have gone on meanwhile, and have ended again
             if view.committed < self.row:

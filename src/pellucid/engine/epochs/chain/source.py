@@ -4,8 +4,7 @@ It is one task for all inputs, so that those that have rows wait for those that 
 An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given up
 there, the coordinator is told how far to go back (``undone``).
 
-Inputs with a delay do not keep a run going: it ends when the others have.  Where runs read one another in a circle, an
-epoch ends whenever there is nothing to read, since the next row may be made from one that only then can be read.
+Inputs with a delay do not keep a run going: it ends when the others have.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class ChainSource(SourceTask):
     _pause = _SOON
     _since: float | None = None  # nothing has come since
     _said = False
-    circle = False  # whether what it waits for may depend on its own rows
 
     def _chained(self) -> list[ChainLane]:
         return [lane for lane in self.lanes if isinstance(lane, ChainLane)]
@@ -79,9 +77,6 @@ class ChainSource(SourceTask):
                 self._since, self._said = None, False
                 return have
             if self._borders.due(self.at) or self._ended():
-                return 0
-            if self.circle and self.at > self._borders.begin:
-                self._borders.stop = self.at
                 return 0
             self._rest()
             self._tell_silence(waited_for)
@@ -137,11 +132,4 @@ class ChainSource(SourceTask):
             if not lane.upstream.running():
                 self.context.link.send(
                     say=f"{lane.path}: waiting for rows, and no run is alive there: start it again with its own command"
-                )
-            elif lane.upstream.circle and not lane.available(1):
-                self.context.link.send(
-                    say=f"{lane.path}: waiting for row {lane.row + 1:,}, which the run there makes in a circle with "
-                    "this one. If it waits as well, some pushes have put out no row: in a circle each push of each run "
-                    "must put out one, also while a source with a delay is silent (no filter, no step that waits for "
-                    "two sources)"
                 )

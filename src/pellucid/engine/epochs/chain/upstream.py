@@ -61,18 +61,6 @@ def outputs_of(job: Job) -> dict[str, Any]:
     return found
 
 
-def said_by(store: Store) -> dict[str, Any] | None:
-    """What a run says of itself: in ``run.json``, or, while it waits for the runs that it reads, beside its outputs;
-    None if there is none."""
-    if not store.root.is_dir():
-        return None
-    run = store.read("run.json")
-    if run is not None:
-        return run
-    announced = store.hint(OUTPUTS)
-    return announced if "run" in announced else None
-
-
 class View(NamedTuple):
     """What there is of an output at one moment: its parts in a row, each with the number of its first row."""
 
@@ -94,8 +82,6 @@ class Upstream:
         found = epochs_of(place)
         assert found is not None
         self.name, self.ahead, self.after = place, found.ahead, found.after
-        self.circle = False  # whether what it puts out may depend on what its reader puts out
-        self.follows = False  # whether it ends only after its reader, as it reads that one without a delay
         self._store = Store(found.folder)
         self.root = self._store.root
         run = self._run()
@@ -114,7 +100,7 @@ class Upstream:
 
     def _run(self) -> dict[str, Any]:
         place = option("in", self.name)
-        run = said_by(self._store)
+        run = self._store.read("run.json") if self._store.root.is_dir() else None
         if run is None:
             raise UsageError(
                 f"{place}: {self.root} holds no run with epochs: give the state folder of the run whose rows are to be "

@@ -99,7 +99,6 @@ def _build(
     outboxes = [Outbox(c.name, ends.senders[c.name], shape(c), noted=noted) for c in outputs]
     recorder = Recorder(job.store.root, task.name, generation) if noted else None
     context = Context(task.name, job.run, generation, epoch, job.store, link, inboxes, outboxes, recorder)
-    context.hurry = job.circle  # somebody waits for these rows, and this run for what is made of them
     make: dict[str, Callable[[], TaskProcess]] = {
         "source": lambda: _source(job, context, task, outputs, floor),
         "worker": lambda: _worker(job, context, task, outputs),
@@ -113,7 +112,7 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
     kind = ChainSource if job.chained else SourceTask
-    made = kind(
+    return kind(
         context,
         opened,
         outputs,
@@ -125,9 +124,6 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
         lenient=bool(s.aside),
         times=TimesTold(job.store, job.graph) if job.graph.timed else None,
     )
-    if isinstance(made, ChainSource):
-        made.circle = job.circle
-    return made
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pellucid.atomic.places.protocol.machine import FAULTS, At, committing
 from pellucid.errors import UsageError
 from pellucid.model import Verdict
-from pellucid.model.keeps import keeps, planted
+from tests.atomic.places.protocol.machine import FAULTS, At, committing
+from tests.model.keeps import keeps, planted
 
 SAYS = {
     "agreement": "no member is aborted while another is committed",

@@ -21,7 +21,7 @@ any number of times, in any order, or never, so loss, doubling, reordering and d
 ``crash p``, ``start p``   memory is gone; what lasts is read again
 =========================  ============================================================================================
 
-``rules`` names classic faults, each of which breaks something (`pellucid.atomic.places.protocol.question`).
+``rules`` names classic faults, each of which breaks something (`tests.atomic.places.protocol.question`).
 """
 
 from __future__ import annotations

@@ -5,17 +5,6 @@
 >>> orphan = chain_keeps(epochs=1, failures=1, rules=["commit without asking"])["no orphan"].counterexample
 >>> orphan.steps, orphan.replay()
 (('make 1 at p0 as a', 'make 1 at p1', 'complete 1 at p1', 'commit 1 at p1'), True)
-
-A circle of pipelines has no first epoch: push *i* of each needs row *i* of the other.
-
->>> circle = chain_keeps(((1,), (0,)), epochs=1, failures=0)["an end"]
->>> circle.status, circle.counterexample.steps
-('refuted', ())
-
-With a delay in it a circle goes, and keeps all of it; here the first reads the second one epoch later.
-
->>> {verdict.status for verdict in chain_keeps((((1, 1),), (0,)), failures=1).values()}
-{'bounded'}
 """
 
 from __future__ import annotations
@@ -23,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pellucid.engine.epochs.chain.machine import FAULTS, At, Chained, Reads
 from pellucid.model import Verdict
-from pellucid.model.keeps import keeps, planted
+from tests.engine.epochs.chain.machine import FAULTS, At, Chained, Reads
+from tests.model.keeps import keeps, planted
 
 SAYS = {
     "no orphan": "whatever is committed was made from what the upstreams have committed",
     "once": "every pipeline commits each epoch once, in order, and leaves none out",
-    "one history": "nobody reads on over rows that are not there any more, nor over what was made from such of its own",
+    "one history": "nobody reads on over rows that are not there any more",
     "an end": "from everywhere, without further crashes, all epochs can be committed everywhere",
 }
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from pellucid.model import Verdict
-from pellucid.model.keeps import keeps, planted
-from pellucid.sinks.group.machine import FAULTS, NONE, At, Together
+from tests.model.keeps import keeps, planted
+from tests.sinks.group.machine import FAULTS, NONE, At, Together
 
 SAYS = {
     "agreement": "of an epoch all members that have it have the same attempt",

@@ -15,14 +15,11 @@ others are what it read there.  What lasts: staged epochs with what each was mad
 ``recover p anew``      and also those that were (lost snapshots, ``--from-start``): only what is committed stays
 ======================  ==============================================================================================
 
-``reads`` has for every pipeline those that it reads.  Push *i* of a pipeline takes row *i* of each of its inputs; so in
-a circle of pipelines nobody can make a first epoch, and that is what the machine shows of one.
+``reads`` has for every pipeline those that it reads; none reads itself, also not through others.  ``(q, k)`` among
+them is q with a delay: epoch *i* takes epoch *i - k*, and nothing in the first *k* epochs.  A pipeline that reads all
+others with a delay has an input of its own beside them.
 
-``(q, k)`` among them is q with a delay: epoch *i* takes epoch *i - k*, and nothing in the first *k* epochs.  A pipeline
-that reads all others with a delay has an input of its own beside them.  A delay lets a circle go; what goes round in it
-is read when it is committed, as rows that are not may have been made from rows that their reader has given up itself.
-
-``rules`` names faults, each of which breaks something (`pellucid.engine.epochs.chain.question`).
+``rules`` names faults, each of which breaks something (`tests.engine.epochs.chain.question`).
 """
 
 from __future__ import annotations
@@ -41,8 +38,6 @@ FAULTS = {
     "reads on": "the next epoch is read although rows that were read before it are not there any more",
     "commit without looking": "a commit does not ask whether the epoch is there",
     "staged is enough": "an epoch is committed when its upstreams have what it read, committed or not",
-    "complete is enough": "an epoch is committed when what it read is complete, with all that this was made from",
-    "what goes round is read ahead": "a delayed input in a circle is read before it is committed",
 }
 SILENT = "silent"  # what a delayed input has in its first epochs
 
@@ -98,20 +93,6 @@ class Chained:
         self.delays = tuple(tuple(k for _, k in one) for one in pairs)
         self.epochs, self.failures, self.variants = epochs, failures, variants
         self.rules = frozenset(rules)
-        round_ = [[k > 0 and self._reaches(up, p) for up, k in one] for p, one in enumerate(pairs)]
-        self._waits = tuple(
-            tuple(r and "what goes round is read ahead" not in self.rules for r in one) for one in round_
-        )
-
-    def _reaches(self, p: int, goal: int) -> bool:
-        """Whether what a pipeline puts out may depend on another one."""
-        seen, waiting = {p}, [p]
-        while waiting:
-            for up in self.reads[waiting.pop()]:
-                if up not in seen:
-                    seen.add(up)
-                    waiting.append(up)
-        return goal in seen
 
     def start(self) -> At:
         return At(tuple(Line() for _ in self.reads))
@@ -156,22 +137,11 @@ class Chained:
         if not same and "reads on" not in self.rules:
             return
         own = all(self.delays[p])  # also of one that reads nobody
-        mixed = at.mixed or not same or not self._of_now(at, p, p, number, found)
+        mixed = at.mixed or not same
         for variant in self.variants if own else [""]:
             rows = (variant, *found) if own else found
             made = _with(at, p, line._replace(staged=(*line.staged, Epoch(number, rows))))._replace(mixed=mixed)
             yield f"make {number} at p{p}{f' as {variant}' if own else ''}", made
-
-    def _of_now(self, at: At, p: int, q: int, number: int, read: Rows) -> bool:
-        """Whether of what an epoch of q has read all that came from p is what p has now."""
-        for up, k, rows in zip(self.reads[q], self.delays[q], read, strict=True):
-            if number <= k:
-                continue
-            if up == p and at.lines[p].rows(number - k) != rows:
-                return False
-            if up != p and not self._of_now(at, p, up, number - k, self.read(up, rows)):
-                return False
-        return True
 
     def _settle(self, at: At, p: int) -> Iterator[tuple[str, At]]:
         line = at.lines[p]
@@ -199,20 +169,7 @@ class Chained:
             return None not in shown
         if "staged is enough" in self.rules:
             return self._above(at, p, epoch.number) == read
-        return shown == read or ("complete is enough" in self.rules and self._closed(at, p, epoch.number, read))
-
-    def _closed(self, at: At, p: int, number: int, read: Rows) -> bool:
-        """Whether all that an epoch has read is complete, with all that this was made from."""
-        for up, k, rows in zip(self.reads[p], self.delays[p], read, strict=True):
-            line = at.lines[up]
-            whole = number <= k or (
-                line.rows(number - k) == rows
-                and not any(e.number <= number - k and not e.complete for e in line.staged)
-                and self._closed(at, up, number - k, self.read(up, rows))
-            )
-            if not whole:
-                return False
-        return True
+        return shown == read
 
     def _undo(self, at: At, p: int) -> Iterator[tuple[str, At]]:
         line = at.lines[p]
@@ -233,12 +190,12 @@ class Chained:
         return _with(at, p, line._replace(staged=staged, alive=True))
 
     def _above(self, at: At, p: int, number: int) -> Rows | None:
-        """What the upstreams of a pipeline have now of what an epoch reads, committed or not (of what goes round:
-        committed); None if one has nothing."""
+        """What the upstreams of a pipeline have now of what an epoch reads, committed or not; None if one has
+        nothing."""
         shown = self.shown(at, p, number)
         found = tuple(
-            now if now is not None or waits else at.lines[up].rows(number - k)
-            for up, k, waits, now in zip(self.reads[p], self.delays[p], self._waits[p], shown, strict=True)
+            now if now is not None else at.lines[up].rows(number - k)
+            for up, k, now in zip(self.reads[p], self.delays[p], shown, strict=True)
         )
         return None if None in found else found
 

@@ -23,7 +23,7 @@ from the rows that are kept.
 ``commit … unheard``    a member commits, and the answer is lost
 ======================  ==============================================================================================
 
-``rules`` names classic faults, each of which breaks something (`pellucid.sinks.group.question`).
+``rules`` names classic faults, each of which breaks something (`tests.sinks.group.question`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""One stream without keys on all cores."""
