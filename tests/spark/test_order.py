@@ -64,8 +64,8 @@ def test_a_row_of_another_key_is_no_second_row() -> None:
 
 def test_two_rows_of_a_key_are_found_with_others_between() -> None:
     two = (
-        "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' "
-        "keep the first"
+        "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or if they are the "
+        "same row twice choose late='drop'"
     )
     assert refusal([("a", 5), ("b", 5), ("a", 5)]) == two
     assert refusal([("a", 1)], [("a", 5), ("b", 5), ("a", 5)], wait=0) == two

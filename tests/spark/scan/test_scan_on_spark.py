@@ -151,8 +151,8 @@ def test_doubled_and_missing_orders(spark: Any) -> None:
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
     said = failure_of(run(SUM.graph, [df], {}, SparkOptions(order="seq", partitions=4)))
     assert (
-        said == "DataError: seq=20: two rows have this order: add a column to order= that tells them apart, or with "
-        "late='drop' keep the first"
+        said == "DataError: seq=20: two rows have this order: add a column to order= that tells them apart, or if "
+        "they are the same row twice choose late='drop'"
     )
     rows = [(i, 1) for i in range(50)] + [(None, 5)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
