@@ -2,9 +2,9 @@
 
 Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key and
 order are one push, as on Spark; where an input has no such row it is silent.  Two rows of one input with equal key and
-order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row twice: then
-one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys may be equal: they
-stay as they came.
+order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row twice:
+then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys may be
+equal: they stay as they came.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ def _refuse_doubled(
     row, before = (int(ranked[j] - starts[s]) for j in (i, i - 1))
     raise DataError(
         f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): nobody knows which "
-        f"is first; name more columns in {option('order')}, or if it is the same row twice say {option('late', 'drop')}"
+        f"is first; name more columns in {option('order')}, or if it is the same row twice say "
+        f"{option('late', 'drop')}"
     )
 
 
@@ -215,16 +216,17 @@ def refuse_different(
     good: Any = None,
 ) -> None:
     """Refuse rows that were left out as being there twice, if some value is not that of the row that counts: which of
-    the two counts would depend on which came first.  ``values`` gives what is in some rows; ``good`` are the rows that can be
-    read, if the rows that are spoken of are numbers among them.
+    the two counts would depend on which came first.  ``values`` gives what is in some rows; ``good`` are the rows that
+    can be read, if the rows that are spoken of are numbers among them.
 
     >>> place = Place("events", lambda i: f"row {i + 1}")
     >>> one = Keyed([], [pa.array([1, 1])], place)
-    >>> refuse_different(one, ["seq"], line_up([one], ["seq"], "drop").doubled[0], {"x": lambda rows: np.array([20, 10])[rows].tolist()})
+    >>> values = {"x": lambda rows: np.array([20, 10])[rows].tolist()}
+    >>> refuse_different(one, ["seq"], line_up([one], ["seq"], "drop").doubled[0], values)
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: events: row 2: order seq=1 is there twice (also row 1), but with other values (x=10 and x=20):
-    nobody knows which is first; name more columns in order=, or leave one of them out
+    pellucid.errors.DataError: events: row 2: order seq=1 is there twice (also row 1), but with other values (x=10 and
+    x=20): nobody knows which is first; name more columns in order=, or leave one of them out
     """
     again, counts = doubled
     if not len(again):

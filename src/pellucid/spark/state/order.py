@@ -10,10 +10,9 @@ puts out an event only for a row that must not be applied now.
 >>> judge.refused(2, [[1, 3]], None)
 [Refusal(row=1, why='gap', last=(1,))]
 
-Two rows of one key and one order are the same row twice only if they are equal; else nothing says which comes first, and
-which of them counted would depend on which came first.  Where late rows are left out, the judge therefore remembers a
-digest of the last row of each key: a row of the same order with another digest is ``different``, in one micro-batch or
-in several.
+Two rows of one key and one order are the same row twice only if they are equal; else nothing says which is first, and
+the answers would depend on how they came.  Where late rows are left out, the judge therefore remembers a digest of the
+last row of each key: a row of the same order with another digest is ``different``, in one micro-batch or in several.
 
 >>> judge = Judge((("seq", INT),), None, sources=1)
 >>> judge.refused(3, [[1, 2, 2]], None, [[7, 8, 8]])
@@ -42,8 +41,8 @@ _WHY = {_LATE: "late", _GAP: "gap", _DIFFERENT: "different"}
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that must not be applied now: it is ``late`` (or doubled), it stands after a ``gap``, or it is ``different``
-    from the last row that was applied, whose key and order it has."""
+    """A row that must not be applied now: it is ``late`` (or doubled), it stands after a ``gap``, or it is
+    ``different`` from the last row that was applied, whose key and order it has."""
 
     row: int
     why: str
