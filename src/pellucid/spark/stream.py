@@ -149,8 +149,8 @@ def run_task(data: bytes, plan: StreamPlan, batches: Iterator[Any]) -> Iterator[
         # of a partition without rows nothing else tells which bucket has run
         raise UsageError(
             f"partition {partition} of micro-batch {version} has rows of another bucket of keys: what p.spark gives "
-            "must be computed in the partitions that it has; say repartition(n) instead of coalesce(n), and in a union with "
-            "other DataFrames name it first"
+            "must be computed in the partitions that it has; say repartition(n) instead of coalesce(n), and in a union "
+            "with other DataFrames name it first"
         )
     if version > since:
         _check_ran(plan.store, partition, version)
@@ -169,9 +169,9 @@ def _check_ran(store: Store, bucket: int, version: int) -> None:
         again = ran + 1
         raise StateError(
             f"micro-batch {version - 1} was committed, but bucket {bucket} of the state folder {store.path} did not "
-            f"run in it (it ran last in {'none' if ran < 0 else ran}), so events would be lost: foreachBatch must compute "
-            "the whole DataFrame (write or collect it; not only limit, take or first), and the folder must not be an "
-            f"older copy; put that right and go back to micro-batch {again}, in the checkpoint and with "
+            f"run in it (it ran last in {'none' if ran < 0 else ran}), so events would be lost: foreachBatch must "
+            "compute the whole DataFrame (write or collect it; not only limit, take or first), and the folder must "
+            f"not be an older copy; put that right and go back to micro-batch {again}, in the checkpoint and with "
             f"Store(…).rewind({again}), or begin anew with a new checkpoint and a new state folder"
         )
 

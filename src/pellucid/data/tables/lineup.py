@@ -202,8 +202,8 @@ def _refuse_doubled(
     one = inputs[s]
     row, before = (int(ranked[j] - starts[s]) for j in (i, i - 1))
     raise DataError(
-        f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): nobody knows which "
-        f"is first; name more columns in {option('order')}, or if it is the same row twice say "
+        f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): nobody knows "
+        f"which is first; name more columns in {option('order')}, or if it is the same row twice say "
         f"{option('late', 'drop')}"
     )
 
