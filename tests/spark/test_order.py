@@ -20,6 +20,7 @@ from pellucid.spark.failure import explain
 from pellucid.spark.frames import Fields, Frame, FrameSource, key_leaf, order_leaf
 from pellucid.spark.job import Late, SparkJob
 from pellucid.spark.state.bucket import Bucket, run_bucket
+from pellucid.spark.state.order import Judge
 from pellucid.spark.step import Runner
 
 if TYPE_CHECKING:
@@ -75,6 +76,18 @@ def test_two_rows_of_a_key_are_found_with_others_between() -> None:
     assert refusal([("a", 5), ("b", 5), ("a", 5)]) == two
     assert refusal([("a", 1)], [("a", 5), ("b", 5), ("a", 5)], wait=0) == two
     assert refusal([("a", 5), ("a", 5)], [("a", 20)], wait=10) == two
+
+
+def test_a_judge_that_compares_goes_on_from_one_that_did_not_and_back() -> None:
+    plain = Judge((("at", INT),), STR)
+    assert plain.refused(2, [[1, 3]], [["a", "b"]]) == []
+    compares = Judge((("at", INT),), STR, sources=1)
+    compares.load(plain.save())
+    assert [r.why for r in compares.refused(2, [[1, 3]], [["a", "b"]], [[5, 6]])] == ["late", "late"]
+    assert [r.why for r in compares.refused(3, [[2, 2, 2]], [["a"] * 3], [[5, 5, 6]])] == ["late", "different"]
+    plain = Judge((("at", INT),), STR)
+    plain.load(compares.save())
+    assert [r.row for r in plain.refused(3, [[2, 3, 4]], [["a", "b", "b"]])] == [0, 1]
 
 
 def test_a_number_before_the_first_of_a_sequence() -> None:
