@@ -96,10 +96,10 @@ def test_an_executor_is_killed_in_mid_job(cluster: Cluster, tmp_path: Path) -> N
     )
 
 
-# Queries in which each worker has disks of its own: under "own" both, under "half" one, under "shared" one from the third
-# micro-batch on.
+# Queries in which workers have disks of their own: under "own" both, under "half" one, under "shared" one from the
+# third micro-batch on.
 QUERIES = """
-    import json, subprocess, sys, time
+    import json, os, subprocess, sys, time
     from pathlib import Path
     from pellucid import pipeline
     from pellucid.spark import explain
@@ -116,6 +116,7 @@ QUERIES = """
     for n in range(4):
         rows = [{"user": user, "seq": n, "x": 1} for user in "abcdefgh"]
         (folder / "in" / f"{n}.json").write_text("\\n".join(map(json.dumps, rows)))
+        os.utime(folder / "in" / f"{n}.json", (1e9 + n, 1e9 + n))  # by which Spark orders files
     said = {}
     for name in ("own", "half", "shared"):
         taken = []
