@@ -201,11 +201,14 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
         keyed = [_keyed(name, types, inputs[name], run.given, options, places[name]) for name in names]
         goods = [_good(keyed_one, places[name]) for keyed_one, name in zip(keyed, names, strict=True)]
         run.lineup = line_up([one for one, _ in goods], options.order, options.late)
-        for name, (one, good), doubled in zip(names, goods, run.lineup.doubled, strict=True):
-            sources = {s: g for s, g in zip(types, run.given, strict=True) if name in ("", s)}
-            values: dict[str, Any] = {source: events_at(types[source], given) for source, given in sources.items()}
+        for name, (rows_of, good), doubled in zip(names, goods, run.lineup.doubled, strict=True):
+            values: dict[str, Any] = {
+                source: events_at(t, g)
+                for (source, t), g in zip(types.items(), run.given, strict=True)
+                if name in ("", source)
+            }
             values |= {column: partial(inputs[name].taken, column) for column in kept.from_input(name)}
-            refuse_different(one, options.order, doubled, values, good)
+            refuse_different(rows_of, options.order, doubled, values, good)
         run.lineup = replace(
             run.lineup, rows=[_back(r, good) for r, (_, good) in zip(run.lineup.rows, goods, strict=True)]
         )
@@ -418,7 +421,7 @@ def events_at(t: Type, given: Given) -> Callable[[Any], list[Any]]:
     """The events of a source in some rows, None where it has none."""
 
     def at(rows: Any) -> list[Any]:
-        there = [True] * len(rows) if given.mask is None else chosen(given.mask, rows)
+        there: Any = [True] * len(rows) if given.mask is None else chosen(given.mask, rows)
         found = events_of(t, [chosen(c, rows) for c in given.columns])
         return [event if here else None for event, here in zip(found, there, strict=True)]
 
