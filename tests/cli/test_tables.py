@@ -221,9 +221,12 @@ def test_several_outputs_and_short_inputs(here: Path) -> None:
 
 
 def test_late_drop(here: Path) -> None:
-    write(pa.table({"seq": [1, 1, 2], "delay": [20, 50, 30]}), "in.csv")
+    write(pa.table({"seq": [1, 1, 2], "delay": [20, 20, 30]}), "in.csv")
     out = run("p.py:total", "--in", "in.csv", "--order", "seq", "--late", "drop")
     assert [json.loads(line)["out"] for line in out.splitlines()] == [20, 50]
+    write(pa.table({"seq": [1, 1, 2], "delay": [50, 20, 30], "note": ["a", "b", "c"]}), "in.csv")
+    said = run("p.py:total", "--in", "in.csv", "--order", "seq", "--late", "drop", "--keep-columns", "note", code=2)
+    assert "(also row 1 (line 2)), but with other values (delay=20 and delay=50, note='a' and note='b')" in said
 
 
 @pytest.mark.parametrize(
@@ -236,13 +239,13 @@ def test_late_drop(here: Path) -> None:
         (
             ("total", "--order", "seq"),
             "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; "
-            "name more columns in --order, or say --late drop to keep the first",
+            "name more columns in --order, or if it is the same row twice say --late drop",
         ),
         (("total", "--late", "drop"), "--late drop needs --order, the columns that say which row comes first"),
         (
             ("total", "--order", "seq", "--late", "keep"),
-            "--late keep: an output of the late rows is for Spark: here a table is sorted first, so that only doubled "
-            "rows are late; say 'fail' or 'drop', of which the first counts",
+            "--late keep: an output of the late rows is for Spark: here a table is sorted first, so that only a row "
+            "that is there twice is late; say 'fail' or 'drop'",
         ),
         (
             ("total", "--keep-columns", "tail"),

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,14 +175,14 @@ def wait_until(
         time.sleep(0.1)
 
 
-def launch(cluster: Cluster, name: str, *command: str, **more: str) -> None:
-    """Start a process of the cluster; ``more`` is for its environment."""
+def launch(cluster: Cluster, name: str, *command: str, within: Sequence[str] = (), **more: str) -> None:
+    """Start a process of the cluster; ``more`` is for its environment, ``within`` the command that runs it, if any."""
     import pyspark
 
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with open(cluster.folder / f"{name}.log", "wb") as log:
         cluster.processes[name] = subprocess.Popen(
-            [str(spark_class), *command],
+            [*within, str(spark_class), *command],
             env={**cluster.environment, **more},
             cwd=cluster.folder,
             start_new_session=True,

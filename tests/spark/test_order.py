@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
+import os
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,9 +16,11 @@ import pytest
 from pellucid import DataError, UsageError, apply, pipeline
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.spark.api import _wait
+from pellucid.spark.failure import explain
 from pellucid.spark.frames import Fields, Frame, FrameSource, key_leaf, order_leaf
 from pellucid.spark.job import Late, SparkJob
 from pellucid.spark.state.bucket import Bucket, run_bucket
+from pellucid.spark.state.order import Judge
 from pellucid.spark.step import Runner
 
 if TYPE_CHECKING:
@@ -64,12 +70,24 @@ def test_a_row_of_another_key_is_no_second_row() -> None:
 
 def test_two_rows_of_a_key_are_found_with_others_between() -> None:
     two = (
-        "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' "
-        "keep the first"
+        "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or if they are the "
+        "same row twice choose late='drop'"
     )
     assert refusal([("a", 5), ("b", 5), ("a", 5)]) == two
     assert refusal([("a", 1)], [("a", 5), ("b", 5), ("a", 5)], wait=0) == two
     assert refusal([("a", 5), ("a", 5)], [("a", 20)], wait=10) == two
+
+
+def test_a_judge_that_compares_goes_on_from_one_that_did_not_and_back() -> None:
+    plain = Judge((("at", INT),), STR)
+    assert plain.refused(2, [[1, 3]], [["a", "b"]]) == []
+    compares = Judge((("at", INT),), STR, sources=1)
+    compares.load(plain.save())
+    assert [r.why for r in compares.refused(2, [[1, 3]], [["a", "b"]], [[5, 6]])] == ["late", "late"]
+    assert [r.why for r in compares.refused(3, [[2, 2, 2]], [["a"] * 3], [[5, 5, 6]])] == ["late", "different"]
+    plain = Judge((("at", INT),), STR)
+    plain.load(compares.save())
+    assert [r.row for r in plain.refused(3, [[2, 3, 4]], [["a", "b", "b"]])] == [0, 1]
 
 
 def test_a_number_before_the_first_of_a_sequence() -> None:
@@ -256,3 +274,43 @@ def test_events_are_compared_without_their_collation(spark: SparkSession) -> Non
         count.spark(df, key="x", order="seq", value="x")
     with pytest.raises(DataError, match="the order column 'x' has the collation UTF8_LCASE"):
         count.spark(df, key="account", order="x", value="x")
+
+
+def test_two_rows_of_one_order_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """As a batch, cut into chunks, and in both kinds of stream: one row if it is there twice, else the same refusal."""
+    schema = "user string, seq bigint, x bigint"
+    p = pipeline(lambda x: x.filter(lambda v: v > 15).cumulate(lambda t, v: t + v, start=0), x=int)
+    said = {"key": "user", "order": "seq", "late": "drop"}
+
+    def streamed(second: int, **how: Any) -> list[Any]:
+        """The two rows of one order in two micro-batches."""
+        name = f"{second}-{len(how)}"
+        (tmp_path / name).mkdir()
+        for n, rows in enumerate(([("a", 1, 20)], [("a", 1, second), ("a", 2, 100)])):
+            lines = [json.dumps(dict(zip(("user", "seq", "x"), row, strict=True))) for row in rows]
+            (tmp_path / name / f"{n}.json").write_text("\n".join(lines))
+            os.utime(tmp_path / name / f"{n}.json", (1e9 + n, 1e9 + n))  # by which Spark orders files
+        files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path / name))
+        found: list[Any] = []
+        query = p.spark(files, buckets=1, **said, **how).writeStream.foreachBatch(
+            lambda df, _: found.extend(df.collect())
+        )
+        query.option("checkpointLocation", f"{tmp_path}/of-{name}").trigger(
+            availableNow=True
+        ).start().awaitTermination()
+        return found
+
+    differ = spark.createDataFrame([("a", 2, 100), ("a", 1, 20), ("a", 1, 10)], schema)
+    own: dict[str, Any] = {"store": "spark", "drop": ()}
+    assert [row.out for row in streamed(20, state=str(tmp_path / "state"))] == [20, 120]
+    for way in (
+        lambda: p.spark(differ, **said).collect(),
+        lambda: p.spark(differ.drop("user"), **{**said, "key": None}, partitions=4).collect(),
+        lambda: streamed(10, state=str(tmp_path / "other")),
+        lambda: streamed(10, **own),
+    ):
+        with pytest.raises(Exception) as caught:
+            way()
+        assert re.search(
+            r"seq=1: (two rows have this order but|a row of this .* with other)", str(explain(caught.value))
+        )

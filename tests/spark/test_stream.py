@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from pellucid import PellucidError, Pipeline, StateError, pipeline
+from pellucid import PellucidError, Pipeline, StateError, UsageError, pipeline
 from pellucid.engine.saved import form as saved
 from pellucid.expr.types import INT, STR
 from pellucid.spark import stream
@@ -45,6 +46,7 @@ class Start:
         store = Store(str(folder))
         self.data = packed(SparkJob(p.graph, FIELDS, (("out", INT),), (("user", "k0"), ("seq", "o0"))))
         self.plan = stream.StreamPlan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
+        store.announce(self.plan.start, self.plan.token)
 
     def check(self) -> None:
         """What happens on the driver, before the query starts."""
@@ -70,6 +72,14 @@ class Start:
         )
         out = stream.run_task(self.data, self.plan, iter(table.to_batches() if table else []))
         return [value for part in out for value in part.column("out").to_pylist()]
+
+    def whole(self, monkeypatch: pytest.MonkeyPatch, version: int, *rows: tuple[str, int, int]) -> list[int]:
+        """All tasks of a micro-batch: key a is in bucket 0, key b in bucket 1."""
+        return [
+            value
+            for bucket, key in enumerate("ab")
+            for value in self.batch(monkeypatch, version, *[row for row in rows if row[0] == key], bucket=bucket)
+        ]
 
 
 def test_memory_counts_only_while_its_file_is_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,32 +207,28 @@ def test_rows_that_do_not_come_again_are_forgotten(tmp_path: Path, monkeypatch: 
     new = Start(TOTAL, tmp_path)
     assert new.batch(monkeypatch, 1) == []
     assert new.batch(monkeypatch, 2, ("a", 2, 1)) == [2]
-    assert new.batch(monkeypatch, 2) == []  # a coalesced partition of the same number must not hurt
     assert new.batch(monkeypatch, 3, ("a", 3, 1)) == [3]
 
 
 def test_what_is_given_up_is_given_up_in_all_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for bucket, key in enumerate("ab"):
-        Start(TOTAL, tmp_path).batch(monkeypatch, 0, (key, 1, 10), bucket=bucket)
+    Start(TOTAL, tmp_path).whole(monkeypatch, 0, ("a", 1, 10), ("b", 1, 10))
     with pytest.raises(StateError, match=r"drop=\['total'\]"):
         Start(COUNT, tmp_path).check()
     Start(COUNT, tmp_path, "total").check()
-    assert Start(COUNT, tmp_path, "total").batch(monkeypatch, 1, ("a", 2, 10)) == [1]
+    assert Start(COUNT, tmp_path, "total").whole(monkeypatch, 1, ("a", 2, 10)) == [1]
     Start(COUNT, tmp_path).check()  # the other bucket has had no row yet
-    assert Start(COUNT, tmp_path).batch(monkeypatch, 2, ("a", 3, 10)) == [2]
+    assert Start(COUNT, tmp_path).whole(monkeypatch, 2, ("a", 3, 10)) == [2]
     back = Start(TOTAL, tmp_path, "count")
     back.check()
-    assert back.batch(monkeypatch, 3, ("a", 4, 10)) == [10]
-    assert back.batch(monkeypatch, 3, ("b", 2, 10), bucket=1) == [10]  # anew as well
+    assert back.whole(monkeypatch, 3, ("a", 4, 10), ("b", 2, 10)) == [10, 10]  # the other one anew as well
     assert Start(TOTAL, tmp_path).batch(monkeypatch, 4, ("b", 3, 10), bucket=1) == [20]
 
 
 def test_what_was_to_be_given_up_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for bucket, key in enumerate("ab"):
-        Start(TOTAL, tmp_path).batch(monkeypatch, 0, (key, 1, 10), bucket=bucket)
+    Start(TOTAL, tmp_path).whole(monkeypatch, 0, ("a", 1, 10), ("b", 1, 10))
     Start(COUNT, tmp_path, "total").batch(monkeypatch, 1, ("a", 2, 10))  # fails elsewhere; the old pipeline is put back
     back = Start(TOTAL, tmp_path)
-    assert back.batch(monkeypatch, 1, ("a", 2, 10)) == [20]
+    assert back.whole(monkeypatch, 1, ("a", 2, 10)) == [20]
     assert back.batch(monkeypatch, 2, ("b", 2, 10), bucket=1) == [20]
 
 
@@ -243,6 +249,75 @@ def test_a_bucket_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         start.batch(monkeypatch, 1, ("a", 2, 10))
 
 
+def test_a_task_that_sees_another_folder_than_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On its first micro-batch, and when the folder is removed, replaced, or not mounted any more."""
+    folder, away = tmp_path / "state", tmp_path / "away"
+    shared = r"must be on a file system that the driver and all workers share, mounted under this path on each"
+
+    def refused(start: Start, version: int) -> None:
+        there = sorted(folder.rglob("*"))
+        new_worker()
+        with pytest.raises(StateError, match=shared):
+            start.batch(monkeypatch, version, ("a", 9, 1))
+        assert sorted(folder.rglob("*")) == there  # a task makes nothing in a folder that is not the driver's
+
+    first = Start(TOTAL, folder)
+    folder.rename(away)
+    refused(first, 0)
+    away.rename(folder)
+    assert first.whole(monkeypatch, 0, ("a", 1, 1)) == [1]
+    assert first.whole(monkeypatch, 1, ("b", 1, 5)) == [5]
+    stream._claimed.clear()
+    folder.rename(away)
+    refused(first, 2)
+    other = Start(TOTAL, folder)
+    other.whole(monkeypatch, 0, ("a", 1, 100))
+    with pytest.raises(StateError, match="taken over by a later start"):
+        first.batch(monkeypatch, 2, ("a", 2, 1))
+    shutil.rmtree(folder)
+    shutil.copytree(away, folder)
+    assert first.whole(monkeypatch, 2, ("a", 2, 1)) == [2]
+    shutil.rmtree(folder)
+    shutil.copytree(away, folder)  # a copy that is older by a micro-batch, as from a backup
+    new_worker()
+    with pytest.raises(StateError, match=r"micro-batch 2 was committed, but bucket 0 .* \(it ran last in 1\)"):
+        first.batch(monkeypatch, 3, ("a", 3, 1))
+
+
+def test_a_micro_batch_that_was_not_all_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Start(TOTAL, tmp_path)
+    start.whole(monkeypatch, 0, ("a", 1, 1))
+    start.batch(monkeypatch, 1, ("a", 2, 1))  # as take(1) does: bucket 1 does not run
+    assert start.batch(monkeypatch, 2) == []
+    lost = r"micro-batch 1 was committed, but bucket 1 .* did not run in it .*foreachBatch must compute the whole"
+    for again in (start, Start(TOTAL, tmp_path)):
+        for rows in ((), (("b", 2, 5),)):
+            with pytest.raises(StateError, match=lost):
+                again.batch(monkeypatch, 2, *rows, bucket=1)
+    Store(str(tmp_path)).rewind(1)
+    again = Start(TOTAL, tmp_path)
+    assert again.whole(monkeypatch, 1, ("a", 2, 1), ("b", 1, 5)) == [2, 5]
+    assert again.whole(monkeypatch, 2, ("b", 2, 5)) == [10]
+    for version in range(3, 7):
+        assert again.whole(monkeypatch, version) == []
+    Store(str(tmp_path)).rewind(5)  # of a bucket without rows only the last micro-batch is noted
+    assert Start(TOTAL, tmp_path).whole(monkeypatch, 5, ("b", 3, 5)) == [15]
+    assert len(list(tmp_path.glob("bucket-*/*.ran"))) <= 2
+
+
+def test_a_folder_of_the_version_that_did_not_say_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Start(TOTAL, tmp_path)
+    old.whole(monkeypatch, 0, ("a", 1, 1), ("b", 1, 5))
+    old.whole(monkeypatch, 1, ("b", 2, 5))
+    for file in [*tmp_path.glob("bucket-*/*.ran"), *tmp_path.glob("start-*")]:
+        file.unlink()
+    (tmp_path / "owner.json").write_text(json.dumps({"start": 1, "token": old.plan.token}))
+    new = Start(TOTAL, tmp_path)
+    assert new.whole(monkeypatch, 2, ("a", 2, 1)) == [2]
+    with pytest.raises(StateError, match="micro-batch 3 was committed, but bucket 0"):
+        new.batch(monkeypatch, 4, ("a", 3, 1))
+
+
 # ---------------------------------------------------------------- with Spark
 
 
@@ -258,7 +333,9 @@ class World:
         lines = [json.dumps(dict(zip(("user", "seq", "x"), row, strict=True))) for row in rows]
         (self.folder / "in" / f"{self.files}.json").write_text("\n".join(lines))
 
-    def run(self, p: Pipeline, *, user: str = "string", where: str = "true", **how: Any) -> list[tuple[Any, ...]]:
+    def run(
+        self, p: Pipeline, *, user: str = "string", where: str = "true", look: Any = None, **how: Any
+    ) -> list[tuple[Any, ...]]:
         df = (
             self.spark.readStream.schema(f"user {user}, seq bigint, x bigint")
             .json(str(self.folder / "in"))
@@ -270,7 +347,7 @@ class World:
         out: list[tuple[Any, ...]] = []
 
         def take(part: DataFrame, number: int) -> None:
-            out.extend(tuple(row) for row in part.collect())
+            out.extend(tuple(row) for row in (look(part) if look else part.collect()))
 
         query = (
             p.spark(df, **given)
@@ -321,6 +398,39 @@ def test_an_old_checkpoint_with_a_new_folder(spark: SparkSession, tmp_path: Path
     with pytest.raises(StateError, match=r"the query is at micro-batch 1, but the state folder .*elsewhere is empty"):
         world.run(TOTAL, state=str(tmp_path / "elsewhere"))
     assert world.run(TOTAL) == [("a", 2, 105)]
+
+
+@pytest.mark.parametrize("look", [lambda df: df.limit(0).collect(), lambda df: df.take(1)], ids=["limit", "take"])
+def test_a_sink_that_looks_at_a_part(spark: SparkSession, tmp_path: Path, look: Any) -> None:
+    """What was lost is told by the next micro-batch, here of a new start; once put right, nothing is lost."""
+    world = World(spark, tmp_path)
+    keys = [(key, 1, 5) for key in "abcdefgh"]
+    world.arrive(*keys)
+    assert world.run(TOTAL) == keys
+    world.arrive(*[(key, 2, 5) for key in "abcdefgh"])
+    world.run(TOTAL, look=look)
+    world.arrive(("a", 3, 5))
+    with pytest.raises(StateError, match=r"micro-batch 1 was committed, but bucket . .* go back to micro-batch 1"):
+        world.run(TOTAL)
+    for name in ("offsets/1", "offsets/2", "commits/1", "offsets/.1.crc", "offsets/.2.crc", "commits/.1.crc"):
+        (tmp_path / "checkpoint" / name).unlink(missing_ok=True)
+    Store(str(tmp_path / "state")).rewind(1)
+    assert world.run(TOTAL) == sorted([("a", 3, 15), *[(key, 2, 10) for key in "abcdefgh"]])
+
+
+def test_a_sink_that_looks_at_a_part_with_sparks_own_store(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 5))
+    with pytest.raises(StateError, match=r"its rows were not all computed; foreachBatch must compute the whole"):
+        world.run(TOTAL, store="spark", look=lambda df: df.limit(0).collect())
+
+
+def test_partitions_that_were_put_together_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.arrive(*[(key, 1, 5) for key in "abcdefgh"])
+    with pytest.raises(UsageError, match=r"say repartition\(n\) instead of coalesce\(n\)"):
+        world.run(TOTAL, look=lambda df: df.coalesce(1).collect())
+    assert len(world.run(TOTAL, look=lambda df: df.repartition(1).collect())) == 8
 
 
 def test_a_relative_folder_is_the_drivers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

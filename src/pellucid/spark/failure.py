@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from pellucid import errors
-from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError, listener
+from pellucid.errors import DataError, IntOverflow, PellucidError, StateError, StepError, UsageError, listener
 
 MARK = "[pellucid] "  # what a native expression puts before the message it raises
 
@@ -100,9 +100,9 @@ def _text(error: BaseException) -> str:
     """All that an error says.  A Java error is asked for its text through the JVM, which may have gone."""
     try:
         text = str(error)
-        # The error of a stream says that a file could not be read; why is only in its trace.
+        # The error of a stream says that a file could not be read, or that it waited in vain; why is only in its trace.
         more = ""
-        if "[FAILED_READ_FILE" in text and "Caused by: " not in text:
+        if ("[FAILED_READ_FILE" in text or "thrown in awaitResult" in text) and "Caused by: " not in text:
             more = str(getattr(error, "_stackTrace", None) or "")
         return f"{text}\n{more}" if more else text
     except Exception as second:
@@ -195,6 +195,11 @@ def _by_condition(text: str) -> PellucidError | None:
             return IntOverflow(f"An integer left the signed 64-bit range in a native expression{_called_from(text)}.")
         if name in ("DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO"):
             return StepError(f"Division by zero in a native expression{_called_from(text)}.")
+        if name == "STATE_STORE_COMMIT_VALIDATION_FAILED":
+            return StateError(
+                f"Spark refused the micro-batch ({said.splitlines()[0].rstrip('.')}): its rows were not all computed; "
+                "foreachBatch must compute the whole DataFrame (write or collect it; not only limit, take or first)"
+            )
         if name == "PATH_NOT_FOUND":
             path = re.search(r"Path does not exist: (?:file:)?(.+?)\.?$", said, re.MULTILINE)
             return DataError(f"{path[1] if path else said} does not exist (or Spark may not read it).")

@@ -25,7 +25,7 @@ from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import OptionalType, Type
 from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
-from pellucid.spark.rows import Reader
+from pellucid.spark.rows import Reader, row_digests
 from pellucid.spark.state.order import Judge, Refusal, shown
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
@@ -47,22 +47,30 @@ class Runner(Reader):
         self.engine = Engine(job.graph, key=job.fields.key_type if job.external else None, mode=job.engine)
         self.judge: Judge | None = None
         if job.ordered:
-            self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
+            compared = 0 if job.late.policy == "fail" else len(job.fields.sources) if job.fields.tagged else 1
+            self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence, sources=compared)
 
     # ------------------------------------------------------------ rows in, events out
 
     def push(self, table: Any, *, readable: bool = False) -> Done:
         """Push rows that are sorted by order; where sources are tagged, by order, key and source.  ``readable``: those
         that cannot be read were set aside already."""
-        held, late = None, None
+        held, late = None, []
         letters: list[Any] = []
         if not readable:
             table, letters = self.set_aside(table)
         pushes = self._pushes(table)
         if self.judge is not None:
-            refused = self.judge.refused(pushes.count, pushes.order, pushes.keys)
+            if self.judge.sources and self.fields.tagged:
+                table, again = self._once(table, pushes)
+                if again.num_rows:
+                    late.append(again)
+                    pushes = self._pushes(table)
+            digests = self._digests(table, pushes) if self.judge.sources else []
+            refused = self.judge.refused(pushes.count, pushes.order, pushes.keys, digests)
             if refused:
-                table, held, late = self._refuse(table, pushes, refused)
+                table, held, more = self._refuse(table, pushes, refused)
+                late.append(more)
                 pushes = self._pushes(table)
         out: list[Any] = letters
         failed: list[StepError] | None = None if self.job.bad == "fail" else []
@@ -80,8 +88,8 @@ class Runner(Reader):
             for failure in failed or ():
                 rows = np.flatnonzero(pushes.group == failure.position - base)
                 out += self._letters(table.take(rows), [(None, failure.step, failure.why)] * len(rows))
-        if late is not None and late.num_rows and self.job.late.policy == "keep":
-            out.append(self._late(late))
+        if self.job.late.policy == "keep":
+            out += [self._late(rows) for rows in late if rows.num_rows]
         return Done(out, held)
 
     def set_aside(self, table: Any) -> tuple[Any, list[Any]]:
@@ -178,10 +186,66 @@ class Runner(Reader):
 
     # ------------------------------------------------------------ rows out of order
 
+    def _row_digests(self, table: Any, s: int) -> Any:
+        """A number for each row, of all that a source reads of it and that comes along."""
+        return row_digests([table.column(c) for c in (*self.fields.values(s), *self.fields.keeps)], table.num_rows)
+
+    def _digests(self, table: Any, pushes: _Pushes) -> list[Any]:
+        """A number for each push, or of several DataFrames one for each source, 0 where it has no row."""
+        if not self.fields.tagged:
+            every = [c for s in range(len(self.fields.sources)) for c in self.fields.values(s)]
+            return [row_digests([table.column(c) for c in (*every, *self.fields.keeps)], table.num_rows)]
+        tags, out = table.column("s").to_numpy(), []
+        for s in range(len(self.fields.sources)):
+            mine = np.flatnonzero(tags == s)
+            found = np.zeros(pushes.count, np.int64)
+            found[pushes.group[mine]] = self._row_digests(table.take(pa.array(mine)), s)
+            out.append(found)
+        return out
+
+    def _once(self, table: Any, pushes: _Pushes) -> tuple[Any, Any]:
+        """Of several DataFrames: the rows without those that are there twice in a push, and these."""
+        again = np.zeros(table.num_rows, dtype=bool)
+        tags = table.column("s").to_numpy()
+        again[1:] = (pushes.group[1:] == pushes.group[:-1]) & (tags[1:] == tags[:-1])
+        for i in np.flatnonzero(again).tolist():
+            two = self._row_digests(table.slice(i - 1, 2), int(tags[i]))
+            if two[0] != two[1]:
+                raise DataError(self._different(table, i, i - 1))
+        return table.filter(pa.array(~again)), table.filter(pa.array(again))
+
+    def _different(self, table: Any, i: int, before: int | None) -> str:
+        """What is said of a row that has the key and order of another one, but not its values."""
+        how = f"add a column to {option('order')} that tells them apart, or leave one of them out"
+        row = self._row(table, i)
+        names = {
+            c: n
+            for s, source in enumerate(self.fields.sources)
+            for n, c in zip(source.columns, self.fields.values(s), strict=True)
+        }
+        names |= dict(zip(self.fields.keeps, self.fields.along, strict=True))
+        values = {n: table.column(c) for c, n in names.items()}
+        if before is None:
+            what = ", ".join(f"{n}={shown(column[i].as_py())}" for n, column in values.items() if column[i].is_valid)
+            return (
+                f"{row}: a row of this order was applied before, with other values than this one ({what}), so which of "
+                f"the two is first is not known: {how}"
+            )
+        two = {n: sorted(shown(column[j].as_py()) for j in (before, i)) for n, column in values.items()}
+        what = ", ".join(f"{n}={one} and {n}={other}" for n, (one, other) in two.items() if one != other)
+        return (
+            f"{row}: two rows have this order but not the same values ({what}), so which is first is not known: {how}"
+        )
+
     def _refuse(self, table: Any, pushes: _Pushes, refused: list[Refusal]) -> tuple[Any, Any, Any]:
         """The rows without those that were refused, those that wait, and those that are late."""
         late = self.job.late
         for r in refused:
+            if r.why == "different":
+                first = int(pushes.first[r.row])
+                same = np.flatnonzero(self._same(pushes, r.row))
+                before = None if not len(same) else int(pushes.first[same[0]])
+                raise DataError(self._different(table, first, before if not self.fields.tagged else None))
             if r.why == "late" and late.policy == "fail":
                 raise DataError(self._late_message(table, pushes, r))
             if r.why == "gap" and late.gaps == "fail":
@@ -200,15 +264,18 @@ class Runner(Reader):
         self.check(split[2])
         return split[0], split[2] if split[2].num_rows else None, split[1]
 
+    @staticmethod
+    def _same(pushes: _Pushes, row: int) -> Any:
+        """Which of the pushes before this one have its key and order."""
+        columns = [_codes(c) for c in (*(pushes.keys or ()), *pushes.order)]
+        return np.logical_and.reduce([c[:row] == c[row] for c in columns])
+
     def _late_message(self, table: Any, pushes: _Pushes, r: Refusal) -> str:
         row = self._row(table, int(pushes.first[r.row]))
-        columns = [_codes(c) for c in (*(pushes.keys or ()), *pushes.order)]
-        if np.logical_and.reduce(
-            [c[: r.row] == c[r.row] for c in columns]
-        ).any():  # a row of the same key and order, in this batch
+        if self._same(pushes, r.row).any():
             return (
-                f"{row}: two rows have this order: add a column to {option('order')} that tells them apart, or with "
-                f"{option('late', 'drop')} keep the first"
+                f"{row}: two rows have this order: add a column to {option('order')} that tells them apart, or if they "
+                f"are the same row twice choose {option('late', 'drop')}"
             )
         if r.last is None:
             return (

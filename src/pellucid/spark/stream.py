@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from pellucid.base.identity import refuse_other
@@ -78,6 +77,7 @@ def prepared(job: SparkJob, store: Store, frame: Frame, buckets: int | None, dro
             found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint"
         )
         _check_state(job, plan)
+    store.announce(plan.start, plan.token)
     return plan
 
 
@@ -142,18 +142,38 @@ def run_task(data: bytes, plan: StreamPlan, batches: Iterator[Any]) -> Iterator[
     """One partition of one micro-batch."""
     query, version, partition = _epoch()
     job = unpacked(data)
-    _claim(job, plan, query, version)
+    since = _claim(job, plan, query, version)
     waiting = [b for b in batches if b.num_rows]
-    if not waiting:
-        # Its number is that of its bucket.  Should somebody have coalesced the partitions, the bucket of that number
-        # has rows elsewhere, and what another start has left of this micro-batch does not count there either.
+    table = pa.Table.from_batches(waiting).combine_chunks() if waiting else None
+    if table is not None and not (table.column("b").to_numpy() == partition).all():
+        # of a partition without rows nothing else tells which bucket has run
+        raise UsageError(
+            f"partition {partition} of micro-batch {version} has rows of another bucket of keys: what p.spark gives "
+            "must be computed in the partitions that it has; say repartition(n) instead of coalesce(n), and in a union "
+            "with other DataFrames name it first"
+        )
+    if version > since:
+        _check_ran(plan.store, partition, version)
+    if table is None:
         plan.store.settle(partition, version, plan.start)
-        return
-    table = pa.Table.from_batches(waiting).combine_chunks()
-    numbers = table.column("b").to_numpy()
-    for bucket in np.unique(numbers).tolist():  # one, unless somebody coalesced the partitions
-        part = table if (numbers == bucket).all() else table.filter(pa.array(numbers == bucket))
-        yield from _step(job, plan, query, version, int(bucket), part.drop_columns(["b"]))
+    else:
+        yield from _step(job, plan, query, version, partition, table.drop_columns(["b"]))
+
+
+def _check_ran(store: Store, bucket: int, version: int) -> None:
+    """Refuse to go on if the bucket did not run in the micro-batch before, which Spark has committed."""
+    ran = store.generation(bucket)
+    if ran < 0:
+        store.load(bucket, version)  # says so if its snapshots are gone
+    if ran < version - 1:
+        again = ran + 1
+        raise StateError(
+            f"micro-batch {version - 1} was committed, but bucket {bucket} of the state folder {store.path} did not "
+            f"run in it (it ran last in {'none' if ran < 0 else ran}), so events would be lost: foreachBatch must "
+            "compute the whole DataFrame (write or collect it; not only limit, take or first), and the folder must "
+            f"not be an older copy; put that right and go back to micro-batch {again}, in the checkpoint and with "
+            f"Store(…).rewind({again}), or begin anew with a new checkpoint and a new state folder"
+        )
 
 
 def _epoch() -> tuple[str, int, int]:
@@ -174,9 +194,13 @@ def _epoch() -> tuple[str, int, int]:
 _claimed: set[tuple[str, str, str]] = set()
 
 
-def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> None:
-    """The folder is this query's, and this start is the newest of it."""
+def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> int:
+    """The folder is the driver's, this query's, and this start is the newest of it; since which micro-batch each bucket
+    says that it has run."""
     store = plan.store
+    since = store.owned(plan.start, plan.token)
+    if since is None:
+        store.find(plan.start, plan.token)
     mark = (store.path, query, plan.token)
     if mark not in _claimed:
         if version > 0 and store.identity() is None:
@@ -185,8 +209,8 @@ def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> None:
         check_identity(
             found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint"
         )
-    store.own(plan.start, plan.token, version)
     _claimed.add(mark)
+    return store.own(plan.start, plan.token, version) if since is None else since
 
 
 def _check_begin(job: SparkJob, plan: StreamPlan, version: int) -> None:

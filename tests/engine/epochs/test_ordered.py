@@ -139,9 +139,15 @@ def test_an_order_that_is_not_total_is_refused_before_anything_is_written(tmp_pa
         total.run_epochs(path, tmp_path / "out.csv", order="t", **asked)
     assert str(caught.value) == (
         f"{path}: row 3 (line 4): order t=2 of the key 'a' is there twice (also row 1 (line 2)): nobody knows which "
-        "is first; name more columns in order=, or say late='drop' to keep the first"
+        "is first; name more columns in order=, or if it is the same row twice say late='drop'"
     )
     assert not (tmp_path / "state").exists()
+    with pytest.raises(
+        DataError, match=r"but with other values \(x=1 and x=3\): nobody knows which is first; name more"
+    ):
+        total.run_epochs(path, tmp_path / "out.csv", order="t", late="drop", **asked)
+    assert not (tmp_path / "out.csv").exists()
+    path.write_text("k,t,x\na,2,1\nb,1,2\na,2,1\n")
     total.run_epochs(path, tmp_path / "out.csv", order="t", late="drop", **asked)
     assert (tmp_path / "out.csv").read_text().split() == ["k,t,out", '"b",1,2', '"a",2,1']
     with pytest.raises(UsageError, match="late='drop' needs order=, the columns that say which row comes first"):

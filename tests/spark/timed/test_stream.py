@@ -64,6 +64,7 @@ class Query:
         store = Store(str(self.folder))
         self.plan = stream.StreamPlan(store, self.buckets, (), store.next_start(), uuid.uuid4().hex)
         stream._check_state(self.job, self.plan)
+        store.announce(self.plan.start, self.plan.token)
 
     def key_of(self, row: Row) -> str:
         if self.keys is None:

@@ -2,14 +2,15 @@
 
 Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key and
 order are one push, as on Spark; where an input has no such row it is silent.  Two rows of one input with equal key and
-order are an error, because nobody knows which is first, unless ``late="drop"`` says that the first counts.  Rows of
-different keys may be equal: they stay as they came.
+order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row twice:
+then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys may be
+equal: they stay as they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Lineup:
 
     rows: list[Any]
     order: list[Any]
-    dropped: int = 0
+    doubled: list[tuple[Any, Any]] = field(default_factory=list)  # of each input: rows left out, and one equal to each
 
     @property
     def count(self) -> int:
@@ -49,7 +50,9 @@ class Lineup:
     @property
     def as_they_came(self) -> bool:
         """Whether every input has its rows in order already, and all at the same pushes."""
-        return not self.dropped and all(bool((rows == np.arange(len(rows))).all()) for rows in self.rows)
+        return not any(len(out) for out, _ in self.doubled) and all(
+            bool((rows == np.arange(len(rows))).all()) for rows in self.rows
+        )
 
 
 def check_late(late: str) -> str:
@@ -61,7 +64,7 @@ def check_late(late: str) -> str:
     if late == "keep":
         raise UsageError(
             f"{option('late', late)}: an output of the late rows is for Spark: here a table is sorted first, so that "
-            f"only doubled rows are late; say 'fail' or 'drop', of which the first counts"
+            f"only a row that is there twice is late; say 'fail' or 'drop'"
         )
     if late not in LATE:
         raise UsageError(f"{option('late', late)}: expected fail, or drop, which leaves out what comes twice")
@@ -116,7 +119,7 @@ def line_up(inputs: Sequence[Keyed], order: Sequence[str], late: str = "fail") -
     Traceback (most recent call last):
     ...
     pellucid.errors.DataError: events: row 3: order seq=3 is there twice (also row 1): nobody knows which is first; name
-    more columns in order=, or say late='drop' to keep the first
+    more columns in order=, or if it is the same row twice say late='drop'
     """
     sizes = [len(one.order[0]) for one in inputs]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -133,7 +136,12 @@ def line_up(inputs: Sequence[Keyed], order: Sequence[str], late: str = "fail") -
     doubled[1:] = (group[1:] == group[:-1]) & (source[1:] == source[:-1])
     if doubled.any() and late == "fail":
         _refuse_doubled(inputs, order, starts, ranked, source, group, doubled)
-    dropped = int(doubled.sum())
+    head = np.maximum.accumulate(np.where(doubled, 0, at))  # of each row the one that counts
+    pairs = [
+        (ranked[mine] - starts[s], ranked[head[mine]] - starts[s])
+        for s in range(len(inputs))
+        for mine in [doubled & (source == s)]
+    ]
     ranked, group, source = ranked[~doubled], group[~doubled], source[~doubled]
     count = int(group[-1]) + 1 if len(group) else 0
     first = np.full(count, total, dtype=np.int64)
@@ -150,7 +158,7 @@ def line_up(inputs: Sequence[Keyed], order: Sequence[str], late: str = "fail") -
     said = np.empty(count, dtype=np.int64)
     said[place] = first
     whole = [pa.concat_arrays([one.order[j] for one in inputs]) for j in range(len(order))]
-    return Lineup(rows, [column.take(pa.array(said)) for column in whole], dropped)
+    return Lineup(rows, [column.take(pa.array(said)) for column in whole], pairs)
 
 
 def _ranked(columns: Sequence[Any], inputs: Sequence[Keyed], name: str) -> tuple[Any, Any]:
@@ -193,9 +201,51 @@ def _refuse_doubled(
     s = int(source[i])
     one = inputs[s]
     row, before = (int(ranked[j] - starts[s]) for j in (i, i - 1))
+    raise DataError(
+        f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): nobody knows "
+        f"which is first; name more columns in {option('order')}, or if it is the same row twice say "
+        f"{option('late', 'drop')}"
+    )
+
+
+def refuse_different(
+    one: Keyed,
+    order: Sequence[str],
+    doubled: tuple[Any, Any],
+    values: Mapping[str, Callable[[Any], Iterable[Any]]],
+    good: Any = None,
+) -> None:
+    """Refuse rows that were left out as being there twice, if some value is not that of the row that counts: which of
+    the two counts would depend on which came first.  ``values`` gives what is in some rows; ``good`` are the rows that
+    can be read, if the rows that are spoken of are numbers among them.
+
+    >>> place = Place("events", lambda i: f"row {i + 1}")
+    >>> one = Keyed([], [pa.array([1, 1])], place)
+    >>> values = {"x": lambda rows: np.array([20, 10])[rows].tolist()}
+    >>> refuse_different(one, ["seq"], line_up([one], ["seq"], "drop").doubled[0], values)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events: row 2: order seq=1 is there twice (also row 1), but with other values (x=10 and
+    x=20): nobody knows which is first; name more columns in order=, or leave one of them out
+    """
+    again, counts = doubled
+    if not len(again):
+        return
+    rows = np.concatenate([again, counts])
+    rows = rows if good is None else good[rows]
+    two = {name: [repr(v) for v in found(rows)] for name, found in values.items()}
+    for i, (row, first) in enumerate(zip(again.tolist(), counts.tolist(), strict=True)):
+        differ = {n: sorted((v[i], v[i + len(again)])) for n, v in two.items() if v[i] != v[i + len(again)]}
+        if differ:
+            what = ", ".join(f"{n}={a} and {n}={b}" for n, (a, b) in differ.items())
+            raise DataError(
+                f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(first)}), but with "
+                f"other values ({what}): nobody knows which is first; name more columns in {option('order')}, or leave "
+                "one of them out"
+            )
+
+
+def _said(one: Keyed, order: Sequence[str], row: int) -> str:
     said = ", ".join(f"{name}={column[row].as_py()!s}" for name, column in zip(order, one.order, strict=True))
     whose = f" of the key {', '.join(repr(k[row].as_py()) for k in one.key)}" if one.key else ""
-    raise DataError(
-        f"{one.place.at(row)}: order {said}{whose} is there twice (also {one.place.row(before)}): nobody knows which "
-        f"is first; name more columns in {option('order')}, or say {option('late', 'drop')} to keep the first"
-    )
+    return f"order {said}{whose}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns, missing_keys
-from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.columns import Column, Output, Strings, events_of
 from pellucid.data.events import Given, from_events, place_of
 from pellucid.data.formats.fields import own_paths
 from pellucid.data.formats.times import check_formats, said_formats
@@ -194,12 +195,20 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
     elif options.bad and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
-        from pellucid.data.tables.lineup import line_up
+        from pellucid.data.tables.lineup import line_up, refuse_different
 
         names = [""] if "" in inputs else list(types)
         keyed = [_keyed(name, types, inputs[name], run.given, options, places[name]) for name in names]
         goods = [_good(keyed_one, places[name]) for keyed_one, name in zip(keyed, names, strict=True)]
         run.lineup = line_up([one for one, _ in goods], options.order, options.late)
+        for name, (rows_of, good), doubled in zip(names, goods, run.lineup.doubled, strict=True):
+            values: dict[str, Any] = {
+                source: events_at(t, g)
+                for (source, t), g in zip(types.items(), run.given, strict=True)
+                if name in ("", source)
+            }
+            values |= {column: partial(inputs[name].taken, column) for column in kept.from_input(name)}
+            refuse_different(rows_of, options.order, doubled, values, good)
         run.lineup = replace(
             run.lineup, rows=[_back(r, good) for r, (_, good) in zip(run.lineup.rows, goods, strict=True)]
         )
@@ -406,6 +415,17 @@ def _keyed(
         declared = next((t for path, t in _read(types, wide=not name) if path == column), None)
         order.append(order_values(array, column, declared, place, options.formats.get(column)))
     return Keyed(key, order, place)
+
+
+def events_at(t: Type, given: Given) -> Callable[[Any], list[Any]]:
+    """The events of a source in some rows, None where it has none."""
+
+    def at(rows: Any) -> list[Any]:
+        there: Any = [True] * len(rows) if given.mask is None else chosen(given.mask, rows)
+        found = events_of(t, [chosen(c, rows) for c in given.columns])
+        return [event if here else None for event, here in zip(found, there, strict=True)]
+
+    return at
 
 
 def lined_up(given: Given, rows: Any) -> Given:

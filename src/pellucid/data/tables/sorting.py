@@ -25,8 +25,8 @@ from pellucid.data.formats.outputs import array_of, arrow_type, key_array
 from pellucid.data.rich import rich_array, rich_column
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.bad import BadRow, of_row, row_text
-from pellucid.data.tables.lineup import Keyed, Lineup, line_up, order_column
-from pellucid.data.tables.ready import lined_up
+from pellucid.data.tables.lineup import Keyed, Lineup, line_up, order_column, refuse_different
+from pellucid.data.tables.ready import events_at, lined_up
 from pellucid.data.text import TextReader
 from pellucid.errors import DataError, nearest
 from pellucid.expr.types import INT, STR, Type
@@ -150,6 +150,10 @@ def _good(keyed: Keyed, whole: _Whole) -> Keyed:
     return Keyed([k.take(rows) for k in keyed.key], [o.take(rows) for o in keyed.order], place)
 
 
+def _kept_at(column: Any) -> Callable[[Any], list[Any]]:
+    return lambda rows: list(column.take(pa.array(rows)).to_pylist())
+
+
 @dataclass(frozen=True)
 class _Whole:
     """All rows of an input."""
@@ -248,7 +252,13 @@ def _gathered(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: 
             leaves = parted(feed.key.values(), keys or [])
             named = {n: (t, mine) for (n, t), mine in zip(feed.key.items(), leaves, strict=True)}
             given.append(Given(whole.table.num_rows, columns, mask, named))
-    lineup = line_up([_good(k, whole) for k, whole in zip(keyed, wholes, strict=True)], feed.order, feed.late)
+    goods = [_good(k, whole) for k, whole in zip(keyed, wholes, strict=True)]
+    lineup = line_up(goods, feed.order, feed.late)
+    rest = iter(given)
+    for one, whole, keep, doubled, (_, bound) in zip(goods, wholes, keeps, lineup.doubled, lanes, strict=True):
+        values = {binding.source: events_at(binding.type, next(rest)) for binding in bound}
+        values |= {name: _kept_at(column_at(whole.table, name)) for name in keep}
+        refuse_different(one, feed.order, doubled, values, whole.good if whole.place.bad else None)
     if feed.lenient:
         found = [
             np.where(rows < 0, -1, whole.good[rows]) if len(whole.good) else rows

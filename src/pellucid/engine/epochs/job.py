@@ -59,7 +59,7 @@ class Settings:
     every: float | None = None  # seconds
     key: str | Sequence[str] | None = None  # a column or several
     order: str | Sequence[str] | None = None  # the columns that put rows in order
-    late: str = "fail"  # or "drop": of two rows of one key and order the first counts
+    late: str = "fail"  # or "drop": a row that is there twice, by key and order, counts once
     time_format: Any = None  # of columns of times in texts: their form, by name
     nulls: Any = None  # words for nothing in CSV files
     value: str | None = None

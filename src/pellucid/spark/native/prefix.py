@@ -81,7 +81,9 @@ def cut(
 ) -> tuple[SparkJob, Frame]:
     """The job and its frame with the front done by Spark; as they are, if there is none."""
     late = job.late
-    whole = late.policy == "keep" or late.wait or late.sequence is not None  # rows are kept as they came, or counted
+    whole = (
+        late.policy != "fail" or late.wait or late.sequence is not None
+    )  # rows are compared as they came, or counted
     chain = [] if whole or job.fields.tagged or job.fields.wide else front(job.graph, ansi=ansi)
     if not chain:
         return job, frame

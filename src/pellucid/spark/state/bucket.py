@@ -238,8 +238,6 @@ def in_order(job: SparkJob, rows: Any) -> Any:
             rows = rows.sort_by([(c, "ascending") for c in columns])
     else:
         rows = rows.sort_by([(c, "ascending") for c in columns])
-    if job.late.policy != "fail" and _doubled(columns, rows):
-        rows = rows.sort_by([(c, "ascending") for c in dict.fromkeys([*columns, *rows.schema.names])])
     return rows
 
 
@@ -252,11 +250,6 @@ def _plain(column: Any) -> Any:
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
         return column.cast(pa.int64()).to_numpy()
     return None
-
-
-def _doubled(names: list[str], rows: Any) -> bool:
-    """Whether two rows have the same key and order (and source)."""
-    return bool(rows.select(names).group_by(names).aggregate([]).num_rows < rows.num_rows)
 
 
 def table_bytes(table: Any) -> bytes:

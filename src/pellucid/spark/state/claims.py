@@ -4,6 +4,8 @@
 ``identity.json``      the query, and what must not change while it lives: buckets, key, order
 ``owner.json``         the newest start of the query.  A start is numbered one higher than the owner that it finds, so a
                        driver that is believed dead and still runs (a zombie) has the lower number and is refused
+``start-N-….json``     written by the driver before the query starts, and read by tasks, which never make one: so a task
+                       whose folder is another one, on a disk of its own, finds none and is refused
 ``dropped-N-….json``   steps whose memory was given up at micro-batch N: in all buckets, also in those without a row
                        then
 =====================  =============================================================================================
@@ -15,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,6 +31,7 @@ _FACTS = (
     ("query", "the query", "A new checkpoint needs a new state folder, and an old checkpoint its own"),
     ("buckets", "the number of buckets", "It decides where a key is kept: go on with the number as it was"),
 )
+_STARTED = re.compile(r"start-(\d+)-[0-9a-zA-Z-]+\.json")
 _DROPPED = re.compile(r"dropped-(\d{20})-[0-9a-f]{8}\.json")
 
 
@@ -97,30 +101,60 @@ class Claims:
 
         >>> import tempfile
         >>> claims = Claims(tempfile.mkdtemp())
-        >>> claims.own(claims.next_start(), "a")
-        >>> claims.next_start()
-        2
+        >>> claims.announce(claims.next_start(), "a")
+        >>> claims.own(1, "a", version=5), claims.next_start()
+        (5, 2)
         """
         owner = self._json("owner.json")
         return 1 if owner is None else int(owner["start"]) + 1
 
-    def own(self, start: int, token: str, version: int = 0) -> None:
-        """Go on if no later start than this one has taken over; ``token`` tells apart two that began at the same
-        moment.
+    def announce(self, start: int, token: str) -> None:
+        """Write, on the driver, what every task of this start must find."""
+        self._files.create(_started(start, token), _dumps({"token": token}))
 
-        ``version`` is the micro-batch at which this start begins: what an earlier one gave up then or later, it tried
-        in vain.
-        """
+    def find(self, start: int, token: str) -> None:
+        """Refuse a folder in which the driver has not announced this start: it is another one than the driver's."""
+        found = self._json(_started(start, token))
+        if found is None or found.get("token") != token:
+            raise StateError(
+                f"the state folder {self.path} that this task sees on {socket.gethostname()} is not the one in which "
+                "p.spark has announced the query: the state folder must be on a file system that the driver and all "
+                "workers share, mounted under this path on each of them, and must not be removed or replaced while the "
+                "query runs"
+            )
+
+    def owned(self, start: int, token: str) -> int | None:
+        """Since which micro-batch each bucket says that it has run, if the newest start is this one; None if this one
+        has not taken over yet.  Refused if a later one has."""
         owner = self._json("owner.json")
         if owner is None or owner["start"] < start:
-            self._forget_drops(version, start)
-            self._files.write("owner.json", [_dumps({"start": start, "token": token})])
-        elif (owner["start"], owner["token"]) != (start, token):
+            return None
+        if (owner["start"], owner["token"]) != (start, token):
             raise StateError(
                 f"the state folder {self.path} has been taken over by a later start of the query, so this one ends: "
                 "one that was believed dead and went on, a DataFrame from before that start (call p.spark again), or "
                 "two calls of p.spark with the same folder (give each its own)"
             )
+        return int(owner["since"])
+
+    def own(self, start: int, token: str, version: int = 0) -> int:
+        """Go on if no later start than this one has taken over; ``token`` tells apart two that began at the same
+        moment.  Gives since which micro-batch each bucket says that it has run: where an older version of Pellucid,
+        which did not say it, had the folder before, since this one.
+
+        ``version`` is the micro-batch at which this start begins: what an earlier one gave up then or later, it tried
+        in vain.
+        """
+        since = self.owned(start, token)
+        if since is None:
+            self.find(start, token)
+            self._forget_drops(version, start)
+            since = min(version, (self._json("owner.json") or {}).get("since", version))
+            self._files.write("owner.json", [_dumps({"start": start, "token": token, "since": since})])
+            for name, at in self._numbered(_STARTED):
+                if at < start:
+                    self._files.remove(name)
+        return since
 
     # ------------------------------------------------------------ what was given up
 
@@ -139,20 +173,24 @@ class Claims:
         ({'total'}, set(), set())
         """
         found: set[str] = set()
-        for name, version in self._drops():
+        for name, version in self._numbered(_DROPPED):
             if after < version < before:
                 found |= set((self._json(name) or {}).get("steps", ()))
         return found
 
-    def _drops(self) -> list[tuple[str, int]]:
-        names = ((name, _DROPPED.fullmatch(name)) for name in self._files.names(""))
+    def _numbered(self, form: re.Pattern[str]) -> list[tuple[str, int]]:
+        names = ((name, form.fullmatch(name)) for name in self._files.names(""))
         return [(name, int(match[1])) for name, match in names if match]
 
     def _forget_drops(self, version: int, start: int | None = None) -> None:
         """Of this micro-batch and later, and of earlier starts if one is named."""
-        for name, at in self._drops():
+        for name, at in self._numbered(_DROPPED):
             if at >= version and (start is None or (self._json(name) or {}).get("start", 0) < start):
                 self._files.remove(name)
+
+
+def _started(start: int, token: str) -> str:
+    return f"start-{start}-{token}.json"
 
 
 def _dumps(what: dict[str, Any]) -> bytes:

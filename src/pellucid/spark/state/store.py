@@ -11,6 +11,9 @@ repeated starts from the same state, whatever its first attempt left behind.
   place; attempts of a later start of the query count as later, whenever they were written.
 * Where little has changed, only that is written, on top of the snapshot before (`store_delta`); at most ten such files,
   and not more than half of the whole, stand on a full one.
+* A bucket that has no row in a micro-batch leaves an empty file instead, named by the version.  So each bucket says up
+  to which micro-batch it has run, and one that did not run in a micro-batch that Spark has committed is found in the
+  next.
 * The newest ``keep`` versions stay, with all that they stand on.  If what a micro-batch needs is gone, that is an
   error, not an empty state.
 
@@ -41,6 +44,7 @@ _FRONT = 1 << 14  # bytes in which most headers end
 _TRIES = 1000  # attempts of one start of the query: those of a later start have higher numbers
 _STALE = 3600.0  # seconds after which nobody writes a temporary file any more
 _NAME = re.compile(r"v(\d{20})-(\d{4,})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4,})-([0-9a-f]{8}))\.snap")
+_RAN = re.compile(r"v(\d{20})\.ran")
 _WHAT_NOW = (
     "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here "
     "with Store.rewind); or start anew with a new checkpoint and a new state folder"
@@ -123,6 +127,15 @@ class Store(Claims):
     def _list(self, bucket: int) -> list[_File]:
         found = (_file(name) for name in self._files.names(_folder(bucket)))
         return sorted(file for file in found if file is not None)
+
+    def _ran(self, bucket: int) -> list[int]:
+        """The micro-batches of which the bucket says that it had no row in them."""
+        found = (_RAN.fullmatch(name) for name in self._files.names(_folder(bucket)))
+        return sorted(int(match[1]) for match in found if match)
+
+    def generation(self, bucket: int) -> int:
+        """The last micro-batch in which the bucket has run, with rows or without; -1 if there is none."""
+        return max([*self.versions(bucket), *self._ran(bucket)], default=-1)
 
     def newest(self, bucket: int, before: int) -> tuple[int, int, int] | None:
         """What `load` would read, by a name that changes with its contents."""
@@ -326,11 +339,20 @@ class Store(Claims):
                 self._files.remove(f"{_folder(bucket)}/{name}")
 
     def settle(self, bucket: int, version: int, start: int) -> None:
-        """This micro-batch has no rows for the bucket: what an attempt of another start left of it does not count."""
+        """This micro-batch has no rows for the bucket, which says so; what an attempt of another start left of it does
+        not count."""
         files = self._list(bucket)
         stale = [file for file in files if file.version == version and file.attempt // _TRIES != start]
         if stale:
             self._remove(bucket, stale, files)
+        if self.generation(bucket) < version:
+            self._say_ran(bucket, version)
+
+    def _say_ran(self, bucket: int, version: int) -> None:
+        self._files.create(f"{_folder(bucket)}/{_mark(version)}", b"")
+        for earlier in self._ran(bucket):
+            if earlier < version:
+                self._files.remove(f"{_folder(bucket)}/{_mark(earlier)}")
 
     def _remove(self, bucket: int, doomed: list[_File], files: list[_File]) -> None:
         if len(doomed) == len(files):
@@ -350,13 +372,25 @@ class Store(Claims):
                 self._surely_first(bucket, files, version)
             doomed[bucket] = [file for file in files if file.version >= version], files
         for bucket, (some, files) in doomed.items():
+            ran = self.generation(bucket)
             self._remove(bucket, some, files)
+            for later in self._ran(bucket):
+                if later >= version:
+                    self._files.remove(f"{_folder(bucket)}/{_mark(later)}")
+            if ran >= version > 0:
+                self._say_ran(
+                    bucket, version - 1
+                )  # it has, as each micro-batch looked whether it had in the one before
         self._forget_drops(version)
         return sum(len(some) for some, _ in doomed.values())
 
 
 def _folder(bucket: int) -> str:
     return f"bucket-{bucket:05d}"
+
+
+def _mark(version: int) -> str:
+    return f"v{version:020d}.ran"
 
 
 def _check(state: Buffer, extra: Buffer, meta: dict[str, Any]) -> int:
