@@ -1,0 +1,101 @@
+"""A user's function that does not return is stopped when the time of a question is up.
+
+What knows of budgets looks at them itself; a ``while True`` in a function that a check calls does not.  So where a
+question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks which
+function of the user the question is in, and if it is in the same call a little later, has Python raise an exception
+there.  That reaches whatever runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from pellucid.model.budget import CutShort, Spent
+
+_AGAIN = 0.2  # seconds between two looks
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LIBRARIES = tuple(
+    {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+class _Stop(BaseException):
+    """Raised in a function that does not return; no ``except Exception`` of the user's own takes it."""
+
+
+class _Watch:
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.thread = seconds, threading.get_ident()
+        self.done, self.lock, self.where = threading.Event(), threading.Lock(), ""
+
+    def run(self) -> None:
+        spent, before = Spent(), None
+        while not self.done.wait(_AGAIN if spent() >= self.seconds else max(_AGAIN, self.seconds - spent())):
+            if spent() < self.seconds:
+                continue
+            frame = _of_the_user(sys._current_frames().get(self.thread))
+            if frame is not None and frame is before:
+                code = frame.f_code
+                with self.lock:
+                    if self.done.is_set():
+                        return
+                    self.where = f"{code.co_qualname}() ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+                    _raise(self.thread, _Stop)
+            before = frame
+
+    def end(self) -> None:
+        """What was raised and has not arrived does not come any more."""
+        with self.lock:
+            self.done.set()
+            if self.where:
+                _raise(self.thread, None)
+
+
+def _of_the_user(frame: FrameType | None) -> FrameType | None:
+    """The call of a user's function that code of ours waits for, if it does."""
+    found = None
+    while frame is not None and not os.path.abspath(frame.f_code.co_filename).startswith(_OWN + os.sep):
+        if not frame.f_code.co_filename.startswith((*_LIBRARIES, "<frozen")):
+            found = frame
+        frame = frame.f_back
+    return found if frame is not None else None
+
+
+def _raise(thread: int, what: type[BaseException] | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(what) if what is not None else None
+    )
+
+
+_here = threading.local()
+
+
+@contextmanager
+def stopping(seconds: float | None) -> Iterator[None]:
+    """In this block a user's function that goes on when so many seconds of work are done is stopped: `CutShort`, which
+    names it.  Inside another such block, and with no limit, it does nothing.
+
+    >>> with stopping(0.1):  # what our own code waits for is stopped; what stands in the block itself is not
+    ...     done = sum(range(10))
+    """
+    if seconds is None or getattr(_here, "watch", None) is not None:
+        yield
+        return
+    watch = _here.watch = _Watch(seconds)
+    _thread.start_new_thread(watch.run, ())  # not waited for: most questions are over before it begins
+    try:
+        try:
+            yield
+        finally:
+            watch.end()
+            _here.watch = None
+    except _Stop:
+        raise CutShort(f"the time limit of {seconds:g} s was reached in {watch.where}, which had not returned") from None
