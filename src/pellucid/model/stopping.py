@@ -21,9 +21,9 @@ from types import FrameType
 from pellucid.model.budget import CutShort, Spent
 
 _AGAIN = 0.2  # seconds between two looks
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARIES = tuple(
-    {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_NOT_THE_USERS = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 
 
@@ -32,8 +32,8 @@ class _Stop(BaseException):
 
 
 class _Watch:
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.thread = seconds, threading.get_ident()
+    def __init__(self, seconds: float, base: FrameType) -> None:
+        self.seconds, self.thread, self.base = seconds, threading.get_ident(), base
         self.done, self.lock, self.where = threading.Event(), threading.Lock(), ""
 
     def run(self) -> None:
@@ -41,7 +41,7 @@ class _Watch:
         while not self.done.wait(_AGAIN if spent() >= self.seconds else max(_AGAIN, self.seconds - spent())):
             if spent() < self.seconds:
                 continue
-            frame = _of_the_user(sys._current_frames().get(self.thread))
+            frame = self._of_the_user(sys._current_frames().get(self.thread))
             if frame is not None and frame is before:
                 code = frame.f_code
                 with self.lock:
@@ -51,22 +51,21 @@ class _Watch:
                     _raise(self.thread, _Stop)
             before = frame
 
+    def _of_the_user(self, frame: FrameType | None) -> FrameType | None:
+        """The user's function that was called in the block and has not returned, if there is one."""
+        found = None
+        while frame is not None and frame is not self.base:
+            if not os.path.abspath(frame.f_code.co_filename).startswith(_NOT_THE_USERS):
+                found = frame
+            frame = frame.f_back
+        return found
+
     def end(self) -> None:
         """What was raised and has not arrived does not come any more."""
         with self.lock:
             self.done.set()
             if self.where:
                 _raise(self.thread, None)
-
-
-def _of_the_user(frame: FrameType | None) -> FrameType | None:
-    """The call of a user's function that code of ours waits for, if it does."""
-    found = None
-    while frame is not None and not os.path.abspath(frame.f_code.co_filename).startswith(_OWN + os.sep):
-        if not frame.f_code.co_filename.startswith((*_LIBRARIES, "<frozen")):
-            found = frame
-        frame = frame.f_back
-    return found if frame is not None else None
 
 
 def _raise(thread: int, what: type[BaseException] | None) -> None:
@@ -89,7 +88,7 @@ def stopping(seconds: float | None) -> Iterator[None]:
     if seconds is None or getattr(_here, "watch", None) is not None:
         yield
         return
-    watch = _here.watch = _Watch(seconds)
+    watch = _here.watch = _Watch(seconds, sys._getframe(2))
     _thread.start_new_thread(watch.run, ())  # not waited for: most questions are over before it begins
     try:
         try:
