@@ -10,6 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.small import read_small
+from pellucid.cli.ending import code_of
 from pellucid.cli.repeated import renamed
 from pellucid.errors import DataError, UsageError
 
@@ -91,8 +92,7 @@ def audit(
     if picture is not None:
         _draw(found, place, picture)
     click.echo(found.to_json() if as_json else str(found))
-    if not found.proved:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(code_of([found.status]))
 
 
 def _network(place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool) -> None:
@@ -109,8 +109,7 @@ def _network(place: str, engine: str, against: tuple[str, ...], picture: str | N
             raise UsageError(f"--picture: the run cannot be drawn: {why}")
         _write(picture, found.replay.picture(place))
     click.echo(found.to_json() if as_json else str(found))
-    if not found.proved:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(code_of([found.status]))
 
 
 def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:

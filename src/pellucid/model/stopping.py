@@ -1,9 +1,8 @@
 """A user's function that does not return is stopped when the time of a question is up.
 
 What knows of budgets looks at them itself; a ``while True`` in a function that a check calls does not.  So where a
-question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks which
-function of the user the question is in, and if it is in the same call a little later, has Python raise an exception
-there.  That reaches whatever runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
+question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks whether
+the question is in a function of the user's, and has Python raise an exception there.  That reaches whatever runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from pellucid.model.budget import CutShort, Spent
@@ -37,19 +36,17 @@ class _Watch:
         self.done, self.lock, self.where = threading.Event(), threading.Lock(), ""
 
     def run(self) -> None:
-        spent, before = Spent(), None
-        while not self.done.wait(_AGAIN if spent() >= self.seconds else max(_AGAIN, self.seconds - spent())):
-            if spent() < self.seconds:
+        spent, end = Spent(), self.seconds + _AGAIN  # what knows of budgets has stopped by then
+        while not self.done.wait(max(_AGAIN, end - spent())):
+            frame = self._of_the_user(sys._current_frames().get(self.thread)) if spent() >= end else None
+            if frame is None:
                 continue
-            frame = self._of_the_user(sys._current_frames().get(self.thread))
-            if frame is not None and frame is before:
-                code = frame.f_code
-                with self.lock:
-                    if self.done.is_set():
-                        return
-                    self.where = f"{code.co_qualname}() ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
-                    _raise(self.thread, _Stop)
-            before = frame
+            code = frame.f_code
+            with self.lock:
+                if self.done.is_set():
+                    return
+                self.where = f"{code.co_qualname}() ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(_Stop))
 
     def _of_the_user(self, frame: FrameType | None) -> FrameType | None:
         """The user's function that was called in the block and has not returned, if there is one."""
@@ -61,17 +58,13 @@ class _Watch:
         return found
 
     def end(self) -> None:
-        """What was raised and has not arrived does not come any more."""
+        """From here on nothing is raised any more; what was raised and has not arrived arrives here."""
         with self.lock:
             self.done.set()
-            if self.where:
-                _raise(self.thread, None)
-
-
-def _raise(thread: int, what: type[BaseException] | None) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), ctypes.py_object(what) if what is not None else None
-    )
+        if self.where:
+            with suppress(_Stop):
+                for _ in range(1000):
+                    pass
 
 
 _here = threading.local()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
+from pellucid.cli.ending import exit_code
 from pellucid.cli.repeated import bounded_is_enough, refuse_repetition
 from pellucid.errors import UsageError
 
@@ -274,7 +275,7 @@ def check_verb(
     """
     from pellucid.atomic.question import USUAL, atomic
     from pellucid.atomic.reading import text_in
-    from pellucid.cli.check import _draw, _Printer, exit_code
+    from pellucid.cli.check import _draw, _Printer
     from pellucid.cli.progress import StatusLine
     from pellucid.model.show.outcomes import Outcome, outcomes_document
 
