@@ -90,4 +90,6 @@ def stopping(seconds: float | None) -> Iterator[None]:
             watch.end()
             _here.watch = None
     except _Stop:
-        raise CutShort(f"the time limit of {seconds:g} s was reached in {watch.where}, which had not returned") from None
+        raise CutShort(
+            f"the time limit of {seconds:g} s was reached in {watch.where}, which had not returned"
+        ) from None
