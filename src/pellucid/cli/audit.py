@@ -10,8 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.small import read_small
-from pellucid.cli.ending import code_of
-from pellucid.cli.repeated import renamed
+from pellucid.cli.repeated import code_of, renamed
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine, count_text, rate_text
-from pellucid.cli.ending import exit_code
-from pellucid.cli.repeated import bounded_is_enough, once
+from pellucid.cli.repeated import bounded_is_enough, exit_code, once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
 

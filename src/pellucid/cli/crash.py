@@ -10,7 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.files import scratch_folder
-from pellucid.cli.repeated import columns, once, renamed
+from pellucid.cli.repeated import code_of, columns, once, renamed
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 

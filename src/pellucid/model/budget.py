@@ -2,8 +2,8 @@
 what else the machine does.
 
 A question is given seconds (``timeout=``), and its parts are given shares of them.  On a quiet machine a second of work
-is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short that is
-done in time elsewhere: *proved* at noon, *unknown* at night.  So all of these seconds are processor time of this
+is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short that
+is done in time elsewhere: *proved* at noon, *unknown* at night.  So all of these seconds are processor time of this
 process.  Time in which it sleeps or waits counts a tenth, so that a function that sleeps ends, too; time in which it is
 ready and other programs have the processors counts nothing, where the system tells it (Linux does).
 """

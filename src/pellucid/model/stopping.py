@@ -1,8 +1,9 @@
 """A user's function that does not return is stopped when the time of a question is up.
 
 What knows of budgets looks at them itself; a ``while True`` in a function that a check calls does not.  So where a
-question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks whether
-the question is in a function of the user's, and has Python raise an exception there.  That reaches whatever runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
+question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks
+whether the question is in a function of the user's, and has Python raise an exception there.  That reaches whatever
+runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
 """
 
 from __future__ import annotations

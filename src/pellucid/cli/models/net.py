@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
-from pellucid.cli.ending import exit_code
-from pellucid.cli.repeated import bounded_is_enough, refuse_repetition
+from pellucid.cli.repeated import bounded_is_enough, exit_code, refuse_repetition
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:

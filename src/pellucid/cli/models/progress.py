@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.ending import exit_code
-from pellucid.cli.repeated import bounded_is_enough
+from pellucid.cli.repeated import bounded_is_enough, exit_code
 from pellucid.errors import PellucidError, UsageError, nearest
 
 if TYPE_CHECKING:
