@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -134,7 +134,7 @@ def _endless() -> Iterator[int]:
     yield 1
 
 
-def _with(outputs: Callable[[], Iterable[Any]]) -> Any:
+def _with(outputs: Callable[[], Any]) -> Any:
     return initial({"a": Task(lambda v, w: (v, outputs()), ("i",), "o")}, {"i": [[1]]}, {"a": 0})
 
 
