@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import os
 import re
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from pellucid import check
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
@@ -89,3 +92,19 @@ def test_the_readme_commands_run(tmp_path: Path, kills: str) -> None:
     assert ran == 6
     for made in ("totals.parquet", "totals.svg", "totals.csv", "run.svg"):
         assert (tmp_path / made).exists()
+
+
+def test_every_question_says_what_proved_rests_on() -> None:
+    page = (ROOT / "docs/explanation/checking.md").read_text(encoding="utf-8")
+    table = page.split("\n## What *proved* rests on\n")[1].split("\n## ")[0]
+    rows = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("|"))
+    questions = set()
+    for file in (ROOT / "src/pellucid").rglob("*.py"):
+        for found in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(found, ast.FunctionDef) and found.returns is not None and found.name[0] != "_":
+                questions |= {found.name} if "Verdict" in ast.unparse(found.returns) else set()
+    asked = {name for name in check.__all__ if name in questions}
+    assert {"holds", "times", "failures", "atomic", "capacity"} <= asked
+    own = {name for name in questions if name.endswith(("_keeps", "_keep")) or name == "never_ahead"}
+    assert own == {"chain_keeps", "never_ahead", "places_keep", "together_keeps"}
+    assert {*(f"`check.{name}`" for name in asked), *(f"`{name}`" for name in own)} <= set(re.findall("`[^`]+`", rows))

@@ -33,9 +33,8 @@ def test_a_graph_that_keeps_its_promises() -> None:
     bounded = dict.fromkeys(["condition 1", "theorem 2", "completeness", "liveness"], "bounded")
     assert verdict.details["parts"] == bounded | dict.fromkeys(["condition 2", "acyclic"], "proved")
     assert verdict.question == "progress of graph"
-    assert (
-        verdict.bound == "runs of at most 1 message on each input, of the times 0, 1" == verdict.parts["liveness"].bound
-    )
+    runs = "runs of at most 1 message on each input, of the times 0, 1"
+    assert verdict.bound == runs == verdict.parts["liveness"].bound
     assert verdict.parts["condition 1"].bound == "the times 0, 1"
     everything = ["transitive", "proposition 7", "proposition 8", "proposition 9"]
     assert check.progress(mill(), about=everything, messages=2, reorder=True).bounded

@@ -83,7 +83,7 @@ def atomic(
     began = now()
     machine = Atomic(given, rules=rules, unfold=unfold, system=system, text=text, name=name)
     properties = tuple(part for part in asked if part not in ("place", "progress"))
-    found = explore(machine, properties, Budget(timeout, max_states, progress, wall=timeout))
+    found = explore(machine, properties, Budget(timeout, max_states, progress))
     parts: dict[str, Verdict] = {}
     for part in asked:
         if part == "place":  # checked before anything ran; steps keep it

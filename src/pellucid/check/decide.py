@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,7 +53,6 @@ class Options:
         # when this share of the work is done (`pellucid.model.budget`); what is made from these options ends no later
         None
     )
-    by: float | None = None  # when the time of the whole question is up, by the clock on the wall
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -69,8 +67,6 @@ class Options:
                 raise UsageError(f"{name}= takes a whole number of at least 1, found {short(value)}")
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress= takes a function, found {short(self.progress)}")
-        if self.by is None:  # a user's own; what is made from these options has it already
-            object.__setattr__(self, "by", math.inf if self.timeout is None else time.perf_counter() + self.timeout)
         if self.timeout is not None:
             end = now() + self.timeout
             object.__setattr__(self, "until", end if self.until is None else min(end, self.until))
@@ -78,16 +74,12 @@ class Options:
     @property
     def left(self) -> float | None:
         """The seconds that are left, never quite none; None where there is no limit."""
-        if self.until is None or self.by is None:
-            return None
-        return max(0.05, min(self.until - now(), self.by - time.perf_counter()))
+        return None if self.until is None else max(0.05, self.until - now())
 
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return (
-            self.until is not None and self.by is not None and (now() >= self.until or time.perf_counter() >= self.by)
-        )
+        return self.until is not None and now() >= self.until
 
     def budget(self) -> Budget:
         """The same for explicit search."""

@@ -10,7 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.small import read_small
-from pellucid.cli.repeated import gone, renamed
+from pellucid.cli.repeated import code_of, gone, renamed
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def audit(
     if picture is not None:
         _draw(found, place, picture)
     click.echo(found.to_json() if as_json else str(found))
-    if not found.proved:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(code_of([found.status]))
 
 
 def _network(place: str, against: tuple[str, ...], picture: str | None, limit: int, as_json: bool) -> None:
@@ -88,8 +87,7 @@ def _network(place: str, against: tuple[str, ...], picture: str | None, limit: i
             raise UsageError(f"--picture: the run cannot be drawn: {why}")
         _write(picture, found.replay.picture(place))
     click.echo(found.to_json() if as_json else str(found))
-    if not found.proved:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(code_of([found.status]))
 
 
 def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:

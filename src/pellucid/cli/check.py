@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine, count_text, rate_text
-from pellucid.cli.repeated import bounded_is_enough, once
+from pellucid.cli.repeated import bounded_is_enough, exit_code, once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
 
@@ -164,12 +164,6 @@ def check(
     if tests is not None:
         _write_tests(tests, files, outcomes)
     raise click.exceptions.Exit(exit_code(outcomes))
-
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """The worst of them: 2 if one could not be asked, 1 if one is refuted, 3 if one did not pass otherwise, else 0."""
-    statuses = {o.status for o in outcomes if not o.passed}
-    return next((c for s, c in (("error", 2), ("refuted", 1)) if s in statuses), 3 if statuses else 0)
 
 
 # ---------------------------------------------------------------- what is asked

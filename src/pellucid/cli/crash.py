@@ -10,7 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.files import scratch_folder
-from pellucid.cli.repeated import columns, once, renamed
+from pellucid.cli.repeated import code_of, columns, once, renamed
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 
@@ -153,5 +153,5 @@ def crash(
         if not stays:
             shutil.rmtree(folder, ignore_errors=True)
     click.echo(json.dumps({"pellucid": 1, "verb": "crash", **report.document()}) if as_json else str(report))
-    if not report.bounded:  # these kills were asked for, and no others: that nothing shows is what was asked
-        raise click.exceptions.Exit(1 if report.refuted else 3)
+    # these kills were asked for, and no others: that nothing shows is what was asked
+    raise click.exceptions.Exit(code_of([report.status], bounded_is_enough=True))

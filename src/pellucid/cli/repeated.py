@@ -1,4 +1,5 @@
-"""Options that are given twice, or by a name of old: no value is lost without a word; and one that verbs share.
+"""Options that are given twice, or by a name of old: no value is lost without a word; and what verbs that give verdicts
+share: an option, and the table of exit codes.
 
 Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
 the second one.
@@ -7,16 +8,41 @@ the second one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pellucid.errors import UsageError
 
+if TYPE_CHECKING:
+    from pellucid.model.show.outcomes import Outcome
+
 #: Of every verb that gives verdicts: its exit code is 0 for *bounded* as well.
 bounded_is_enough = click.option(
     "--bounded-is-enough", "enough", is_flag=True, help="Let a bounded answer pass: nothing found within a bound."
 )
+
+
+#: Of each status its exit code; *error* is a question that could not be asked.
+CODES = {"proved": 0, "refuted": 1, "error": 2, "bounded": 3, "unknown": 3}
+_WORST_FIRST = ("error", "refuted", "unknown", "bounded")
+
+
+def code_of(statuses: Iterable[str], *, bounded_is_enough: bool = False) -> int:
+    """The exit code of the worst status; 0 for none.
+
+    >>> code_of(["proved", "bounded"]), code_of(["bounded", "refuted"]), code_of(["refuted", "error"])
+    (3, 1, 2)
+    >>> code_of(["bounded"], bounded_is_enough=True), code_of([])
+    (0, 0)
+    """
+    found = set(statuses) - ({"bounded"} if bounded_is_enough else set())
+    return CODES[next((status for status in _WORST_FIRST if status in found), "proved")]
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """The exit code of the worst outcome that did not pass."""
+    return code_of(o.status for o in outcomes if not o.passed)
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:

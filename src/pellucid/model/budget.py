@@ -1,15 +1,15 @@
 """How much may be spent: time that is worked, rather than time that goes by, for what is decided must not depend on
 what else the machine does.
 
-A question is given seconds, and its parts are given shares of them.  On a quiet machine a second of work is a second of
-the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short that is done in time
-elsewhere: *proved* at noon, *unknown* at night.  So shares are counted in the processor time of this process, and only
-the ``timeout`` that a user gives for a whole question is a time of the clock as well (`pellucid.check.decide.Options`).
+A question is given seconds (``timeout=``), and its parts are given shares of them.  On a quiet machine a second of work
+is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short that
+is done in time elsewhere: *proved* at noon, *unknown* at night.  So all of these seconds are processor time of this
+process.  Time in which it sleeps or waits counts a tenth, so that a function that sleeps ends, too; time in which it is
+ready and other programs have the processors counts nothing, where the system tells it (Linux does).
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,26 +18,39 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_SLOWEST = (
-    10.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
-)
+_SLOWEST = 10.0  # how long a second of work lasts at most where a function sleeps
 
 
-class _Spent:
-    """Seconds of work so far: no more than went by, and no less than a tenth of them."""
+def _starved() -> float:
+    """Seconds for which this process was ready and had no processor, as Linux counts them; 0 elsewhere."""
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as counts:
+            return int(counts.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+class Spent:
+    """Seconds of work so far: no more than went by, and no less than a tenth of those in which there was a processor
+    for it."""
 
     def __init__(self) -> None:
         self.wall, self.work, self.total = time.perf_counter(), time.process_time(), 0.0
+        self.starved = _starved()
 
     def __call__(self) -> float:
         wall, work = time.perf_counter(), time.process_time()
-        gone = wall - self.wall
-        self.total += max(0.0, min(gone, max(work - self.work, gone / _SLOWEST)))
+        gone, worked = wall - self.wall, work - self.work
+        if worked < gone / _SLOWEST:  # it sleeps, or others have the processors
+            starved = _starved()
+            worked = max(worked, (gone - (starved - self.starved)) / _SLOWEST)
+            self.starved = starved
+        self.total += max(0.0, min(gone, worked))
         self.wall, self.work = wall, work
         return self.total
 
 
-now = _Spent()
+now = Spent()
 
 
 class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
@@ -60,22 +73,18 @@ class Budget:
         timeout: float | None = None,
         max_states: int | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
-        *,
-        wall: float | None = None,
     ) -> None:
-        """``wall`` is a limit on the time that goes by, of a whole question."""
         self.timeout, self.max_states, self.progress = timeout, max_states, progress
         self.end = None if timeout is None else now() + timeout
-        self.by = math.inf if wall is None else time.perf_counter() + wall
 
     def left(self) -> float | None:
         """The seconds left."""
-        return None if self.end is None else max(0.0, min(self.end - now(), self.by - time.perf_counter()))
+        return None if self.end is None else max(0.0, self.end - now())
 
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.end is not None and (now() >= self.end or time.perf_counter() >= self.by)
+        return self.end is not None and now() >= self.end
 
     def full(self, states: int) -> bool:
         """Whether these are too many states."""
@@ -84,9 +93,7 @@ class Budget:
     def part(self, share: float, least: float = 0.5) -> Budget:
         """A budget that ends when this share of what is left is spent."""
         left = self.left()
-        part = Budget(None if left is None else min(left, max(least, left * share)), self.max_states, self.progress)
-        part.by = self.by
-        return part
+        return Budget(None if left is None else min(left, max(least, left * share)), self.max_states, self.progress)
 
     @contextmanager
     def kept(self) -> Iterator[None]:

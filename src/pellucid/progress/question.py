@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pellucid.errors import UsageError, nearest
 from pellucid.model import Budget, CutShort, Run, Verdict, combined, now
+from pellucid.model.stopping import stopping
 from pellucid.progress.given import several, whole
 from pellucid.progress.graph import LISTED, Graph, Message
 from pellucid.progress.loops import Loop, standing_loop
@@ -95,12 +96,13 @@ def progress(
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {timeout!r}")
     began = now()
-    budget = Budget(timeout, max_states, progress, wall=timeout)
+    budget = Budget(timeout, max_states, progress)
     question = f"progress of {graph.name}"
     if not graph.finite:
         return _whole(question, _for_all_times(graph.declaring(), asked), began, 0)
     try:
-        relation, said = _relation(graph, clock, ports, budget)
+        with stopping(timeout):
+            relation, said = _relation(graph, clock, ports, budget)
     except CutShort as cut:
         parts = {name: Verdict("unknown", SAYS[name], "explicit", 0.0, notes=(str(cut),)) for name in asked}
         return _whole(question, parts, began, 0)
@@ -113,7 +115,12 @@ def progress(
     parts, states = {}, 0
     for n, name in enumerate(asked):
         before = now()
-        part = _part(name, relation, machine, _share(budget, parts, asked[n:]), listed, runs)
+        share = _share(budget, parts, asked[n:])
+        try:
+            with stopping(share.timeout):
+                part = _part(name, relation, machine, share, listed, runs)
+        except CutShort as cut:
+            part = Verdict("unknown", SAYS[name], "explicit", notes=(str(cut),))
         states = max(states, part.details.get("states", 0))
         parts[name] = replace(part, seconds=now() - before)
     return _whole(question, parts, began, states, said)
@@ -133,36 +140,33 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, lis
     run: Run | None = None
     states = 0
     bound = runs if name in PROPERTIES else listed
-    try:
-        if name == "condition 1":
-            run, states, all_histories = _condition_1(machine, budget)
-            bound = listed if all_histories else runs
-        elif name == "transitive":
-            three = relation.not_transitive()
-            if three is not None:
-                a, b, c = three
-                proofs = [relation.prove(a, b), relation.prove(b, c)]
-                why = f"{a} could result in {b}, and that in {c}, but {a} not in {c}"
-                run = Run((), tuple(w for p in proofs if p for w in p.because), None, why, Walk(relation, a))
-        elif name == "condition 2":
-            proof = condition_2(relation)
-            if proof is not None:
-                start, end = proof.start, proof.end
-                why = f"{start.location} sends into its own past: {start} could result in {end}"
-                why += f", and {start.time} is not at or before {end.time}"
-                run = walk(relation, proof, why)
-        elif name == "acyclic":
-            proof = no_time_passes(relation)
-            if proof is not None:
-                why = f"a notification of {proof.start.location} for {proof.start.time} would wait for itself: "
-                run = walk(relation, proof, why + f"{proof.start} could result in {proof.end}")
-        else:
-            found = decide(machine, name, budget)
-            run, states = found.run(machine), found.states
-            if found.cut:
-                return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details={"states": states})
-    except CutShort as cut:
-        return Verdict("unknown", SAYS[name], "explicit", notes=(str(cut),))
+    if name == "condition 1":
+        run, states, all_histories = _condition_1(machine, budget)
+        bound = listed if all_histories else runs
+    elif name == "transitive":
+        three = relation.not_transitive()
+        if three is not None:
+            a, b, c = three
+            proofs = [relation.prove(a, b), relation.prove(b, c)]
+            why = f"{a} could result in {b}, and that in {c}, but {a} not in {c}"
+            run = Run((), tuple(w for p in proofs if p for w in p.because), None, why, Walk(relation, a))
+    elif name == "condition 2":
+        proof = condition_2(relation)
+        if proof is not None:
+            start, end = proof.start, proof.end
+            why = f"{start.location} sends into its own past: {start} could result in {end}"
+            why += f", and {start.time} is not at or before {end.time}"
+            run = walk(relation, proof, why)
+    elif name == "acyclic":
+        proof = no_time_passes(relation)
+        if proof is not None:
+            why = f"a notification of {proof.start.location} for {proof.start.time} would wait for itself: "
+            run = walk(relation, proof, why + f"{proof.start} could result in {proof.end}")
+    else:
+        found = decide(machine, name, budget)
+        run, states = found.run(machine), found.states
+        if found.cut:
+            return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details={"states": states})
     details = {"states": states}
     if run is not None:
         return Verdict("refuted", SAYS[name], "explicit", 0.0, run, (run.why,), details)

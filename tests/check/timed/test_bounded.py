@@ -145,3 +145,35 @@ def test_what_differs_beyond_the_bound_is_not_proved(pair: str, how: str) -> Non
     found = check.equivalent(a, b, how=how, **little)
     assert found.bounded and not found and found.bound in str(found).splitlines()[0], found
     assert check.equivalent(a, b, how=how, **enough).refuted
+
+
+def _counts(least: int) -> Any:
+    return pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0).filter(lambda n: n > least), x=int)
+
+
+def _called(limit: int) -> Any:
+    return pipeline(lambda x: x.map(lambda v: hash(v) if v < limit else 0, to=int), x=int)
+
+
+#: Without times: what differs only after many events, for the 65th key, or at a value that nobody tries.
+BEYOND: dict[str, Any] = {
+    "the 101st event": lambda: check.equivalent(_counts(100), _counts(200)),
+    "the 65th of a key": lambda: check.holds(
+        pipeline(lambda x: x.key_by(lambda v: v).cumulate(lambda n, v: n + 1, start=0), x=int),
+        "G (out -> out.value < 65)", timeout=3,
+    ),
+    "the 65th key": lambda: check.holds(
+        pipeline(lambda x: x.key_by(lambda v: v).trim(1).filter(lambda v: v == 64), x=int), "G !out"
+    ),
+    "a moment": lambda: check.holds(
+        pipeline(lambda t: t.filter(lambda at: at > datetime(2035, 1, 1)), t=datetime), "G !out"
+    ),
+    "the 5,000th argument": lambda: check.equivalent(_called(4999), _called(10**9), ints=range(5000), timeout=5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(BEYOND))
+def test_without_times_what_is_beyond_is_not_proved_either(case: str) -> None:
+    verdict = BEYOND[case]()
+    assert not verdict and not verdict.bounded
+    assert verdict.refuted == (case in ("the 101st event", "the 65th key", "a moment"))

@@ -79,7 +79,7 @@ def test_a_refactoring_is_proved_of_all_runs_that_were_said() -> None:
     found = check.equivalent(windows(), tumbling, pushes=None, times=range(-2, 4), rate=2)
     assert found.proved and found.details["states"] == 37, found
     assert (
-        "in all runs of any length, with events -2 to 3 after the greatest time so far, at most 2 at one"
+        "in all runs of any length, one event in a batch, with events -2 to 3 after the greatest time so far, at most 2"
         in found.question
     )
     assert found.notes[0].startswith("no function looks at the time of an event, so states that are 2 apart are alike")

@@ -78,10 +78,7 @@ def decide(
                    ^ unsafe (line 4): x = #1, y = #2
     """
     began = now()
-    wall = (
-        None if timeout is None else max(timeout, 30.0)
-    )  # of the clock, too; a short one is of work on a busy machine
-    work = _Work(system, Budget(timeout, progress=progress, wall=wall), shortest)
+    work = _Work(system, Budget(timeout, progress=progress), shortest)
     status, run, never = "unknown", None, None
     try:
         with work.budget.kept():

@@ -91,7 +91,7 @@ def capacity(
     if observe not in (None, "any", "settled"):
         raise UsageError(f"observe={observe!r}: expected 'any' or 'settled'")
     began = now()
-    budget = Budget(timeout, max_states, progress, wall=timeout)
+    budget = Budget(timeout, max_states, progress)
     asked = _Asked(topology, observe or topology.observe, fewest, exact(within, "within"), certify, budget)
     with budget.kept():
         parts = {bolt: asked.part(bolt, limit) for bolt, limit in limits.items()}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +27,15 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.tracing.witness import Witness, fickle_reason
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
-from pellucid.model.budget import now
+from pellucid.model.budget import CutShort, now
+from pellucid.model.stopping import stopping
 from pellucid.model.verdict import Verdict
 
 Leaves: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
 
 _SECONDS = 10.0  # for all calls of one question
+_USUAL = 60.0  # seconds of a question of which nothing else is said
 
 
 class Fickle(NotTraceable):
@@ -183,7 +184,7 @@ def _told(answer: Any) -> str:
 class Ledger:
     """All that one question called."""
 
-    timeout: float | None = None  # of the question, by the clock on the wall
+    timeout: float | None = None  # of the question
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.functions.arguments`)
     # functions as data of a check (`pellucid.check.functions.inside`)
@@ -192,13 +193,12 @@ class Ledger:
     words: list[str] = field(default_factory=list)  # what a proof must say beside
 
     def __post_init__(self) -> None:
-        self.until = now() + _SECONDS
-        self.by = math.inf if self.timeout is None else time.perf_counter() + self.timeout
+        self.until = now() + min(_SECONDS, self.timeout or _SECONDS)
 
     @property
     def over(self) -> bool:
         """Whether nothing more may be called."""
-        return now() > self.until or time.perf_counter() > self.by
+        return now() > self.until
 
     def of(self, fn: Function, who: str, modulus: int | None) -> Answers:
         """The answers of a function so far: one table for all its uses."""
@@ -258,10 +258,12 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
                 return ask(*args, **named)
             started = time.perf_counter()
             limit = named.get("timeout")  # a wrong one is told of where the options are made
-            with _asking(limit if isinstance(limit, (int, float)) else None) as made:
+            seconds = limit if isinstance(limit, (int, float)) else None
+            with _asking(seconds) as made:
                 try:
-                    verdict = ask(*args, **named)
-                except Fickle as error:
+                    with stopping(_USUAL if "timeout" not in named else seconds):
+                        verdict = ask(*args, **named)
+                except (Fickle, CutShort) as error:
                     return Verdict(
                         "unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),)
                     )

@@ -246,7 +246,7 @@ def equivalent_for_ever(
     clock = next(t for t in a.graph.clocks if t is not None)
     least, most = (shown_length(clock, d) for d in (min(distances), max(distances)))
     many = f"at most {most_at_once} at one time" if most_at_once > 1 else "each time once"
-    runs = f"of any length, with events {least} to {most} after the greatest time so far, {many}"
+    runs = f"of any length, one event in a batch, with events {least} to {most} after the greatest time so far, {many}"
     # what nobody said: where the first event is, the values of some fields, what a function does that was only called
     picked = f", the first at a multiple of {shown_length(clock, step)}" if step > 1 else ""
     picked += inputs.by_chance()

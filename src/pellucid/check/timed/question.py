@@ -21,6 +21,7 @@ from pellucid.engine.timed.literal import Literal
 from pellucid.errors import UsageError, nearest
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Search, Verdict, combined, now
+from pellucid.model.stopping import stopping
 
 FEW = 12  # events that are made up: what is promised does not depend on the values inside
 
@@ -134,10 +135,11 @@ def _searched(search: Search[Spot, Any], enough: Callable[[], bool]) -> str:
     """Search until it is enough; why it was cut short, if it was."""
     reached = 0
     try:
-        for spot, _ in search:
-            reached = spot.at.pushed
-            if enough():
-                break
+        with stopping(search.budget.timeout):
+            for spot, _ in search:
+                reached = spot.at.pushed
+                if enough():
+                    break
     except CutShort as error:
         return f"{error}; all runs of at most {max(reached - 1, 0)} events were looked at"
     return ""
@@ -200,7 +202,7 @@ def budget_of(timeout: Any, max_states: Any, progress: Any) -> Budget:
     whole = isinstance(max_states, int) and not isinstance(max_states, bool) and max_states >= 1
     if max_states is not None and not whole:
         raise UsageError(f"max_states= takes a whole number of at least 1, found {short(max_states)}")
-    return Budget(timeout, max_states, progress, wall=timeout)
+    return Budget(timeout, max_states, progress)
 
 
 def _timed(p: Any) -> Graph:

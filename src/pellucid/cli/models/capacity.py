@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import StatusLine
-from pellucid.cli.repeated import bounded_is_enough, renamed
+from pellucid.cli.repeated import bounded_is_enough, code_of, renamed
 from pellucid.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _JSON = (".json", ".jsonl", ".ndjson", ".log", ".json.gz", ".jsonl.gz", ".log.gz")
 _PLAN_ONLY = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
-_CODES = {"proved": 0, "refuted": 1, "bounded": 3, "unknown": 3}
 
 
 @click.command()
@@ -90,7 +89,7 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
 
     if options["timeout"] != options["timeout"]:
         raise UsageError("--timeout nan: expected a number of seconds above 0")
-    budget = Budget(options["timeout"], options["max_states"], wall=options["timeout"])
+    budget = Budget(options["timeout"], options["max_states"])
     try:
         with budget.kept():
             _answer(target, paper, as_json, options, budget)
@@ -239,7 +238,7 @@ class _Status(StatusLine):
 
 
 def _end(status: str, *, enough: bool = False) -> None:
-    raise click.exceptions.Exit(0 if enough and status == "bounded" else _CODES[status])
+    raise click.exceptions.Exit(code_of([status], bounded_is_enough=enough))
 
 
 def _print(document: Mapping[str, Any]) -> None:

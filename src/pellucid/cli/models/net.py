@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
-from pellucid.cli.repeated import bounded_is_enough, by_new_names, refuse_repetition
+from pellucid.cli.repeated import bounded_is_enough, by_new_names, exit_code, refuse_repetition
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def check_verb(
     """
     from pellucid.atomic.question import USUAL, atomic
     from pellucid.atomic.reading import text_in
-    from pellucid.cli.check import _draw, _Printer, exit_code
+    from pellucid.cli.check import _draw, _Printer
     from pellucid.cli.progress import StatusLine
     from pellucid.model.show.outcomes import Outcome, outcomes_document
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.repeated import bounded_is_enough
+from pellucid.cli.repeated import bounded_is_enough, exit_code
 from pellucid.errors import PellucidError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def progress(
         return
     if pending:
         raise UsageError("--pending belongs to --why: give that as well, as in --why count@2")
-    from pellucid.cli.check import _draw, _Printer, _write, exit_code
+    from pellucid.cli.check import _draw, _Printer, _write
     from pellucid.model.show.outcomes import Outcome, outcomes_document
     from pellucid.model.show.outcomes import junit as junit_text
     from pellucid.progress.question import USUAL, asked_about
@@ -187,7 +187,7 @@ def _of_pipeline(
     code = 0
     if state is None and p.graph.timed:
         from pellucid.check.promises import progress as ask
-        from pellucid.cli.check import _Printer, _write, exit_code
+        from pellucid.cli.check import _Printer, _write
         from pellucid.model.show.outcomes import Outcome, outcomes_document
         from pellucid.model.show.outcomes import junit as junit_text
 

@@ -32,6 +32,7 @@ from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import EV, Configuration
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Machine, Status, Verdict, follow
+from pellucid.model.stopping import stopping
 
 S = TypeVar("S", CrashSystem, MicroBatch)
 
@@ -99,7 +100,7 @@ def failures(
     )
     observation = given.observation()
     c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
-    budget = Budget(timeout, max_states, progress, wall=timeout)
+    budget = Budget(timeout, max_states, progress)
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
     mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
     how = f"{protocol}{mistake}, {shown}, {source} source"
@@ -151,7 +152,7 @@ class _Asked:
     def answer(self, system: S, decide: Callable[[_Asked, S], Verdict]) -> Verdict:
         """What is decided, unless time is up, or a task turns out to be no function."""
         try:
-            with self.budget.kept():
+            with self.budget.kept(), stopping(self.budget.timeout):
                 verdict: Verdict = decide(self, system)
                 system.calls.ask_again()
         except (MayDiffer, CutShort) as why:
