@@ -49,8 +49,8 @@ class Texts:
         """A Python string as a z3 one, code point by code point (z3's own reading of a text has escapes)."""
         if any(ord(c) > HIGHEST for c in text):
             raise UsageError(
-                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: give a finite domain for "
-                "explicit search"
+                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: use another character, or an "
+                "enum in place of the text"
             )
         z3, points = self.z3, [ord(c) for c in text]
         ctx = z3.main_ctx()

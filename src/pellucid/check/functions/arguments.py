@@ -99,9 +99,11 @@ class _Search:
         self.made, self.domain, self.late = made, domain, False
         self.roots: dict[Function, Sequence[Expr]] = {}
         self.touched: dict[int, Answers] = {}
+        self.comes_in: list[Type] = []  # the types of the sources
 
     def top(self, graph: Graph, given: Mapping[str, Iterable[Leaves]] | None) -> None:
         pools = []
+        self.comes_in = [graph.nodes[at].type for at in graph.sources]
         for at in graph.sources:
             node = graph.nodes[at]
             if given is not None:
@@ -224,7 +226,7 @@ class _Search:
         assert node.fn is not None
         return NotTraceable(
             f"{node.describe()}: {node.fn.name} {node.fn.reason}, and its arguments cannot be listed; "
-            "give a finite domain, such as ints=range(0, 8)"
+            f"{self.domain.listing(self.comes_in, 'ints=range(0, 8)')}"
         )
 
     # ------------------------------------------------------------ the steps, one function each
