@@ -130,12 +130,12 @@ def holds(
     system = built(failing)
     resolved = resolve(f, system)
     answer = by_negation(ask(f), f, proof, domain, options)
-    if not failing:
-        if answer.pushes is not None and domain.modulus is None and not are_events(p.graph, answer.pushes):
-            # only integers beyond 64 bits refute it, and those are no events
-            failing, system = True, built(True)
-            resolved = resolve(f, system)
-            answer = decide_failing(p.graph, f, domain, queue, lossy, options)
+    exact = not failing and domain.modulus is None
+    if exact and answer.pushes is not None and not are_events(p.graph, answer.pushes):
+        # only integers beyond 64 bits refute it, and those are no events
+        failing, system = True, built(True)
+        resolved = resolve(f, system)
+        answer = decide_failing(p.graph, f, domain, queue, lossy, options)
     answer = on_interpreter(answer, system, resolved, time.perf_counter() - started)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
