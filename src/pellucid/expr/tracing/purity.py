@@ -26,11 +26,12 @@ from typing import Any
 
 from pellucid.expr.tracing.reach import MUTATORS, Captured
 from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.unordered import depends_on_order
 
 MAX_RECURSION = 100  # how often a function may be inside itself
 
 _PURE_BUILTINS = {
-    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "hex",
+    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hex",
     "isinstance", "issubclass", "iter", "len", "max", "min", "next", "oct", "ord", "pow", "repr", "round", "sorted",
     "sum",
 }  # fmt: skip
@@ -39,6 +40,11 @@ _PURE_TYPES = (
     type(None), types.MappingProxyType, dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, Decimal,
 )  # fmt: skip
 _OF_THE_CLOCK = {"now", "today", "utcnow", "fromtimestamp", "utcfromtimestamp"}  # also the machine's own time zone
+_OF_THE_PROCESS = {
+    "getpid", "getppid", "getpgid", "getpgrp", "getsid", "getcwd", "getcwdb", "getlogin", "getuid", "geteuid", "getgid",
+    "getegid", "uname", "times", "getloadavg", "cpu_count", "sched_getaffinity", "get_ident", "get_native_id",
+    "gethostname", "getrusage",
+}  # fmt: skip
 _PURE_OBJECTS = {id(getattr(builtins, name)) for name in _PURE_BUILTINS}
 _PURE_OBJECTS |= {id(f) for f in vars(math).values() if callable(f)}
 _PURE_OBJECTS |= {id(f) for f in vars(operator).values() if callable(f)}
@@ -83,6 +89,20 @@ def _trouble(code: types.CodeType, op: dis.Instruction) -> str | None:
     if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
         return "uses __class__, which cannot tell a symbolic value from a plain one"
     return None
+
+
+def of_the_process(f: Any) -> bool:
+    """Whether a function in C answers otherwise in another process: a hash, an address, a process's number.
+
+    >>> of_the_process(hash), of_the_process("a".__hash__), of_the_process(os.getpid), of_the_process(len)
+    (True, True, True, False)
+    """
+    if f is hash or f is id:
+        return True
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
+    if name == "__hash__":
+        return not isinstance(getattr(f, "__self__", None), (int, float, complex, Decimal))
+    return name in _OF_THE_PROCESS and module in ("posix", "nt", "_thread", "_socket", "time", "resource")
 
 
 def reads_environment(code: types.CodeType) -> bool:
@@ -185,6 +205,10 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         elif event == "return":
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
         elif event == "c_call":
+            if arg is hash and (standard or frame.f_code.co_name == "__hash__"):
+                return  # of a record, say, to find it in a dict: that is the same in all processes
+            if of_the_process(arg):
+                raise Untraceable(f"calls {_name(arg)}(), which differs from process to process", effect=True)
             if not _pure_c(arg):
                 raise Untraceable(f"calls {_name(arg)}(), which may read or change the outside world", effect=True)
             name = getattr(arg, "__name__", "")
@@ -197,6 +221,9 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         code = frame.f_code
         if code in _IMPURE_CODE:
             raise Untraceable("reads an environment variable", effect=True)
+        order = "" if standard else depends_on_order(frame)
+        if order:
+            raise Untraceable(order, effect=True)
         trouble = None if standard else next(iter(troubles(code)), None)
         if trouble and not (self.effects_only and trouble.startswith("uses")):
             raise Untraceable(trouble, effect=not trouble.startswith("uses"))

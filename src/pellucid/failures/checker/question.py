@@ -156,9 +156,12 @@ class _Asked:
                 system.calls.ask_again()
         except (MayDiffer, CutShort) as why:
             return self.verdict("unknown", notes=(str(why),))
-        if not verdict.bounded:
+        if verdict.unknown:
             return verdict
-        return replace(verdict, notes=(*verdict.notes, *system.calls.doubts, *_never(system.calls)))
+        assumed = "; ".join(system.calls.assumptions)
+        if assumed:
+            verdict = replace(verdict, question=f"{verdict.question}, assuming {assumed}")
+        return replace(verdict, notes=(*verdict.notes, *_never(system.calls))) if verdict.bounded else verdict
 
     def verdict(
         self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
