@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, ClassVar
 
-from pellucid.check.functions.called import Answers, Failed, Leaves, Ledger, OutOfTime, key_of, ledger
+from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime, key_of, ledger
 from pellucid.check.functions.inside import inside
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable, known
@@ -28,6 +28,7 @@ from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import substitute
+from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph, Node
@@ -207,6 +208,8 @@ class _Search:
         if rows is None:
             if node.fn.traced is None:
                 self.answers(node).unlisted = True
+                if fickle_reason(node.fn.reason):
+                    raise Fickle(self.answers(node).no_function(str(node.fn.reason)))
                 if self.domain.modulus is not None or inside(node.fn, self.made, node.describe()) is None:
                     raise self.cannot_list(node)
             return Values(None, True, most)

@@ -86,7 +86,7 @@ class Answers:
         if found is None:
             found = self.rows[key] = (args, self._call(self.witness.call, args))
             if self.witness.fickle:
-                raise Fickle(self._no_function(self.witness.fickle[0]))
+                raise Fickle(self.no_function(self.witness.fickle[0]))
         return found[1]
 
     def number(self, state: Any) -> int:
@@ -110,9 +110,7 @@ class Answers:
             if repr(again) != repr(known):
                 shown = ", ".join(map(repr, self._events(args)))
                 raise Fickle(
-                    self._no_function(
-                        f"answered {_told(known)} and then {_told(again)} when it was called with {shown}"
-                    )
+                    self.no_function(f"answered {_told(known)} and then {_told(again)} when it was called with {shown}")
                 )
         self.confirmed = len(self.rows)
 
@@ -146,7 +144,7 @@ class Answers:
         if repr(built) != repr(value):
             shown = ", ".join(map(repr, events))
             raise Fickle(
-                self._no_function(
+                self.no_function(
                     f"answers {_told(value)} and answered {_told(built)} when the pipeline was built, called with "
                     f"{shown}"
                 )
@@ -171,7 +169,8 @@ class Answers:
             v if m is None or kind != INT else v % m for v, (_, kind) in zip(t.flatten(value), t.leaves(), strict=True)
         )
 
-    def _no_function(self, why: str) -> str:
+    def no_function(self, why: str) -> str:
+        """Why nothing is proved of it."""
         return (
             f"{self.who}: {self.fn.name} {why}: what it answers says nothing about what it will answer, so nothing "
             "is proved of it"
@@ -250,8 +249,8 @@ def _changed(g: Graph) -> str:
     for node, fn in g.functions():
         if change := fn.change:
             return (
-                f"{node.describe()}: {change} when the pipeline was built: engines run it as it was, so nothing is "
-                "said of it; build the pipeline again"
+                f"{node.describe()}: {change}; engines run it as it was, so nothing is said of it: build the pipeline "
+                "again"
             )
     return ""
 

@@ -11,7 +11,7 @@ since a pipeline was built is told by name.
 [('limits', True), ('width', False)]
 >>> width = 5
 >>> [read.change().replace(read.who, "scaled()") for read in reads]
-['', 'scaled() reads width, which is 5 now and was 2']
+['', 'scaled() reads width, which is 5 now and was 2 when the pipeline was built']
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ class Outside:
         """How it is another than it was, in words; empty if it is not."""
         now = self.now()
         if now is _GONE:
-            return f"{self.who} reads {self.name}, which is gone"
+            return f"{self.who} reads {self.name}, which is gone since the pipeline was built"
         if not _alike(now, self.was):
-            return f"{self.who} reads {self.name}, which is {_short(now)} now and was {_short(self.was)}"
+            values = f"{_short(now)} now and was {_short(self.was)} when the pipeline was built"
+            return f"{self.who} reads {self.name}, which is {values}"
         if not all(same_contents(value, copy) for _, value, copy in self.copy):
-            return f"{self.who} reads {self.name}, whose contents have changed"
+            return f"{self.who} reads {self.name}, whose contents have changed since the pipeline was built"
         return ""
 
 

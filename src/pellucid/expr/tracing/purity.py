@@ -24,14 +24,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from pellucid.expr.tracing.reach import MUTATORS, Captured
+from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.unordered import depends_on_order
 
 MAX_RECURSION = 100  # how often a function may be inside itself
 
 _PURE_BUILTINS = {
-    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hex",
+    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "hex",
     "isinstance", "issubclass", "iter", "len", "max", "min", "next", "oct", "ord", "pow", "repr", "round", "sorted",
     "sum",
 }  # fmt: skip
@@ -84,7 +84,7 @@ def _trouble(code: types.CodeType, op: dis.Instruction) -> str | None:
         return f"imports {op.argval!r} while it runs"
     if op.opname == "PUSH_EXC_INFO":
         return "has a 'try' or a 'with', which hides where it fails"
-    if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "id", "globals", "locals", "vars"):
+    if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "globals", "locals", "vars"):
         return f"uses {op.argval}(), which cannot tell a symbolic value from a plain one"
     if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
         return "uses __class__, which cannot tell a symbolic value from a plain one"
@@ -92,17 +92,30 @@ def _trouble(code: types.CodeType, op: dis.Instruction) -> str | None:
 
 
 def of_the_process(f: Any) -> bool:
-    """Whether a function in C answers otherwise in another process: a hash, an address, a process's number.
+    """Whether a function in C answers otherwise in another process, or on another machine.
 
-    >>> of_the_process(hash), of_the_process("a".__hash__), of_the_process(os.getpid), of_the_process(len)
-    (True, True, True, False)
+    >>> of_the_process(os.getpid), of_the_process(os.fspath)
+    (True, False)
     """
-    if f is hash or f is id:
-        return True
     name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
-    if name == "__hash__":
-        return not isinstance(getattr(f, "__self__", None), (int, float, complex, Decimal))
-    return name in _OF_THE_PROCESS and module in ("posix", "nt", "_thread", "_socket", "time", "resource")
+    return name in _OF_THE_PROCESS and module in ("posix", "nt", "_thread", "_socket", "resource")
+
+
+def differs_by_process(frame: types.FrameType) -> str:
+    """Why what is being called answers otherwise in another process: a hash, an address, the order of a set; empty if
+    that is not seen.
+
+    A hash that a class computes to be found in a dict is no answer, and is not meant.
+    """
+    code = frame.f_code
+    if code.co_name == "__hash__" or _generated(code):
+        return ""
+    for name in ("hash", "id"):
+        if name in code.co_names and name in global_names(code) and name not in frame.f_globals:
+            return f"uses {name}(), which differs from process to process"
+    if "__hash__" in code.co_names:
+        return "uses __hash__(), which differs from process to process"
+    return depends_on_order(frame)
 
 
 def reads_environment(code: types.CodeType) -> bool:
@@ -205,8 +218,8 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         elif event == "return":
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
         elif event == "c_call":
-            if arg is hash and (standard or frame.f_code.co_name == "__hash__"):
-                return  # of a record, say, to find it in a dict: that is the same in all processes
+            if arg is id and standard:
+                return  # to find what was copied already, say
             if of_the_process(arg):
                 raise Untraceable(f"calls {_name(arg)}(), which differs from process to process", effect=True)
             if not _pure_c(arg):
@@ -221,9 +234,9 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         code = frame.f_code
         if code in _IMPURE_CODE:
             raise Untraceable("reads an environment variable", effect=True)
-        order = "" if standard else depends_on_order(frame)
-        if order:
-            raise Untraceable(order, effect=True)
+        process = "" if standard else differs_by_process(frame)
+        if process:
+            raise Untraceable(process, effect=True)
         trouble = None if standard else next(iter(troubles(code)), None)
         if trouble and not (self.effects_only and trouble.startswith("uses")):
             raise Untraceable(trouble, effect=not trouble.startswith("uses"))

@@ -22,10 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.expr.tracing.outside import changing
-from pellucid.expr.tracing.purity import of_the_process, reads_environment, troubles, watched
+from pellucid.expr.tracing.purity import differs_by_process, of_the_process, reads_environment, troubles, watched
 from pellucid.expr.tracing.reach import Captured
 from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.unordered import depends_on_order
 
 _CLOCKS = frozenset({
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
@@ -145,9 +144,9 @@ class _Noted(watched):
         code = frame.f_code
         if reads_environment(code):
             self.fickle.append("reads an environment variable")
-        order = "" if standard else depends_on_order(frame)
-        if order:
-            self.fickle.append(order)
+        process = "" if standard else differs_by_process(frame)
+        if process:
+            self.fickle.append(process)
         for trouble in () if standard else troubles(code):
             self.seen.append(trouble)
             if trouble.startswith("sets the global") or (trouble.startswith("sets the outer") and code is self.own):
