@@ -94,7 +94,7 @@ class _Walk:
         elif isinstance(value, functools.partial):
             self.look(value.func)
             for given in (*value.args, *value.keywords.values()):
-                self._read("an argument of partial()", value.func, given, lambda given=given: given, False)
+                self._read("an argument of partial()", value.func, given, functools.partial(_itself, given), False)
         elif isinstance(value, property):
             self.look(value.fget)
         elif isinstance(value, types.FunctionType):
@@ -136,7 +136,7 @@ class _Walk:
         arguments = f.__code__.co_varnames[: f.__code__.co_argcount]
         defaults = dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
         for given, value in defaults.items():
-            self._read(f"the default of {given}", f, value, lambda value=value: value, False)
+            self._read(f"the default of {given}", f, value, functools.partial(_itself, value), False)
 
     def _follow(self, f: types.FunctionType, chain: tuple[str, ...], now: Callable[[], Any], rebound: bool) -> None:
         """A name with attributes: of modules what is asked of them, of all else the whole."""
@@ -179,6 +179,10 @@ def _who(f: Any) -> str:
     name = getattr(f, "__name__", type(f).__name__)
     called = "a lambda" if name == "<lambda>" else f"{name}()"
     return f"{called} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else called
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _of_cell(cell: types.CellType) -> Any:

@@ -152,16 +152,14 @@ class _Asked:
         """What is decided, unless time is up, or a task turns out to be no function."""
         try:
             with self.budget.kept():
-                verdict: Verdict = decide(self, system)
+                made: Verdict = decide(self, system)
                 system.calls.ask_again()
         except (MayDiffer, CutShort) as why:
             return self.verdict("unknown", notes=(str(why),))
-        if verdict.unknown:
-            return verdict
         assumed = "; ".join(system.calls.assumptions)
-        if assumed:
-            verdict = replace(verdict, question=f"{verdict.question}, assuming {assumed}")
-        return replace(verdict, notes=(*verdict.notes, *_never(system.calls))) if verdict.bounded else verdict
+        if assumed and not made.unknown:
+            made = replace(made, question=f"{made.question}, assuming {assumed}")
+        return replace(made, notes=(*made.notes, *_never(system.calls))) if made.bounded else made
 
     def verdict(
         self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
