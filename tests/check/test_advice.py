@@ -13,6 +13,7 @@ from pellucid import Mod, Stream, check, merge, pipeline
 from pellucid.check.advice import suggested, thresholds
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
+from pellucid.errors import NotTraceable
 
 
 def after(threshold: int, times: int = 3) -> Any:
@@ -138,6 +139,15 @@ def test_no_ints_are_proposed_for_what_is_none(kind: type) -> None:
         "of them first" in verdict.notes[0]
     )
     assert "ints=" not in verdict.notes[0]
+
+
+def test_a_state_that_cannot_be_listed_is_no_matter_of_ints_where_a_text_comes_in() -> None:
+    for kind, advised in ((str, False), (int, True)):
+        p = pipeline(lambda w: w.task(lambda d, v: ({**d, v: 1}, [len(d)]), {}, to=int), w=kind)
+        with pytest.raises(NotTraceable) as refused:
+            check.holds(p, "G (out -> out.value >= 0)")
+        assert ("ints=" in str(refused.value)) == advised
+        assert ("values of type str cannot be listed: make a bool" in str(refused.value)) == (not advised)
 
 
 def test_the_advice_of_an_unknown_has_the_thresholds() -> None:

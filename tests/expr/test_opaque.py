@@ -28,6 +28,7 @@ from tests.expr.functions import Side
 COUNT = 0
 HISTORY: list[Any] = []
 TABLE: dict[Any, int] = {1: 2}
+WORDS = {"a", "b"}
 NESTED: dict[str, list[Any]] = {"seen": []}
 NUMBERS = np.zeros(3)
 TICKETS = itertools.count()
@@ -171,6 +172,14 @@ EFFECTS: list[tuple[str, Callable[..., Any], str]] = [
     ("open", lambda v: open("effect.txt", "w") and v, f"calls io.open(), {OUTSIDE}"),  # noqa: SIM115
     ("path", lambda v: Path("effect.txt").write_text("x") and v, f"calls posix.fspath(), {OUTSIDE}"),
     ("environment", lambda v: v + len(os.environ["HOME"]), "reads an environment variable"),
+    ("hash", lambda v: hash(v), "uses hash(), which differs from process to process"),
+    ("hash of a text", lambda v: v + hash("a"), "uses hash(), which differs from process to process"),
+    ("process", lambda v: v + os.getpid(), "calls posix.getpid(), which differs from process to process"),
+    (
+        "order of a set",
+        lambda v: v + len(next(iter(WORDS))),
+        "depends on the order of the set WORDS, which differs from process to process (use sorted())",
+    ),
     ("global", set_global, "sets the global variable 'COUNT'"),
     ("nonlocal", makes_outer(), "sets the outer variable 'n'"),
     ("attribute", COUNTER.attribute, "sets the attribute 'n'"),
@@ -295,7 +304,6 @@ PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
     ("order", lambda s: s < "b", (STR,), "orders strings; a trace can only compare them for equality"),
     ("key", lambda v: {1: 2}.get(v, 0), (INT,), VALUE),
     ("set", lambda v: v in {1, 2}, (INT,), VALUE),
-    ("hash", lambda v: hash(v), (INT,), VALUE),
     ("range", lambda v: sum(range(v)), (INT,), "uses an event's value as an index or as the bound of a loop"),
     ("index", lambda v: (1, 2, 3)[v], (INT,), "uses an event's value as an index or as the bound of a loop"),
     ("round", lambda v: round(v, 2), (FLOAT,), "calls round() with a number of digits, which only engines compute"),

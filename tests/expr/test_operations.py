@@ -14,6 +14,7 @@ import pytest
 from pellucid import pipeline
 from pellucid.check.belief.smtlib import NotWritten, _Text
 from pellucid.check.explicit.program import compile_program
+from pellucid.check.smt.order import Ordered
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotNamed, PellucidError
@@ -39,6 +40,7 @@ LEAVES = [-7, 2, 2.5, -0.5, True, False, "abcab", "ab"]
 NAMES = ["i", "j", "f", "g", "b", "c", "s", "t"]
 UPPER = text.Pure("upper", str.upper, STR, False)
 NUMBER = text.Pure("number", int, INT, True)
+HALF = text.Pure("half", lambda s: len(s) / 4, FLOAT, False)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ CASES: dict[str, list[Case]] = {
     "holds": [Case(text.holds(T, S), False)],
     "find": [Case(text.find(S, T), 0)],
     "part": [Case(text.part(S, n.const(1), n.const(3)), "bc")],
-    "call": [Case(text.call(UPPER, [T]), "AB")],
+    "call": [Case(text.call(UPPER, [T]), "AB"), Case(text.call(HALF, [T]), 0.5)],
     "call_fails": [Case(text.call_fails(NUMBER, [T]), True)],
 }
 
@@ -152,6 +154,15 @@ def by_smtlib(e: Expr, value: Any) -> Any:
     return value if z3.is_true(z3.simplify(z3.substitute(claimed, *given))) else "another"
 
 
+def by_order(e: Expr) -> Any:
+    """That floats as numbers with an order have a term or a refusal for it, alone and inside another operation."""
+    system = replace(build_system(pipeline(lambda x: x, x=TupleType(TYPES)).graph, Domain(), 2), texts=True)
+    own = substitute([e], [n.var(len(system.state) + 1 + i, t) for i, t in enumerate(TYPES)])[0]
+    roots = [own, n.lt(n.add(own, own), own)] if e.type == FLOAT else [own]
+    Ordered(system, roots).terms(roots)
+    return None
+
+
 def by_explicit(e: Expr) -> Any:
     """That every operation has its number; what these do is tested on whole systems."""
     p = pipeline(lambda x: x, x=TupleType((INT, INT, BOOL, BOOL)))
@@ -183,7 +194,7 @@ def by_printing(e: Expr) -> Any:
 
     space: dict[str, Any] = dict(zip(NAMES, LEAVES, strict=True)) | {
         "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "nearest": round, "sqrt": math.sqrt,
-        "upper": str.upper,
+        "upper": str.upper, "half": lambda s: len(s) / 4,
         "after": lambda *args: args[-1], "overflows": lambda v: not -(2**63) <= v < 2**63,
         "starts": str.startswith, "ends": str.endswith, "holds": lambda a, b: b in a, "find": str.find,
         "part": lambda s, a, b: s[a:b],
@@ -196,6 +207,7 @@ TARGETS: dict[str, Callable[[Expr], Any]] = {
     "rebuild": by_rebuilding,
     "code": by_code,
     "z3": by_z3,
+    "order": by_order,
     "explicit": by_explicit,
     "smv": by_smv,
     "column": by_column,
@@ -213,7 +225,7 @@ def refused(target: str, e: Expr) -> str | None:
     text_inside = any(p.op in text.TEXT_OPS or text.order_of_text(p) for p in parts)
     if target == "code" and (ops & CHECKS_ONLY or any(map(text.order_of_text, parts))):
         return "does not know the operation"
-    if target == "z3":
+    if target in ("z3", "order"):
         parted = e.op in ("floordiv", "mod") and e.type == FLOAT
         odd = ops & {"bor", "bxor", "digits"} or parted or (e.op == "band" and e.args[1].op != "const")
         return "does not do" if odd else None

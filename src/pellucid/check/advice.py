@@ -141,7 +141,7 @@ def suggested(system: System, roots: Sequence[Expr] = ()) -> list[int]:
 def advice(system: System, roots: Sequence[Expr] = ()) -> str:
     """What to do where the events that matter cannot be listed."""
     small = cone(system, roots)[0] if roots else system
-    other = sorted({str(v.type) for v in small.inputs if v.type != INT and small.domain.leaf(v.type) is None})
+    other = small.domain.unlisted(v.type for v in small.inputs)
     if other:
         return (
             f"values of type {' and '.join(other)} cannot be listed: ask an invariant (G …), or make a bool, an "

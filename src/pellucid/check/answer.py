@@ -23,6 +23,7 @@ class Answer(Judgement):
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     bound: str = ""
+    negated: bool = False  # refuted because its negation is proved
 
 
 def _expr(atom: Formula) -> Expr:

@@ -32,11 +32,14 @@ from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.counterexample.replay import replay
 from pellucid.check.decide import Options
 from pellucid.check.endless.assumed_runs import NO_RUN, ending
+from pellucid.check.endless.history import normal
 from pellucid.check.endless.keyed import track_of
 from pellucid.check.endless.unbounded import decide_about, decide_unbounded, speaks_of_queues
 from pellucid.check.formula import (
     AG,
+    CTL,
     EF,
+    LTL,
     And,
     Atom,
     Formula,
@@ -56,7 +59,7 @@ from pellucid.check.system.assume import assumed_text, remembering
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
-from pellucid.errors import UsageError
+from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.graph.model import Graph
@@ -110,25 +113,34 @@ def holds(
     domain, options = domain_of(ints, assume), Options(**settings)
     failing = mentions_failed(f)
 
-    def built(strict: bool) -> System:
-        return remembering(build_system(p.graph, domain, queue, lossy, strict=strict, track=track_of(f, p.graph)), f)
+    def built(strict: bool, part: Formula = f) -> System:
+        track = track_of(part, p.graph)
+        return remembering(build_system(p.graph, domain, queue, lossy, strict=strict, track=track), part)
+
+    def ask(part: Formula) -> Answer:
+        if failing:
+            return decide_failing(p.graph, part, domain, queue, lossy, options)
+        return decide_about(p.graph, part, domain, queue, lossy, options)
+
+    def proof(part: Formula) -> Answer:
+        begun, answer = time.perf_counter(), ask(part)
+        beside = built(failing, part)
+        return on_interpreter(answer, beside, resolve(part, beside), time.perf_counter() - begun)
 
     system = built(failing)
     resolved = resolve(f, system)
-    if failing:
+    answer = by_negation(ask(f), f, proof, domain, options)
+    exact = not failing and domain.modulus is None
+    if exact and answer.pushes is not None and not are_events(p.graph, answer.pushes):
+        # only integers beyond 64 bits refute it, and those are no events
+        failing, system = True, built(True)
+        resolved = resolve(f, system)
         answer = decide_failing(p.graph, f, domain, queue, lossy, options)
-    else:
-        answer = decide_about(p.graph, f, domain, queue, lossy, options)
-        if answer.pushes is not None and domain.modulus is None and not are_events(p.graph, answer.pushes):
-            # only integers beyond 64 bits refute it, and those are no events
-            failing, system = True, built(True)
-            resolved = resolve(f, system)
-            answer = decide_failing(p.graph, f, domain, queue, lossy, options)
     answer = on_interpreter(answer, system, resolved, time.perf_counter() - started)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
         notes += vacuity_notes(system, f, options)
-    if answer.status == "proved" and not failing and warn:
+    if (answer.status == "proved" or answer.negated) and not failing and warn:
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
@@ -139,6 +151,44 @@ def holds(
         bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in p.graph.queues()}
     judge = formula_violated(p.graph, f, domain, bounds) if domain.modulus is None else None
     return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes, judge)
+
+
+def by_negation(
+    answer: Answer, f: Formula, proof: Callable[[Formula], Answer], domain: Domain, options: Options
+) -> Answer:
+    """An answer that is *unknown*, unless the negation can be proved.
+
+    A formula holds if it holds wherever a run may begin.  So where its negation holds everywhere a run may begin, the
+    formula holds nowhere, and is refuted, given that there is a run at all.  The reverse is not so: of a formula and
+    its negation both may be refuted.
+    """
+    opposite = f.args[0] if f.op == "!" else normal(f, negated=True)
+    if (
+        answer.status != "unknown"
+        or options.over
+        or NO_RUN in answer.notes
+        or any(part.op in ("AR", "ER") for part in opposite.walk())
+        or not any(part.op in CTL | LTL for part in opposite.walk())
+    ):
+        return answer
+    proofs = []
+    for part in _conjuncts(opposite):
+        try:
+            proofs.append(proof(part))
+        except (NotTraceable, UsageError):
+            return answer
+        if proofs[-1].status != "proved" or proofs[-1].bound:
+            return answer
+    notes = tuple(note for proof in proofs for note in proof.notes)
+    engine = ", ".join(dict.fromkeys(proof.engine for proof in proofs))
+    return Answer(
+        "refuted", engine, None if domain.assume else [], notes=(f"its negation is proved: {opposite}", *notes),
+        details=proofs[0].details, negated=True,
+    )  # fmt: skip
+
+
+def _conjuncts(f: Formula) -> list[Formula]:
+    return [part for a in f.args for part in _conjuncts(a)] if f.op == "&" else [f]
 
 
 def _no_run(graph: Graph, domain: Domain, answer: Answer) -> tuple[str, ...]:

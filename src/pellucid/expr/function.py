@@ -46,8 +46,8 @@ from pellucid.expr.tracing.mistakes import (
     refuse_undone,
     refuse_undone_value,
 )
+from pellucid.expr.tracing.outside import Outside, outside
 from pellucid.expr.tracing.purity import watched
-from pellucid.expr.tracing.reach import kept_of
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import Traced, trace
 from pellucid.expr.types import (
@@ -93,7 +93,7 @@ class Function:
     traced: Traced | None
     reason: str | None
     looked_up: Traced | None = None  # where it is opaque: as engines run it all the same (`pellucid.expr.lookup`)
-    reads: tuple[tuple[str, Any, Any], ...] = ()  # what that captured, as it was: name, object, copy
+    reads: tuple[Outside, ...] = ()  # what it reads that it is not given, as it was: engines run it as it was then
     asks: Type | None = None  # of a task that is told of times: their type; it returns a list of them as well
 
     @property
@@ -139,7 +139,8 @@ class Function:
                 to = _said_of_events(f, task)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
-            return Function(f, known, _result_of(traced), traced.event, task, traced, None, asks=asks)
+            reads = outside(f, copies=True)
+            return Function(f, known, _result_of(traced), traced.event, task, traced, None, reads=reads, asks=asks)
         except Untraceable as error:
             tried = _Tried(f, params, error)
             if isinstance(error.cause, AttributeError):
@@ -151,7 +152,7 @@ class Function:
                 inner = _for_running(f, known, task, truth, many, asks)
             result, event = _declared(f, params, error, task, to, truth, tried, inner, many, asks)
             inner = _fitting(f, inner, known, result, event)
-            reads = kept_of(f) if inner is not None else ()
+            reads = outside(f, copies=True) if inner is not None else ()
             kinds: tuple[Any, ...] = tuple(params)  # None: a state that is any Python object
             return Function(f, kinds, result, event, task, None, error.reason, inner, reads, asks)
 
@@ -206,6 +207,11 @@ class Function:
             if trouble is not None:
                 raise ValueError(f"a time to be told of: {trouble}")
         return (*self._state_and_events(value[:2]), list(value[2]))
+
+    @property
+    def change(self) -> str:
+        """What it reads that is another than when it was built, where engines run it as it was; empty if nothing is."""
+        return next(filter(None, (read.change() for read in self.reads)), "") if self.runs is not None else ""
 
     @functools.cached_property
     def _may_fail(self) -> bool:

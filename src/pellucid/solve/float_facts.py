@@ -49,12 +49,13 @@ class FloatOperation:
         (nan, 0.30000000000000004)
         """
         try:
-            return float(_PYTHON[op](*args))
+            return float(FLOAT_OPERATIONS[op](*args))
         except (ArithmeticError, ValueError):
             return math.nan
 
 
-_PYTHON: dict[str, Any] = {
+#: The operations that give a float and of which facts are known, in Python.
+FLOAT_OPERATIONS: dict[str, Any] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "truediv": lambda a, b: a / b,
     "sqrt": math.sqrt, "float_of_int": lambda a: a, "neg": lambda a: -a, "abs": abs,
 }  # fmt: skip

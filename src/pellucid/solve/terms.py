@@ -57,6 +57,10 @@ class Terms:
         """Where an expression is from, for a message."""
         return ""
 
+    def listing(self) -> str:
+        """What lists the events, so that explicit search can try them, for a message."""
+        return "give a finite domain, such as ints=range(0, 8)"
+
     # ------------------------------------------------------------ values and variables
 
     def constant(self, name: str, t: Type) -> Any:
@@ -158,9 +162,11 @@ class Terms:
             return self._compare(op, args, kinds) if to_constant is None else to_constant
         made = self._int(e, args) if e.type == INT and INT in kinds else self._float(op, args, kinds)
         if made is None:
+            instead = f"{self.listing()}, for the explicit engine, or write it with + - * // %"
+            if FLOAT in (e.type, *kinds):
+                instead = "explicit search takes no floats either; compute it with ints, such as cents or milliseconds"
             raise UsageError(
-                f"{self.where(e)}the symbolic engine does not do {op!r} of {' and '.join(map(str, kinds))}: "
-                "give a finite domain, such as ints=range(0, 8), for the explicit engine, or write it with + - * // %"
+                f"{self.where(e)}the symbolic engine does not do {op!r} of {' and '.join(map(str, kinds))}: {instead}"
             )
         return made
 

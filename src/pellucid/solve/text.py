@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import UsageError, known
 from pellucid.expr.node import Expr
 from pellucid.expr.text import Pure
-from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.expr.types import Type
 
 if TYPE_CHECKING:
     from pellucid.solve.terms import Terms
@@ -49,8 +49,8 @@ class Texts:
         """A Python string as a z3 one, code point by code point (z3's own reading of a text has escapes)."""
         if any(ord(c) > HIGHEST for c in text):
             raise UsageError(
-                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: give a finite domain for "
-                "explicit search"
+                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: use another character, or "
+                "an enum in place of the text"
             )
         z3, points = self.z3, [ord(c) for c in text]
         ctx = z3.main_ctx()
@@ -69,11 +69,8 @@ class Texts:
         return "".join(map(chr, points))
 
     def sort(self, t: Type) -> Any:
-        """The sort of a type's values."""
-        z3 = self.z3
-        if t == FLOAT:
-            return z3.Float64()
-        return z3.BoolSort() if t == BOOL else z3.StringSort() if t == STR else z3.IntSort()
+        """The sort of a type's terms; floats may be doubles, or numbers with an order."""
+        return self.code.constant("sort", t).sort()
 
     def function(self, f: Pure, kinds: list[Type]) -> tuple[Any, Any]:
         """A pure function and whether it fails, uninterpreted."""

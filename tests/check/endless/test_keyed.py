@@ -183,3 +183,36 @@ def test_what_looks_at_all_pushes_needs_few_keys() -> None:
     every_second = pipeline(lambda x: x.key_by(lambda e: e.user).decimate(2), x=Pay)
     assert check.holds(every_second, "G (F x -> F out)").unknown
     assert check.holds(every_second, "AG EF out", ints=range(2)).proved
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+RENAMED = [
+    ("the other way round", lambda e: (e.a, e.b), lambda e: (e.b, e.a), "proved"),
+    ("one twice", lambda e: (e.a, e.b), lambda e: (e.a, e.b, e.a), "proved"),
+    ("a sum", lambda e: e.a + e.b, lambda e: e.b + e.a, "proved"),
+    ("a Boolean", lambda e: e.a % 2, lambda e: e.a % 2 == 0, "proved"),
+    ("coarser", lambda e: (e.a, e.b), lambda e: e.a, "refuted"),
+    ("another", lambda e: e.a, lambda e: e.b, "refuted"),
+    ("remainders", lambda e: e.a % 2, lambda e: e.a % 3, "refuted"),
+]
+
+
+@pytest.mark.parametrize("ints", [None, range(3)])
+@pytest.mark.parametrize(("name", "f", "g", "status"), RENAMED)
+def test_keys_with_other_names_and_the_same_parts(name: str, f: Any, g: Any, status: str, ints: Any) -> None:
+    """What comes out is the same if two events have one key here where they have one there."""
+    a, b = (pipeline(lambda x, key=key: x.key_by(key).cumulate(lambda n, e: n + 1, start=0), x=Pair) for key in (f, g))
+    verdict = check.equivalent(a, b, ints=ints)
+    assert verdict.status == status, str(verdict)
+
+
+def test_a_renamed_key_that_comes_out_is_another_output() -> None:
+    a, b = (
+        pipeline(lambda x, s=sign: x.map(lambda e: s * (e.a % 5)).key_by(lambda v: v).decimate(2), x=Pair)
+        for sign in (1, -1)
+    )
+    assert check.equivalent(a, b).refuted

@@ -12,12 +12,13 @@ import random
 import time
 from collections import Counter
 from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from pellucid import Mod, check, merge, pipeline
-from pellucid.errors import NotTraceable
+from pellucid.errors import NotTraceable, PipelineError
 
 
 class Side(Enum):
@@ -233,6 +234,14 @@ class Toggle:
         return int(self.on)
 
 
+def first_of_a_set(v: int) -> int:
+    words = set(str(v)) | NAMES
+    for word in words:
+        return len(word) * 0
+    return 0
+
+
+NAMES = frozenset({"a", "b"})
 fickle: dict[str, Any] = {
     "counter": counter,
     "clock": lambda v: int(time.time()) * 0,
@@ -241,6 +250,14 @@ fickle: dict[str, Any] = {
     "seldom": lambda v: int(random.random() < 1e-12),
     "iterator": lambda v: next(calls) * 0,
     "slots": Toggle(),
+    # what differs from process to process
+    "hash": lambda v: hash(str(v)) * 0,
+    "hash of a method": lambda v: str(v).__hash__() * 0,
+    "address": lambda v: id(v) * 0,
+    "process": lambda v: os.getpid() * 0,
+    "environment": lambda v: len(os.environ.get("NOBODY_SETS_THIS", "")),
+    "order": lambda v: len(next(iter({str(v), "x"}))) * 0,
+    "order in a loop": first_of_a_set,
 }
 
 
@@ -277,13 +294,98 @@ def test_what_is_no_function_is_never_proved(name: str) -> None:
 
 
 def test_what_is_in_doubt_is_said() -> None:
-    p = pipeline(lambda x: x.map(lambda v: v + len(os.environ.get("NOBODY_SETS_THIS", "")), to=int), x=int)
-    verdict = check.holds(p, "G (out -> out.value < 3)", ints=range(3))
-    assert verdict.proved
-    assert (
-        verdict.notes[-1] == "if a lambda always answers as it did when it was called: it reads an environment variable"
-    )
-    assert "always answers as it did" in str(verdict)
+    """In the first line, whether it is proved or refuted."""
+    p = pipeline(lambda x: x.map(lambda v: v + len(Path(os.devnull).read_text()), to=int), x=int)
+    for most, status in ((3, "proved"), (2, "refuted")):
+        verdict = check.holds(p, f"G (out -> out.value < {most})", ints=range(3))
+        said = "assuming that a lambda always answers as it did when it was called: it calls "
+        assert verdict.status == status and said in str(verdict).splitlines()[0]
+
+
+LIMITS = [3, 4]
+TURNS = 1
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.most = 3
+
+
+SETTINGS = Settings()
+
+
+def turned(to: int) -> None:
+    global TURNS
+    TURNS = to
+
+
+def within(v: int) -> int:
+    return min(v, *LIMITS) + int(str(v))
+
+
+CHANGING: dict[str, Any] = {
+    "LIMITS": within,
+    "TURNS": lambda v: int(str(v)) * TURNS,
+    "SETTINGS": lambda v: min(int(str(v)), SETTINGS.most),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_may_change_is_named_in_the_first_line(name: str) -> None:
+    f = CHANGING[name]
+    verdict = check.holds(pipeline(lambda x: x.map(f, to=int), x=int), "G (out -> out.value < 9)", ints=range(3))
+    who = "within()" if f is within else "a lambda"
+    line = f.__code__.co_firstlineno
+    said = f"assuming that {name} stays as it is, which {who} (test_opaque.py:{line}) reads"
+    assert verdict.proved and said in str(verdict).splitlines()[0]
+
+
+def test_sets_without_their_order_and_constants_are_taken_without_a_word() -> None:
+    for f in (
+        lambda v: len(set(str(v))),
+        lambda v: int(str(v) in NAMES),
+        lambda v: len(sorted(w for w in {str(v), "x"})),
+        lambda v: sum(len(w) for w in set(str(v))),
+        lambda v: len(str(v)) * WIDTH,
+    ):
+        p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
+        verdict = check.holds(p, "G (out -> out.value < 9)", ints=range(3))
+        assert verdict.proved and "assuming" not in verdict.question, str(verdict)
+
+
+WIDTH = 2
+
+
+def widened(v: int) -> int:
+    return v * v + WIDTH
+
+
+def test_a_global_that_changed_since_the_pipeline_was_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines run what a traced function was then."""
+    p = pipeline(lambda x: x.map(lambda v: widened(v)), x=int)
+    assert check.holds(p, "G (out -> out.value >= 2)", warn=False).proved
+    monkeypatch.setitem(globals(), "WIDTH", -100)
+    for verdict in (check.holds(p, "G (out -> out.value >= 2)"), check.equivalent(p, p), check.live(p)):
+        assert verdict.unknown and "reads WIDTH, which is -100 now and was 2 when the pipeline" in verdict.notes[0]
+    q = pipeline(lambda x: x.map(lambda v: widened(v)), x=int)
+    assert check.holds(q, "G (out -> out.value >= -100)", warn=False).proved
+
+
+@pytest.mark.parametrize("ints", [None, range(3)])
+def test_a_name_that_is_not_defined_is_refused(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a failure like any other, of which all sorts of things are true.  A name may be defined later."""
+    p = pipeline(lambda x: x.map(lambda v: defined_later + v, to=int, id="m"), x=int)  # noqa: F821
+    line = p.graph["m"].fn.plain.__code__.co_firstlineno
+    asked: list[Any] = [
+        lambda: check.holds(p, "G (out -> out.value > 0)", ints=ints),
+        lambda: check.live(p, ints=ints),
+        lambda: check.holds_on(p, "G out", [1]),
+    ]
+    for ask in asked:
+        with pytest.raises(PipelineError, match=rf"'defined_later', which is not defined \(test_opaque.py:{line}\)"):
+            ask()
+    monkeypatch.setitem(globals(), "defined_later", 5)
+    assert check.holds(p, "G (out -> out.value >= 5)", ints=range(3)).proved
 
 
 def test_what_is_pure_is_proved_without_a_word() -> None:
@@ -331,7 +433,7 @@ def test_two_functions_are_the_same_if_what_they_close_over_is() -> None:
     other[0] = 2  # after both were looked at
     verdict = check.holds(b, "G (out -> out.value > 1)", ints=range(3))
     assert verdict.status == "unknown"  # engines run what it was
-    assert "answers 2 and answered 1 when the pipeline was built, called with 0" in verdict.notes[0]
+    assert "reads box, whose contents have changed since the pipeline was built" in verdict.notes[0]
 
 
 def test_a_function_that_engines_call_is_what_it_is_now() -> None:

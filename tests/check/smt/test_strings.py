@@ -265,7 +265,7 @@ def test_a_dictionary_that_is_another_one_now_is_told_of() -> None:
     rates["USD"] = 3
     verdict = check.holds(p, "G (out -> out.value <= 2)")
     assert verdict.status == "unknown"
-    assert "reads 'rates', which is another one than when the pipeline was built" in verdict.notes[0]
+    assert "reads rates, whose contents have changed since the pipeline was built" in verdict.notes[0]
 
 
 def test_a_dictionary_of_integers() -> None:

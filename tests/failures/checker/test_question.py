@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, Stream, UsageError, check, pipeline
 from pellucid.failures.checker.given import made_up
+from pellucid.failures.checker.rules import Rules
 from pellucid.failures.checker.sinks import Append
 from pellucid.failures.checker.story import FaultyExecution
-from pellucid.failures.model import Task, initial
+from pellucid.failures.model import Configuration, Map, Task, f_recover, initial
 from pellucid.failures.model.explain import NotExplained, explain
 from pellucid.failures.model.tasks import tasks_of
 from tests.failures.random_graphs import order_dependent
@@ -36,6 +37,26 @@ def test_the_verdict_says_what_was_assumed_and_what_was_seen() -> None:
     assert verdict.question == "crashes cannot be seen (aligned, transactional sink, replayable source)"
     assert {"states", "transitions", "failure_free_states"} <= set(verdict.details)
     assert verdict.details["states"] > 0 and verdict.engine == "explicit, interleavings"
+
+
+class Gap(Rules):
+    """A recovery that leaves a hole in the numbers of x: the words of a sink have no numbers."""
+
+    name = "gap"
+    wrong = "a recovery leaves a hole in the numbers of x"
+
+    def recover(self, c: Configuration) -> Configuration | None:
+        after = f_recover(c)
+        moved = {p: Map({s: k + (s == "x") for s, k in Np.items()}) for p, Np in after.N.items()} if after else {}
+        return after and dataclasses.replace(after, N=Map(moved))
+
+
+def test_two_sides_of_a_counterexample_never_read_alike() -> None:
+    one = initial({"g": Task(lambda v, w: (v + w, [v + w]), ("i",), "x")}, {"i": [[1], [2]]}, {"g": 0})
+    example = check.failures(one, variant=Gap(), crashes=1).counterexample
+    shown, _, near = example.why.removeprefix("no failure-free execution shows this: ").partition("; the nearest that ")
+    assert near and shown != near.removeprefix("one shows is: ")
+    assert "(number 1, epoch 1)" in shown and "(number 0, epoch 1)" in near
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,10 @@ def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent:
             tried, bad = (made[0], n.not_(made[1])) if made is not None else (system, n.FALSE)
         else:
             tried, bad = system, wrong
-        trial = try_out(tried, n.and_(bad, n.not_(tried.overflow)), seconds=budget(spent))
+        judged = n.not_(
+            n.or_(tried.overflow, tried.partial)
+        )  # what a push shows of keys that are not tracked is not known
+        trial = try_out(tried, n.and_(bad, judged), seconds=budget(spent))
     except PellucidError:  # an exact system cannot be made of it: there is nothing to try it on
         return answer
     if trial.problem:

@@ -10,6 +10,7 @@ from pellucid.check.functions.called import Fickle
 from pellucid.engine.interpreter import Event, Interpreter
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
+from pellucid.expr.tracing.mistakes import refuse_undefined
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
@@ -36,7 +37,11 @@ class WatchedInterpreter(Interpreter):
     def push(self, events: Any = None, **more: Any) -> dict[str, list[Any]]:
         self.carried = {}
         given = {**(events or {}), **more}
-        out = super().push(given)
+        try:
+            out = super().push(given)
+        except StepError as error:
+            refuse_undefined(error, f"step {error.step!r}" if error.step else self.graph.name)
+            raise
         sources = [self.graph.nodes[i] for i in self.graph.sources]
         self.carried |= {node.id: [conform(node.type, given[node.id])] if node.id in given else [] for node in sources}
         return out

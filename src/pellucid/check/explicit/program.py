@@ -90,7 +90,7 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
             if pool is None:
                 raise UsageError(
                     f"the events of the source {source!r} ({t}) cannot be listed, so explicit search cannot try them "
-                    "all: give a finite domain, such as ints=range(0, 4) or ints=Mod(4), or use engine='smt'"
+                    f"all: {system.domain.listing([t], 'ints=range(0, 4) or ints=Mod(4)')}, or use engine='smt'"
                 )
             pools.append(pool)
         if math.prod(map(len, pools)) * len(pushes) > _MOST:

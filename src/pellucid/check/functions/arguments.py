@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, ClassVar
 
-from pellucid.check.functions.called import Answers, Failed, Leaves, Ledger, OutOfTime, key_of, ledger
+from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime, key_of, ledger
 from pellucid.check.functions.inside import inside
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable, known
@@ -28,6 +28,7 @@ from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import substitute
+from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.memory import refuse_timed
 from pellucid.graph.model import Graph, Node
@@ -99,9 +100,11 @@ class _Search:
         self.made, self.domain, self.late = made, domain, False
         self.roots: dict[Function, Sequence[Expr]] = {}
         self.touched: dict[int, Answers] = {}
+        self.comes_in: list[Type] = []  # the types of the sources
 
     def top(self, graph: Graph, given: Mapping[str, Iterable[Leaves]] | None) -> None:
         pools = []
+        self.comes_in = [graph.nodes[at].type for at in graph.sources]
         for at in graph.sources:
             node = graph.nodes[at]
             if given is not None:
@@ -205,6 +208,8 @@ class _Search:
         if rows is None:
             if node.fn.traced is None:
                 self.answers(node).unlisted = True
+                if fickle_reason(node.fn.reason):
+                    raise Fickle(self.answers(node).no_function(str(node.fn.reason)))
                 if self.domain.modulus is not None or inside(node.fn, self.made, node.describe()) is None:
                     raise self.cannot_list(node)
             return Values(None, True, most)
@@ -224,7 +229,7 @@ class _Search:
         assert node.fn is not None
         return NotTraceable(
             f"{node.describe()}: {node.fn.name} {node.fn.reason}, and its arguments cannot be listed; "
-            "give a finite domain, such as ints=range(0, 8)"
+            f"{self.domain.listing(self.comes_in, 'ints=range(0, 8)')}"
         )
 
     # ------------------------------------------------------------ the steps, one function each

@@ -2,8 +2,9 @@
 
 All calls that one question makes are kept in its `Ledger`, each made once under the eyes of a
 `Witness` (`expr.tracing`) and, before the answers are used, once more in another order.  A function that is fickle
-(it reads a clock, draws random numbers, changes something, or answers differently the second time) has no meaning that
-a proof could speak of: the verdict is *unknown*.  One that is in doubt is taken at its word, and a proof says so.
+(it reads a clock, draws random numbers, depends on the process, changes something, or answers differently the second
+time) has no meaning that a proof could speak of: the verdict is *unknown*, in every process.  One that is in doubt, or
+that reads what may change, is taken at its word, and the first line of the verdict says so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pellucid.check.given import check_arguments
 from pellucid.errors import NotTraceable
 from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.function import Function
+from pellucid.expr.tracing.mistakes import refuse_undefined
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.tracing.witness import Witness, fickle_reason
 from pellucid.expr.types import INT
@@ -85,7 +87,7 @@ class Answers:
         if found is None:
             found = self.rows[key] = (args, self._call(self.witness.call, args))
             if self.witness.fickle:
-                raise Fickle(self._no_function(self.witness.fickle[0]))
+                raise Fickle(self.no_function(self.witness.fickle[0]))
         return found[1]
 
     def number(self, state: Any) -> int:
@@ -109,9 +111,7 @@ class Answers:
             if repr(again) != repr(known):
                 shown = ", ".join(map(repr, self._events(args)))
                 raise Fickle(
-                    self._no_function(
-                        f"answered {_told(known)} and then {_told(again)} when it was called with {shown}"
-                    )
+                    self.no_function(f"answered {_told(known)} and then {_told(again)} when it was called with {shown}")
                 )
         self.confirmed = len(self.rows)
 
@@ -121,7 +121,8 @@ class Answers:
         events = self._events(args)
         try:
             value = self.fn.conformed(self.fn.called(f, events))
-        except Exception:
+        except Exception as error:
+            refuse_undefined(error, f"{self.who}: {self.fn.name}")
             value = Failed()
         self._as_built(events, value)
         if isinstance(value, Failed):
@@ -144,7 +145,7 @@ class Answers:
         if repr(built) != repr(value):
             shown = ", ".join(map(repr, events))
             raise Fickle(
-                self._no_function(
+                self.no_function(
                     f"answers {_told(value)} and answered {_told(built)} when the pipeline was built, called with "
                     f"{shown}"
                 )
@@ -169,7 +170,8 @@ class Answers:
             v if m is None or kind != INT else v % m for v, (_, kind) in zip(t.flatten(value), t.leaves(), strict=True)
         )
 
-    def _no_function(self, why: str) -> str:
+    def no_function(self, why: str) -> str:
+        """Why nothing is proved of it."""
         return (
             f"{self.who}: {self.fn.name} {why}: what it answers says nothing about what it will answer, so nothing "
             "is proved of it"
@@ -191,6 +193,7 @@ class Ledger:
     inside: dict[Any, Traced | None] = field(default_factory=dict)
     pure: dict[Any, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
+    assumed: list[str] = field(default_factory=list)  # what a verdict assumes, beyond what was seen in calls
 
     def __post_init__(self) -> None:
         self.until = now() + min(_SECONDS, self.timeout or _SECONDS)
@@ -207,13 +210,10 @@ class Ledger:
             self.answers[key] = Answers(fn, who, Witness(fn.plain), self, modulus)
         return self.answers[key]
 
-    def notes(self) -> tuple[str, ...]:
-        """What a proof must say: on whose word it relies."""
-        found = {
-            f"if {a.fn.name} always answers as it did when it was called: it {a.witness.doubts[0]}": None
-            for a in self.answers.values() if a.witness.doubts
-        }  # fmt: skip
-        return (*found, *self.words)
+    def assumptions(self) -> tuple[str, ...]:
+        """What a verdict assumes of functions that were called: it stands in its first line."""
+        found = [text for a in self.answers.values() for text in a.witness.assumptions(a.fn.name)]
+        return tuple(dict.fromkeys([*found, *self.assumed]))
 
 
 _LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
@@ -244,6 +244,17 @@ def _not_asked(graphs: Sequence[Graph], said: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _changed(g: Graph) -> str:
+    """What functions of a graph read that is another than when it was built; empty if nothing is."""
+    for node, fn in g.functions():
+        if change := fn.change:
+            return (
+                f"{node.describe()}: {change}; engines run it as it was, so nothing is said of it: build the pipeline "
+                "again"
+            )
+    return ""
+
+
 def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
     """Above a question: what it calls is written down, and its verdict says what may be said of that.
 
@@ -257,6 +268,12 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
             if _LEDGER.get() is not None:  # a question inside another
                 return ask(*args, **named)
             started = time.perf_counter()
+            graphs = [
+                g for g in (getattr(given, "graph", None) for given in (*args, *named.values())) if isinstance(g, Graph)
+            ]
+            other = next(filter(None, (_changed(g) for g in graphs)), "")
+            if other:
+                return Verdict("unknown", question(*args, **named), "none", 0.0, None, (other,))
             limit = named.get("timeout")  # a wrong one is told of where the options are made
             seconds = limit if isinstance(limit, (int, float)) else None
             with _asking(seconds) as made:
@@ -267,15 +284,17 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
                     return Verdict(
                         "unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),)
                     )
-                if not (verdict.proved or verdict.bounded):
+                if verdict.unknown:
                     return verdict
-                notes = (*verdict.notes, *made.notes())
-                graphs = [
-                    g
-                    for g in (getattr(given, "graph", None) for given in (*args, *named.values()))
-                    if isinstance(g, Graph)
-                ]
-                return dataclasses.replace(verdict, notes=(*notes, *_not_asked(graphs, " ".join(notes))))
+                assumed = made.assumptions()
+                if assumed:
+                    glue = " and " if ", assuming " in verdict.question else ", assuming "
+                    verdict = dataclasses.replace(verdict, question=f"{verdict.question}{glue}{'; '.join(assumed)}")
+                if verdict.refuted:
+                    return verdict
+                notes = (*verdict.notes, *made.words)
+                said = " ".join((*notes, *assumed))
+                return dataclasses.replace(verdict, notes=(*notes, *_not_asked(graphs, said)))
 
         return asked
 

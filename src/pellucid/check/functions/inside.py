@@ -21,7 +21,6 @@ from pellucid.expr.function import Function, _samples, _spot_check, _widened
 from pellucid.expr.identity import identity_of
 from pellucid.expr.node import Expr
 from pellucid.expr.text import Pure, call
-from pellucid.expr.tracing.reach import changed
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.textual import text_trace
 from pellucid.expr.tracing.trace import Traced
@@ -42,12 +41,6 @@ def inside(fn: Function, made: Ledger, who: str) -> Traced | None:
     >>> inside(split, Ledger(), "a step").outputs
     (<lambda>(v0),)
     """
-    other = changed(fn.reads)
-    if other is not None:
-        raise Fickle(
-            f"{who}: {fn.name} reads {other!r}, which is another one than when the pipeline was built: engines run it "
-            "as it was; build the pipeline again"
-        )
     if fn not in made.inside:
         made.inside[fn] = _traced(fn) or _uninterpreted(fn, made, who)
     return made.inside[fn]

@@ -69,6 +69,12 @@ class Encoding(Transition):
     def again(self) -> Encoding:
         return Encoding(self.system)
 
+    def listing(self) -> str:
+        domain, types = self.system.domain, [t for _, t in self.system.sources]
+        if domain.values is not None and not domain.unlisted(types):
+            return "give fewer ints= and leave engine= out"
+        return domain.listing(types, "ints=range(0, 8)")
+
     def where(self, e: Expr) -> str:
         """The step in which an expression first appears, for a message."""
         for name, (_, slots) in self.system.streams.items():

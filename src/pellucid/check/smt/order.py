@@ -22,7 +22,7 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import FLOAT, INT, Type
-from pellucid.solve.float_facts import INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
+from pellucid.solve.float_facts import FLOAT_OPERATIONS, INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
 
 _INNER = 6  # arguments of inner operations with which a result is compared
 
@@ -121,7 +121,7 @@ class Ordered(Encoding):
         return None
 
     def _one(self, e: Expr, args: list[Any]) -> Any:
-        if e.type == FLOAT and e.op in ("add", "sub", "mul", "truediv", "neg", "abs", "sqrt", "float_of_int"):
+        if e.type == FLOAT and e.op in FLOAT_OPERATIONS:
             return self._operation(e, args)
         if e.op in ("trunc", "floor", "ceil", "nearest"):
             (a,), z3 = args, self.z3
@@ -181,6 +181,8 @@ class Ordered(Encoding):
         parts = [self._near_constants[id(a)] for a in e.args if a.type in (INT, FLOAT)]
         if e.op in ("ite", "after"):
             found = {c for part in parts for c in part}
+        elif e.op not in FLOAT_OPERATIONS:  # an answer of a function, or an operation that is refused by name
+            return ()
         elif len(parts) == 2:
             found = {FloatOperation.compute(e.op, (a, b)) for a in parts[0] for b in parts[1]}
         else:

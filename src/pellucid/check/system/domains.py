@@ -82,6 +82,35 @@ class Domain:
         # What is not there has one form, whatever ints there are.
         return list(dict.fromkeys(map(t.tidy, product(*[v for v in leaves if v is not None]))))
 
+    def unlisted(self, types: Iterable[Type]) -> list[str]:
+        """The leaves of these types, other than ints, whose values no domain lists.
+
+        >>> from pellucid.expr.types import FLOAT, STR
+        >>> Domain().unlisted([INT, STR, BOOL, FLOAT])
+        ['float', 'str']
+        """
+        leaves = {kind for t in types for _, kind in t.leaves()}
+        return sorted(str(kind) for kind in leaves if kind != INT and self.leaf(kind) is None)
+
+    def listing(self, types: Iterable[Type], ints: str) -> str:
+        """What lists events of these types, as advice: ``ints`` where only integers are in the way.
+
+        >>> from pellucid.expr.types import STR
+        >>> print(Domain().listing([INT], "ints=range(0, 8)"))
+        give a finite domain, such as ints=range(0, 8)
+        >>> print(Domain().listing([INT, STR], "ints=range(0, 8)"))
+        values of type str cannot be listed: make a bool, an enum or an int of them in the events that come in
+        """
+        other = self.unlisted(types)
+        if other:
+            return (
+                f"values of type {' and '.join(other)} cannot be listed: make a bool, an enum or an int of them in the "
+                "events that come in"
+            )
+        if self.values is None:
+            return f"give a finite domain, such as {ints}"
+        return "its events can be listed, but what is made of them has no end: keep fewer states, or give fewer ints="
+
     def reduce(self, e: Expr) -> Expr:
         """An integer as this domain has it: what follows every operation."""
         m = self.modulus

@@ -49,7 +49,7 @@ def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
                     f"{node.describe()}: {fn.name} {fn.reason}: it has no meaning that a proof could speak of"
                 ) from None
         names = ", ".join(dict.fromkeys(fn.name for (_, fn), _ in pairs))
-        ledger().words.append(f"if {names} always answers the same to the same arguments: it was not called")
+        ledger().assumed.append(f"that {names} always answers the same to the same arguments: it was not called")
     return True
 
 

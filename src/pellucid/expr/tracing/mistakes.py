@@ -183,6 +183,23 @@ def _records(types: Iterable[Type | None]) -> Iterable[RecordType]:
             yield from _records(t.items)
 
 
+def refuse_undefined(error: BaseException | None, who: str) -> None:
+    """Refuse what failed because a name is not defined: no event makes it work, so it is no failure of this event.
+
+    A name that is defined later is found, as in Python.
+
+    >>> try: (lambda v: vv + 1)(2)
+    ... except NameError as error: refuse_undefined(error, "map: this lambda")
+    Traceback (most recent call last):
+    pellucid.errors.PipelineError: map: this lambda uses the name 'vv', which is not defined (...)
+    """
+    while error is not None and not isinstance(error, NameError):
+        error = error.__cause__
+    if error is None or isinstance(error, UnboundLocalError) or not error.name:
+        return
+    raise PipelineError(f"{who} uses the name {error.name!r}, which is not defined{place_of(error)}") from None
+
+
 def place_of(error: BaseException) -> str:
     """The line that failed: often it is that of a helper, and not of the function itself."""
     found, trace = "", error.__traceback__

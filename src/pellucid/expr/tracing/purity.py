@@ -24,8 +24,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from pellucid.expr.tracing.reach import MUTATORS, Captured
+from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
 from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.unordered import depends_on_order
 
 MAX_RECURSION = 100  # how often a function may be inside itself
 
@@ -39,6 +40,11 @@ _PURE_TYPES = (
     type(None), types.MappingProxyType, dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, Decimal,
 )  # fmt: skip
 _OF_THE_CLOCK = {"now", "today", "utcnow", "fromtimestamp", "utcfromtimestamp"}  # also the machine's own time zone
+_OF_THE_PROCESS = {
+    "getpid", "getppid", "getpgid", "getpgrp", "getsid", "getcwd", "getcwdb", "getlogin", "getuid", "geteuid", "getgid",
+    "getegid", "uname", "times", "getloadavg", "cpu_count", "sched_getaffinity", "get_ident", "get_native_id",
+    "gethostname", "getrusage",
+}  # fmt: skip
 _PURE_OBJECTS = {id(getattr(builtins, name)) for name in _PURE_BUILTINS}
 _PURE_OBJECTS |= {id(f) for f in vars(math).values() if callable(f)}
 _PURE_OBJECTS |= {id(f) for f in vars(operator).values() if callable(f)}
@@ -78,11 +84,38 @@ def _trouble(code: types.CodeType, op: dis.Instruction) -> str | None:
         return f"imports {op.argval!r} while it runs"
     if op.opname == "PUSH_EXC_INFO":
         return "has a 'try' or a 'with', which hides where it fails"
-    if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "id", "globals", "locals", "vars"):
+    if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "globals", "locals", "vars"):
         return f"uses {op.argval}(), which cannot tell a symbolic value from a plain one"
     if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
         return "uses __class__, which cannot tell a symbolic value from a plain one"
     return None
+
+
+def of_the_process(f: Any) -> bool:
+    """Whether a function in C answers otherwise in another process, or on another machine.
+
+    >>> of_the_process(os.getpid), of_the_process(os.fspath)
+    (True, False)
+    """
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
+    return name in _OF_THE_PROCESS and module in ("posix", "nt", "_thread", "_socket", "resource")
+
+
+def differs_by_process(frame: types.FrameType) -> str:
+    """Why what is being called answers otherwise in another process: a hash, an address, the order of a set; empty if
+    that is not seen.
+
+    A hash that a class computes to be found in a dict is no answer, and is not meant.
+    """
+    code = frame.f_code
+    if code.co_name == "__hash__" or _generated(code):
+        return ""
+    for name in ("hash", "id"):
+        if name in code.co_names and name in global_names(code) and name not in frame.f_globals:
+            return f"uses {name}(), which differs from process to process"
+    if "__hash__" in code.co_names:
+        return "uses __hash__(), which differs from process to process"
+    return depends_on_order(frame)
 
 
 def reads_environment(code: types.CodeType) -> bool:
@@ -185,6 +218,10 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         elif event == "return":
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
         elif event == "c_call":
+            if arg is id and standard:
+                return  # to find what was copied already, say
+            if of_the_process(arg):
+                raise Untraceable(f"calls {_name(arg)}(), which differs from process to process", effect=True)
             if not _pure_c(arg):
                 raise Untraceable(f"calls {_name(arg)}(), which may read or change the outside world", effect=True)
             name = getattr(arg, "__name__", "")
@@ -197,6 +234,9 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         code = frame.f_code
         if code in _IMPURE_CODE:
             raise Untraceable("reads an environment variable", effect=True)
+        process = "" if standard else differs_by_process(frame)
+        if process:
+            raise Untraceable(process, effect=True)
         trouble = None if standard else next(iter(troubles(code)), None)
         if trouble and not (self.effects_only and trouble.startswith("uses")):
             raise Untraceable(trouble, effect=not trouble.startswith("uses"))

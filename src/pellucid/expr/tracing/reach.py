@@ -78,21 +78,8 @@ def kept_of(f: Any) -> tuple[tuple[str, Any, Any], ...]:
     return tuple(captured.kept)
 
 
-def changed(kept: tuple[tuple[str, Any, Any], ...]) -> str | None:
-    """The name of one that is not as it was; None if all are.
-
-    >>> limits = {"a": 1}
-    >>> before = kept_of(functools.partial(dict.get, limits))
-    >>> print(changed(before))
-    None
-    >>> limits["b"] = 2
-    >>> changed(before)
-    'partial'
-    """
-    return next((name for name, value, copy in kept if not _same(value, copy)), None)
-
-
-def _same(value: Any, copy: Any) -> bool:
+def same_contents(value: Any, copy: Any) -> bool:
+    """Whether a list, dict or set holds what its copy holds: the very same objects, in the same order."""
     if len(value) != len(copy):
         return False
     if isinstance(value, list):
@@ -104,7 +91,7 @@ def _same(value: Any, copy: Any) -> bool:
 
 def _put_back(value: Any, copy: Any) -> bool:
     """Whether the contents are as they were; if not, they are put back."""
-    same = _same(value, copy)
+    same = same_contents(value, copy)
     if not same:
         if isinstance(value, (list, bytearray)):
             value[:] = copy
@@ -136,7 +123,7 @@ def _reach(f: Any) -> Iterator[tuple[str, Any]]:
             continue
         seen[id(value)] = value  # kept alive, so that its id stays its own
         if isinstance(value, types.FunctionType):
-            if _ours(value.__module__):
+            if ours(value.__module__):
                 continue
             for code in _codes(value.__code__):
                 yield name, code
@@ -148,7 +135,7 @@ def _reach(f: Any) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, (staticmethod, classmethod)):
             stack.append((name, value.__func__))
         elif isinstance(value, type):
-            if not _ours(value.__module__) and not issubclass(value, enum.Enum):
+            if not ours(value.__module__) and not issubclass(value, enum.Enum):
                 stack += [(f"{name}.{k}", v) for k, v in vars(value).items() if not k.startswith("__") or callable(v)]
         elif isinstance(value, (tuple, frozenset)):
             stack += [(name, v) for v in value]
@@ -167,7 +154,7 @@ def _reach(f: Any) -> Iterator[tuple[str, Any]]:
             stack += _of_object(name, value)
 
 
-def _ours(module: str | None) -> bool:
+def ours(module: str | None) -> bool:
     """Whether it is of Python itself or of Pellucid: what happens inside is not the user's doing."""
     top = (module or "").split(".", 1)[0]
     return top in ("pellucid", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
@@ -190,7 +177,7 @@ def _of_function(f: types.FunctionType) -> list[tuple[str, Any]]:
         if name in f.__globals__:
             value = f.__globals__[name]
             if isinstance(value, types.ModuleType):
-                if not _ours(value.__name__):
+                if not ours(value.__name__):
                     found += [(f"{name}.{k}", vars(value)[k]) for k in names if k in vars(value)]
             else:
                 found.append((name, value))

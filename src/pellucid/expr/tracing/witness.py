@@ -3,8 +3,9 @@
 A function that is called and not traced means what it answers.  That is a meaning only if it always answers the same;
 so every call is watched, and what was seen is one of two things:
 
-* it is **fickle**: it reads a clock or draws random numbers, or it changes something that it did not make.  Its answers
-  say nothing about later ones.
+* it is **fickle**: it reads a clock or draws random numbers, it depends on what differs from process to process (the
+  hash of a text, the order of a set, an address, the environment), or it changes something that it did not make.  Its
+  answers say nothing about later ones.
 * it is in **doubt**: it calls something behind which nothing can be seen (a file, a library in C), or sets an
   attribute.  It may well be a function.
 
@@ -20,7 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.expr.tracing.purity import reads_environment, troubles, watched
+from pellucid.expr.tracing.outside import changing
+from pellucid.expr.tracing.purity import differs_by_process, of_the_process, reads_environment, troubles, watched
 from pellucid.expr.tracing.reach import Captured
 from pellucid.expr.tracing.symbolic import Untraceable
 
@@ -75,6 +77,16 @@ class Witness:
     doubts: list[str] = field(default_factory=list)
     calls: int = 0
 
+    def assumptions(self, name: str) -> tuple[str, ...]:
+        """What one assumes who relies on its answers: that what it reads stays as it is, and what is in doubt.
+
+        >>> limits = [1, 2]
+        >>> Witness(lambda v: v in limits).assumptions("a lambda")[0].partition(" (")[0]
+        'that limits stays as it is, which a lambda'
+        """
+        found = [f"that {name} always answers as it did when it was called: it {doubt}" for doubt in self.doubts[:1]]
+        return (*found, *(f"that {read.name} stays as it is, which {read.who} reads" for read in changing(self.f)))
+
     def call(self, *args: Any) -> Any:
         """What it returns, or raises, on these arguments."""
         self.calls += 1
@@ -123,15 +135,18 @@ class _Noted(watched):
             super().hook(frame, event, arg)
         except Untraceable as error:
             if event == "c_call":
-                if _tells_the_time(arg):
-                    self.fickle.append(error.reason.partition(", which")[0])
+                if _tells_the_time(arg) or of_the_process(arg):
+                    self.fickle.append(error.reason.partition(", which may")[0])
                 elif not _pure(arg):
                     self.doubts.append(error.reason)
 
     def look_at(self, frame: types.FrameType, standard: bool) -> None:
         code = frame.f_code
         if reads_environment(code):
-            self.doubts.append("reads an environment variable")
+            self.fickle.append("reads an environment variable")
+        process = "" if standard else differs_by_process(frame)
+        if process:
+            self.fickle.append(process)
         for trouble in () if standard else troubles(code):
             self.seen.append(trouble)
             if trouble.startswith("sets the global") or (trouble.startswith("sets the outer") and code is self.own):
@@ -169,7 +184,16 @@ def fickle_reason(reason: str | None) -> bool:
     (True, False)
     """
     text = reason or ""
-    if text.startswith(("changes ", "sets the global ", "sets the outer ", "uses the iterator ")):
+    if text.startswith(
+        (
+            "changes ",
+            "sets the global ",
+            "sets the outer ",
+            "uses the iterator ",
+            "depends on the order",
+            "reads an env",
+        )
+    ) or text.endswith("differs from process to process"):
         return True
     if not text.startswith("calls "):
         return False

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from pellucid.errors import PellucidError, StepError, UsageError
+from pellucid.expr.tracing.mistakes import refuse_undefined
 from pellucid.expr.tracing.witness import Witness
 from pellucid.failures.model.syntax import Map, Task
 from pellucid.model import CutShort, on_time
@@ -56,13 +57,13 @@ class Calls:
         self.count = 0
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        """What one relies on who believes these answers."""
+    def assumptions(self) -> tuple[str, ...]:
+        """What one assumes who believes these answers."""
         said = [
-            f"if {name.rpartition(': ')[2]} always answers as it did when it was called: it {witness.doubts[0]}"
+            text
             for watched in self._watched.values()
             for name, witness in watched
-            if witness.doubts
+            for text in witness.assumptions(name.rpartition(": ")[2])
         ]
         return tuple(dict.fromkeys(said))
 
@@ -121,8 +122,10 @@ class Calls:
         except (CutShort, UsageError):
             raise
         except PellucidError as error:
+            refuse_undefined(error, f"task {p!r}")
             return error
         except Exception as error:
+            refuse_undefined(error, f"task {p!r}")
             failed = StepError(f"task {p!r} failed on f({v!r}, {w!r}): {type(error).__name__}: {error}", step=p)
             failed.__cause__ = error
             return failed

@@ -153,13 +153,14 @@ class _Asked:
         """What is decided, unless time is up, or a task turns out to be no function."""
         try:
             with self.budget.kept(), stopping(self.budget.timeout):
-                verdict: Verdict = decide(self, system)
+                made: Verdict = decide(self, system)
                 system.calls.ask_again()
         except (MayDiffer, CutShort) as why:
             return self.verdict("unknown", notes=(str(why),))
-        if not verdict.bounded:
-            return verdict
-        return replace(verdict, notes=(*verdict.notes, *system.calls.doubts, *_never(system.calls)))
+        assumed = "; ".join(system.calls.assumptions)
+        if assumed and not made.unknown:
+            made = replace(made, question=f"{made.question}, assuming {assumed}")
+        return replace(made, notes=(*made.notes, *_never(system.calls))) if made.bounded else made
 
     def verdict(
         self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any

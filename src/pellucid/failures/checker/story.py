@@ -153,6 +153,8 @@ def told(machine: Machine, labels: Sequence[Any], observation: Observation) -> T
         lines.append(f"{i + 1:{width}}  {step_words(label, configurations[i], configurations[i + 1])}")
         if observations[i + 1] != observations[i]:
             what = observation.tell(observations[i + 1])
+            if what == observation.tell(observations[i]):
+                what = _in_full(observations[i + 1])
             lines.append(f"{'':{width}}    seen: {what}")
             seen.append((i + 1, what))
     return lines, seen, path
@@ -163,12 +165,32 @@ def differs(judged: Judged, observation: Observation) -> str:
     last, ever = judged.observations[-1], judged.observations[-1] in set(judged.free_observations)
     close = min(judged.candidates.next_seen(judged.before), key=lambda seen: _distance(seen, last), default=None)
     mine, other = _where_they_differ(last, close)
-    why = f"no failure-free execution shows this: {observation.tell(mine)}"
+    words, others = observation.tell(mine), observation.tell(other)
+    if close is not None and words == others:
+        words, others = _in_full(mine), _in_full(other)
+    if close is not None and words == others:
+        words, others = (f"{words} ({type(seen).__name__} object {i})" for i, seen in enumerate((mine, other), 1))
+    why = f"no failure-free execution shows this: {words}"
     if ever:
         why = f"no failure-free execution shows this after what was seen before: {observation.tell(last)}"
     elif close is not None:
-        why += f"; the nearest that one shows is: {observation.tell(other)}"
+        why += f"; the nearest that one shows is: {others}"
     return why
+
+
+def _in_full(seen: Any) -> str:
+    """An observation with all that it is made of, where its words leave out what makes the difference.
+
+    >>> _in_full(frozenset({Message(0, "x", 1, EV("a")), Message(2, "x", 1, EV("b"))}))
+    "x: 'a' (number 0, epoch 1), 'b' (number 2, epoch 1)"
+    """
+    if not isinstance(seen, frozenset) or not all(isinstance(m, Message) for m in seen):
+        return repr(seen)
+    by: dict[str, list[str]] = {}
+    for m in sorted(seen, key=lambda m: (m.s, m.n, m.e)):
+        what = repr(m.d.w) if isinstance(m.d, EV) else "border"
+        by.setdefault(m.s, []).append(f"{what} (number {m.n}, epoch {m.e})")
+    return "; ".join(f"{s}: {', '.join(messages)}" for s, messages in by.items()) or "nothing"
 
 
 def _where_they_differ(a: Any, b: Any) -> tuple[Any, Any]:
