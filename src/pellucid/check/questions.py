@@ -20,6 +20,7 @@ from pellucid.check.belief.violated import (
     formula_violated,
     implication_violated,
     paper_violated,
+    put_out,
     sequence_violated,
     step_violated,
 )
@@ -360,10 +361,27 @@ def equivalent(
         answer = decide_sequence(
             a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick)
         )
-    notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer, how != "step"))
+        answer = _sequence_in_64_bits(a, b, answer, domain, queue, options)
+    notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer, how == "paper"))
     notes = (*_no_run(a.graph, domain, answer), *notes)
     judge = {"step": step_violated, "sequence": sequence_violated, "paper": paper_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
+
+
+def _sequence_in_64_bits(a: Any, b: Any, answer: Answer, domain: Domain, queue: Any, options: Options) -> Answer:
+    """Of sequences that are the same over exact integers: a failure ends a sequence, and one of the two may fail with an
+    overflow where the other does not."""
+    graph = beside(a, b)
+    if answer.status != "proved" or not wide_notes(graph, domain, 1, (), options):
+        return answer
+
+    def really(pushes: list[dict[str, Any]]) -> bool:
+        first, second = (put_out(p.graph, pushes, a.graph) for p in (a, b))
+        return any(x != y for x, y in zip(first, second, strict=False))
+
+    return in_64_bits(
+        answer, graph, domain, lambda within: _beside(a, b, differs, domain, queue, within), really, options
+    )
 
 
 def _not_by_time(who: str, *, settings: Mapping[str, Any], **given: bool) -> None:

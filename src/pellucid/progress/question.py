@@ -282,7 +282,7 @@ def _relation(graph: Graph, clock: str, ports: bool, budget: Budget) -> tuple[Re
 def _listed(budget: Budget) -> Budget:
     """The same time, for as many states as are listed."""
     listed = Budget(budget.timeout, LISTED)
-    listed.end, listed.by = budget.end, budget.by
+    listed.end = budget.end
     return listed
 
 

@@ -124,7 +124,7 @@ def in_64_bits(
         )
     if answer.status == "refuted" and exact.status == "proved":
         note = "in 64 bits: of exact integers they are the same, but one leaves 64 bits where the other does not"
-        return dataclasses.replace(answer, notes=(*answer.notes, note))
+        return dataclasses.replace(answer, notes=tuple(dict.fromkeys((*answer.notes, note))))
     if exact.status == "refuted" or answer.status != "unknown":
         return answer
     note = "that both fail in the same pushes where an integer leaves 64 bits is not proved"
