@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.expr.tracing.outside import changing
+from pellucid.expr.reads.outside import changing
 from pellucid.expr.tracing.purity import differs_by_process, of_the_process, reads_environment, troubles, watched
 from pellucid.expr.tracing.reach import Captured
 from pellucid.expr.tracing.symbolic import Untraceable
