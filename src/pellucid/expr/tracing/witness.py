@@ -184,9 +184,10 @@ def fickle_reason(reason: str | None) -> bool:
     (True, False)
     """
     text = reason or ""
+    if text.startswith("changes ") and text.endswith(("which it did not make", "that it did not make", "of an event")):
+        return True
     if text.startswith(
         (
-            "changes ",
             "sets the global ",
             "sets the outer ",
             "uses the iterator ",
