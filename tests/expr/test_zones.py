@@ -112,3 +112,4 @@ def test_they_travel_and_are_asked_in_checks() -> None:
     other = pipeline(lambda t: t.filter(lambda v: v.astimezone(BERLIN).hour > 18), t=INSTANT)
     assert check.equivalent(late, same).proved
     assert not check.equivalent(late, other).proved
+    assert check.failures(late, crashes=1).bounded  # that it changes a time zone is no effect

@@ -369,8 +369,8 @@ def equivalent(
 
 
 def _sequence_in_64_bits(a: Any, b: Any, answer: Answer, domain: Domain, queue: Any, options: Options) -> Answer:
-    """Of sequences that are the same over exact integers: a failure ends a sequence, and one of the two may fail with an
-    overflow where the other does not."""
+    """Of sequences that are the same over exact integers: a failure ends a sequence, and one of the two may fail with
+    an overflow where the other does not."""
     graph = beside(a, b)
     if answer.status != "proved" or not wide_notes(graph, domain, 1, (), options):
         return answer

@@ -32,6 +32,7 @@ from pellucid.expr.lookup import lowered
 from pellucid.expr.node import Expr, digest, fails, walk
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.printing import show
+from pellucid.expr.reads.outside import Outside, outside
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.text import has_text
 from pellucid.expr.tracing.absent import refuse_asking_a_record
@@ -46,7 +47,6 @@ from pellucid.expr.tracing.mistakes import (
     refuse_undone,
     refuse_undone_value,
 )
-from pellucid.expr.tracing.outside import Outside, outside
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import Traced, trace

@@ -258,6 +258,9 @@ fickle: dict[str, Any] = {
     "environment": lambda v: len(os.environ.get("NOBODY_SETS_THIS", "")),
     "order": lambda v: len(next(iter({str(v), "x"}))) * 0,
     "order in a loop": first_of_a_set,
+    # without a source, as with python -c
+    "hash of a command": eval("lambda v: hash(str(v)) * 0"),
+    "order of a command": eval("lambda v: len(next(iter({str(v), 'x'}))) * 0"),
 }
 
 

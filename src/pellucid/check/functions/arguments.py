@@ -208,9 +208,9 @@ class _Search:
         if rows is None:
             if node.fn.traced is None:
                 self.answers(node).unlisted = True
-                if fickle_reason(node.fn.reason):
-                    raise Fickle(self.answers(node).no_function(str(node.fn.reason)))
                 if self.domain.modulus is not None or inside(node.fn, self.made, node.describe()) is None:
+                    if fickle_reason(node.fn.reason):
+                        raise Fickle(self.answers(node).no_function(str(node.fn.reason)))
                     raise self.cannot_list(node)
             return Values(None, True, most)
         out = Values({}, open, most)

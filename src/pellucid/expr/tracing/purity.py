@@ -24,9 +24,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from pellucid.expr.reads.unordered import depends_on_order
 from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
 from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.unordered import depends_on_order
 
 MAX_RECURSION = 100  # how often a function may be inside itself
 
@@ -108,7 +108,7 @@ def differs_by_process(frame: types.FrameType) -> str:
     A hash that a class computes to be found in a dict is no answer, and is not meant.
     """
     code = frame.f_code
-    if code.co_name == "__hash__" or _generated(code):
+    if code.co_name == "__hash__":
         return ""
     for name in ("hash", "id"):
         if name in code.co_names and name in global_names(code) and name not in frame.f_globals:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.expr.tracing.outside import changing
+from pellucid.expr.reads.outside import changing
 from pellucid.expr.tracing.purity import differs_by_process, of_the_process, reads_environment, troubles, watched
 from pellucid.expr.tracing.reach import Captured
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -184,9 +184,10 @@ def fickle_reason(reason: str | None) -> bool:
     (True, False)
     """
     text = reason or ""
+    if text.startswith("changes ") and text.endswith(("which it did not make", "that it did not make", "of an event")):
+        return True
     if text.startswith(
         (
-            "changes ",
             "sets the global ",
             "sets the outer ",
             "uses the iterator ",

@@ -153,14 +153,11 @@ class _Asked:
         """What is decided, unless time is up, or a task turns out to be no function."""
         try:
             with self.budget.kept(), stopping(self.budget.timeout):
-                made: Verdict = decide(self, system)
+                verdict: Verdict = decide(self, system)
                 system.calls.ask_again()
         except (MayDiffer, CutShort) as why:
             return self.verdict("unknown", notes=(str(why),))
-        assumed = "; ".join(system.calls.assumptions)
-        if assumed and not made.unknown:
-            made = replace(made, question=f"{made.question}, assuming {assumed}")
-        return replace(made, notes=(*made.notes, *_never(system.calls))) if made.bounded else made
+        return _assuming(verdict, system.calls)
 
     def verdict(
         self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
@@ -183,6 +180,15 @@ class _Asked:
             about, tuple(labels), loop, why, start, (*lines, why), tuple(seen), kind,
             lambda steps: told(machine, steps, observation), self.said,
         )  # fmt: skip
+
+
+def _assuming(verdict: Verdict, calls: Any) -> Verdict:
+    """A verdict with what it assumes of the functions that were called, in its first line."""
+    if verdict.unknown:
+        return verdict
+    assumed = f", assuming {'; '.join(calls.assumptions)}" if calls.assumptions else ""
+    never = _never(calls) if verdict.bounded else ()
+    return replace(verdict, question=verdict.question + assumed, notes=(*verdict.notes, *never))
 
 
 # ---------------------------------------------------------------- tasks that exchange messages
