@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,8 @@ import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 
+from pellucid.data.blocks import blocks
+from pellucid.errors import DataError
 from tests.words import DIVISION
 
 Command = Callable[..., Result]
@@ -23,6 +28,11 @@ CUT = "the file ends in the middle of it and seems cut off"
 CLOSE = "close it, or double it in a cell in quotes; the file may be cut off"
 WHOLE = "put the whole cell in quotes, and double a quote in it"
 RETURN = "a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"
+
+NUL = (
+    "NUL bytes, which no text has: the file is sparse or damaged (a write that was cut off leaves such bytes): bring "
+    "it back from its source, or remove them, for example with tr -d '\\000'"
+)
 
 CSV = [
     (
@@ -129,7 +139,16 @@ CSV = [
     (
         "words",
         b"w,n\0\na,b\n",
-        "the header 'n\\x00' holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv",
+        "the header 'n\\x00' holds a NUL byte, which no text has: the file is sparse or damaged: bring it back from its "
+        "source",
+    ),
+    ("total", bytes(40) + b"x\n1\n", f"line 1: {NUL}"),
+    ("total", b"\0x\n1\n", f"line 1: {NUL}"),
+    (
+        "words",
+        'w,n\n"a,1\nb,"2"\n',
+        f"line 3: text after a closing quote ('b,\"2\"'): {WHOLE}; the quote that it closes opens 1 line above: close it "
+        "there",
     ),
     (
         "total",
@@ -371,6 +390,38 @@ def test_json_lines(pellucid: Command, folder: Path, name: str, text: str | byte
     (folder / "a.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
     result = pellucid("run", f"pipes.py:{name}", "--in", "a.jsonl", "--out", "out.jsonl.gz")
     refused(result, f"a.jsonl: {message}", folder)
+
+
+class Slowly(io.RawIOBase):
+    """A head and then the same piece for ever, a little at a time, as a pipe gives it."""
+
+    def __init__(self, head: bytes, piece: bytes) -> None:
+        self._head, self._piece, self.given = head, piece, 0
+
+    def read(self, size: int = -1) -> bytes:
+        found, self._head = self._head or self._piece, b""
+        self.given += len(found)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "quotes", "message"),
+    [
+        (b'x,w\n1,"a\nb"\n2,"open\n', b"3,c\n" * 1000, True, "line 4: a quote that is not closed within 16 MiB ('2,\"open')"),
+        (b'x\n"', b"\n" * 4000, True, "line 2: a quote that is not closed within 16 MiB"),
+        (b'x,w\n1,"a\n', b'2,"b"\n' * 700, True, "line 2: a quote that is not closed within 16 MiB ('1,\"a')"),
+        (b"x\n1\n", b"a" * 4000, True, "line 3: one record is longer than 16 MiB"),
+        (b'{"x":1}\n{"x":', b'"' * 4000, False, "line 2: one record is longer than 16 MiB"),
+        (b"x\n1\n", bytes(4000), True, f"line 3: {NUL}"),
+    ],
+)  # fmt: skip
+def test_a_record_that_does_not_end(head: bytes, piece: bytes, quotes: bool, message: str) -> None:
+    stream, begin = Slowly(head, piece), time.process_time()
+    with pytest.raises(DataError, match=re.escape(f"a.csv: {message}")):
+        for _ in blocks(stream, "a.csv", quotes=quotes):
+            pass
+    assert stream.given < 17 << 20  # no more is kept
+    assert time.process_time() - begin < 10  # each byte is looked at once: it took minutes
 
 
 @pytest.mark.parametrize("ending", ["jsonl", pytest.param("csv", marks=pytest.mark.long)])

@@ -281,8 +281,8 @@ def _refuse_no_names(place: str, names: list[str]) -> None:
     for name in names:
         if "\0" in name:
             raise DataError(
-                f"{place}: the header {name[:40]!r} holds a NUL: is it UTF-16? A text must be UTF-8: convert it with "
-                "iconv"
+                f"{place}: the header {name[:40]!r} holds a NUL byte, which no text has: the file is sparse or "
+                "damaged: bring it back from its source"
             )
         if any("\udc80" <= c <= "\udcff" for c in name):
             raw = name.encode("utf-8", "surrogateescape")
