@@ -33,6 +33,7 @@ NUL = (
     "NUL bytes, which no text has: the file is sparse or damaged (a write that was cut off leaves such bytes): bring "
     "it back from its source, or remove them, for example with tr -d '\\000'"
 )
+OPEN = "a quote that is not closed within 16 MiB"
 
 CSV = [
     (
@@ -139,16 +140,16 @@ CSV = [
     (
         "words",
         b"w,n\0\na,b\n",
-        "the header 'n\\x00' holds a NUL byte, which no text has: the file is sparse or damaged: bring it back from its "
-        "source",
+        "the header 'n\\x00' holds a NUL byte, which no text has: the file is sparse or damaged: bring it back from "
+        "its source",
     ),
     ("total", bytes(40) + b"x\n1\n", f"line 1: {NUL}"),
     ("total", b"\0x\n1\n", f"line 1: {NUL}"),
     (
         "words",
         'w,n\n"a,1\nb,"2"\n',
-        f"line 3: text after a closing quote ('b,\"2\"'): {WHOLE}; the quote that it closes opens 1 line above: close it "
-        "there",
+        f"line 3: text after a closing quote ('b,\"2\"'): {WHOLE}; the quote that it closes opens 1 line above: close "
+        "it there",
     ),
     (
         "total",
@@ -407,9 +408,9 @@ class Slowly(io.RawIOBase):
 @pytest.mark.parametrize(
     ("head", "piece", "quotes", "message"),
     [
-        (b'x,w\n1,"a\nb"\n2,"open\n', b"3,c\n" * 1000, True, "line 4: a quote that is not closed within 16 MiB ('2,\"open')"),
-        (b'x\n"', b"\n" * 4000, True, "line 2: a quote that is not closed within 16 MiB"),
-        (b'x,w\n1,"a\n', b'2,"b"\n' * 700, True, "line 2: a quote that is not closed within 16 MiB ('1,\"a')"),
+        (b'x,w\n1,"a\nb"\n2,"open\n', b"3,c\n" * 1000, True, f"line 4: {OPEN} ('2,\"open')"),
+        (b'x\n"', b"\n" * 4000, True, f"line 2: {OPEN}"),
+        (b'x,w\n1,"a\n', b'2,"b"\n' * 700, True, f"line 2: {OPEN} ('1,\"a')"),
         (b"x\n1\n", b"a" * 4000, True, "line 3: one record is longer than 16 MiB"),
         (b'{"x":1}\n{"x":', b'"' * 4000, False, "line 2: one record is longer than 16 MiB"),
         (b"x\n1\n", bytes(4000), True, f"line 3: {NUL}"),
@@ -546,6 +547,14 @@ def test_arrow_stream_cut_in_the_middle(pellucid: Command, folder: Path) -> None
 PLACES = [
     (["--in", "none.parquet"], "none.parquet: no such file"),
     (["--in", "aa.csv"], "aa.csv: no such file; did you mean 'a.csv'?"),
+    (
+        ["--in", "dead.csv"],
+        "dead.csv: is a link to gone.csv, which does not exist: bring that file back, or take the link away",
+    ),
+    (
+        ["--in", "folder"],
+        "folder/d.csv: is a link to ../gone.csv, which does not exist: bring that file back, or take the link away",
+    ),
     (["--in", "empty"], "empty: is a folder without files: expected one or more to read"),
     (
         ["--in", "a.dat"],
@@ -612,7 +621,11 @@ def test_places(pellucid: Command, folder: Path, args: list[str], message: str) 
     (folder / "a.csv").write_text("x\n1\n")
     (folder / "a.dat").write_text("x\n1\n")
     (folder / "link.csv").symlink_to("a.csv")
+    (folder / "dead.csv").symlink_to("gone.csv")
     (folder / "empty").mkdir()
+    (folder / "folder").mkdir()
+    (folder / "folder" / "c.csv").write_text("x\n1\n")
+    (folder / "folder" / "d.csv").symlink_to("../gone.csv")
     os.mkfifo("pipe")
     refused(pellucid("run", "pipes.py:total", *args), message, folder)
     assert (folder / "a.csv").read_text() == "x\n1\n"

@@ -94,10 +94,32 @@ def refuse_no_file(path: str) -> None:
     """
     try:
         kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except FileNotFoundError:
+        refuse_dead_link(path)
+        return
     except OSError:
         return  # said when it is read
     if kind is not None:
         raise DataError(f"{path}: is {kind}, no file: take it out of the folder, or give it alone")
+
+
+def refuse_dead_link(path: str) -> None:
+    """Say of a file that is not there that it is a link, if it is one.
+
+    >>> import tempfile
+    >>> link = os.path.join(tempfile.mkdtemp(), "x.csv")
+    >>> os.symlink("gone.csv", link)
+    >>> refuse_dead_link(link)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: ...x.csv: is a link to gone.csv, which does not exist: bring that file back, or take the
+    link away
+    """
+    if os.path.islink(path):
+        target = os.readlink(path)
+        raise DataError(
+            f"{path}: is a link to {target}, which does not exist: bring that file back, or take the link away"
+        )
 
 
 def _parts(path: str, base: str) -> dict[str, str]:
