@@ -225,6 +225,24 @@ def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]
     return out
 
 
+def printable(text: str) -> str:
+    r"""A message as it can be shown: a character that is not printed, as one that steers a terminal, is an escape.
+    Lines are kept where the next one is indented, as in all messages of several lines; other line ends are of a name.
+
+    >>> print(printable("a\x1b[31m\nb.csv: no such file\n  in x.py"))
+    a\x1b[31m\nb.csv: no such file
+      in x.py
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ch
+        if ch.isprintable() or (ch == "\n" and text.startswith("  ", i + 1))
+        else ch.encode("unicode_escape").decode()
+        for i, ch in enumerate(text)
+    )
+
+
 def nearest(name: str, options: Sequence[str]) -> str:
     """A question that suggests the nearest name, or nothing.
 

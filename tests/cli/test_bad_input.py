@@ -698,3 +698,44 @@ def test_csv_where_json_lines_is_assumed(
 ) -> None:
     result = pellucid("run", f"pipes.py:{name}", *args, "--out", "out.csv", input=text)
     refused(result, f"standard input: {message}", folder)
+
+
+ODD = "a\x1b[31m\nb\u202e"
+SHOWN = "a\\x1b[31m\\nb\\u202e"
+ODD_CSV = ["--in", f"{ODD}.csv"]
+
+
+@pytest.mark.parametrize(
+    ("args", "text", "message"),
+    [
+        (["--in", ODD], "", f"{SHOWN}: no file matches"),
+        (["--in", "\x1b.csv"], "", "\\x1b.csv: no such file"),
+        (ODD_CSV, "x\n1,2\n", f"{SHOWN}.csv: row 1 (line 2): 2 fields, expected 1 (x): "),
+        (["--in", "folder"], "x\n1,2\n", f"folder/{SHOWN}.csv: row 1 (line 2): 2 fields, expected 1 (x): "),
+        (ODD_CSV, "", f"{SHOWN}.csv: is empty (0 bytes): "),
+        (ODD_CSV, f'"{ODD}",y\n1,2\n', f"{SHOWN}.csv: no column 'x' for the source 'x' (int): its columns are {SHOWN}"),
+        (ODD_CSV, f'x\n"{ODD}"\n', f"{SHOWN}.csv: row 1 (line 2): column 'x': expected int, found '{SHOWN}'; "),
+        ([*ODD_CSV, "--key", ODD], "x\n1\n", f"{SHOWN}.csv: no key column '{SHOWN}': its only column is x"),
+        ([*ODD_CSV, "--out", f"{ODD}/o.csv"], "x\n1\n", f"{SHOWN}/o.csv: cannot be written: "),
+        ([*ODD_CSV, "--out", f"{ODD}.dat"], "x\n1\n", f"{SHOWN}.dat: cannot tell the format "),
+        ([*ODD_CSV, "--out", "o.csv", "--state", ODD_CSV[1], "--pushes", "2"], "x\n1\n", "--state /"),
+    ],
+)  # fmt: skip
+def test_nothing_steers_the_terminal(pellucid: Command, folder: Path, args: list[str], text: str, message: str) -> None:
+    (folder / "folder").mkdir()
+    for place in (folder, folder / "folder"):
+        (place / f"{ODD}.csv").write_text(text)
+    result = pellucid("run", "pipes.py:total", *args)
+    assert result.stderr.startswith(f"pellucid: {message}")
+    assert result.exit_code == 2
+    assert result.stderr.removesuffix("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    "args", [[f"--{ODD}"], [ODD], ["run", f"--{ODD}"], ["run", "x", "--on", ODD], ["run", "x", ODD]]
+)
+def test_nothing_on_the_command_line_steers_the_terminal(pellucid: Command, args: list[str]) -> None:
+    result = pellucid(*args)
+    assert result.exit_code == 2
+    assert result.stderr.replace("\n", "").isprintable()
+    assert "\nb" not in result.stderr

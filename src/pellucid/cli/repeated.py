@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pellucid.cli.progress import tell
 from pellucid.errors import UsageError
 
 #: Of every verb that gives verdicts: its exit code is 0 for *bounded* as well.
@@ -52,7 +53,7 @@ def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
     for arg in args:
         name, equals, value = arg.partition("=")
         if name in names:
-            click.echo(f"pellucid: {name} is called {names[name]} now", err=True)
+            tell(f"pellucid: {name} is called {names[name]} now")
             arg = names[name] + equals + value
         out.append(arg)
     return out

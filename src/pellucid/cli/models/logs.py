@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import count_text
+from pellucid.cli.progress import count_text, tell
 from pellucid.cli.signals import checkpoint, woken
 from pellucid.errors import DataError, UsageError
 
@@ -251,7 +251,7 @@ def _say(
     seconds: float, more: dict[str, list[Any]], broken: list[Any],
 ) -> None:  # fmt: skip
     for words in _warnings(counts, broken):
-        click.echo(f"pellucid: warning: {words}", err=True)
+        tell(f"pellucid: warning: {words}")
     if asked.as_json:
         document: dict[str, Any] = {
             "pellucid": 1,
