@@ -20,6 +20,7 @@ from pellucid.errors import DataError
 
 BLOCK = 4 << 20
 BOM = b"\xef\xbb\xbf"
+SMALL = 1 << 18  # bytes that are read by one thread: to wake others takes longer
 LONGEST = 16 << 20  # bytes of one record: a row of CSV with all its lines, a line of JSON
 _WIDE = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32"}
 _PATTERNS = {2: {(1, 0): "UTF-16", (0, 1): "UTF-16"}, 4: {(1, 0, 0, 0): "UTF-32", (0, 0, 0, 1): "UTF-32"}}
