@@ -211,7 +211,7 @@ def _by_pattern(data: bytes) -> str | None:
     >>> _by_pattern("x,y".encode("utf-16-le")), _by_pattern("x,y".encode("utf-32-be")), _by_pattern(bytes(16))
     ('UTF-16', 'UTF-32', None)
     """
-    for width, patterns in _PATTERNS.items():
+    for width, patterns in _PATTERNS.items() if b"\0" in data else ():
         units = {tuple(min(byte, 1) for byte in data[i : i + width]) for i in range(0, len(data) - width + 1, width)}
         if len(units) == 1 and (found := patterns.get(min(units))):
             return found

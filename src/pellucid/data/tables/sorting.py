@@ -277,12 +277,12 @@ def _slices(
 
 
 def _placed(whole: _Whole, rows: Any) -> Place:
-    place = whole.place
+    place, file = whole.place, whole.place.file
     return Place(
         place.name,
         lambda i: place.row(int(rows[i])) if rows[i] >= 0 else NO_ROW,
         lambda i: (place.text or (lambda row: row_text(whole.table, row)))(int(rows[i])),
-        None if place.file is None else lambda i: place.file(int(rows[i])) if place.file is not None else "",
+        None if file is None else lambda i: file(int(rows[i])) if rows[i] >= 0 else place.name,
     )
 
 
