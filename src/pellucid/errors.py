@@ -207,6 +207,17 @@ def from_outside(error: BaseException) -> PellucidError | None:
     return None
 
 
+def out_of_memory(error: MemoryError) -> str:
+    """What is known of it: how much was asked for, if the library says so.  Not what holds the rest, which nobody
+    measured: the state of many keys, rows that are sorted, a chunk, another program.
+
+    >>> out_of_memory(MemoryError("Unable to allocate 8.00 GiB for an array")), out_of_memory(MemoryError())
+    ('not enough memory: Unable to allocate 8.00 GiB for an array', 'not enough memory')
+    """
+    said = " ".join(str(error).split())
+    return f"not enough memory: {said}" if said else "not enough memory"
+
+
 def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords with the names that they have now; one by its old name is taken, with a warning.
 

@@ -700,6 +700,18 @@ def test_csv_where_json_lines_is_assumed(
     refused(result, f"standard input: {message}", folder)
 
 
+def test_memory_is_not_blamed_on_the_chunk(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
+
+    (folder / "a.csv").write_text("x\n1\n")
+    monkeypatch.setattr(pa, "concat_batches", full)
+    for name in ("one.csv", "two.csv"):
+        (folder / name).write_text("x\n1\n")
+    args = ["--in", "one.csv", "--in", "two.csv", "--out", "out.csv", "--cores", "1"]
+    refused(pellucid("run", "pipes.py:total", *args), "not enough memory: malloc of size 8589934592 failed", folder)
+
+
 ODD = "a\x1b[31m\nb\u202e"
 SHOWN = "a\\x1b[31m\\nb\\u202e"
 ODD_CSV = ["--in", f"{ODD}.csv"]

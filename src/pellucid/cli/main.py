@@ -17,7 +17,7 @@ import pellucid
 from pellucid.cli.first import begin
 from pellucid.cli.repeated import by_new_names, refuse_repetition
 from pellucid.cli.signals import Stopped, checkpoint, settle
-from pellucid.errors import DataError, PellucidError, from_outside, printable, speaking_to
+from pellucid.errors import DataError, PellucidError, from_outside, out_of_memory, printable, speaking_to
 from pellucid.secrets import redact
 
 
@@ -82,9 +82,8 @@ class _Verbs(click.Group):
             raise _Failure(stop.word, stop.code) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except MemoryError:
-            advice = ": try a smaller --chunk" if ctx.invoked_subcommand in ("run", "crash") else ""
-            raise _Failure(f"not enough memory{advice}", 2) from None
+        except MemoryError as error:
+            raise _Failure(out_of_memory(error), 2) from None
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
                 click.echo(redact(traceback.format_exc()), err=True, nl=False)
