@@ -166,6 +166,7 @@ class NotNamed(NotImplementedError):  # noqa: N818
 
 
 T = TypeVar("T")
+_LONG = 200  # characters: to compare longer names takes very long
 
 
 def known(table: Mapping[str, T], name: str, where: str, what: str = "processor") -> T:
@@ -264,6 +265,8 @@ def nearest(name: str, options: Sequence[str]) -> str:
     """
     import difflib  # not before somebody has made a mistake
 
-    lower = {o.lower(): o for o in options}
+    if len(name) > _LONG:
+        return ""
+    lower = {o.lower(): o for o in options if len(o) <= _LONG}  # what is longer is data where a name belongs
     found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
     return f"; did you mean {lower[found[0]]!r}?" if found else ""

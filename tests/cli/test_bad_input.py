@@ -700,6 +700,63 @@ def test_csv_where_json_lines_is_assumed(
     refused(result, f"standard input: {message}", folder)
 
 
+PACKED = gzip.compress(b"x\n" + b"1\n" * 500)
+CUT_OFF = "the compressed file is damaged or cut off ("
+NO_PARQUET = "is no whole Parquet file: it seems cut off, or is of another format ("
+NO_ARROW = "is no whole Arrow file: it seems cut off, or is of another format ("
+HOSTILE = [
+    ("name.csv", b"y" * (5 << 20) + b",z\n1,2\n", "no column 'x' for the source 'x' (int): its columns are yyy"),
+    ("names.csv", b",".join([b"c%d" % i for i in range(50_000)]) + b"\n", "no column 'x' for the source 'x' (int): "),
+    ("cell.csv", b"x\n" + b"9" * (5 << 20) + b"\n", "row 1 (line 2): column 'x': 999"),
+    ("text.jsonl", b'{"x":"' + b"9" * (5 << 20) + b'"}\n', "row 1 (line 1): column 'x': expected int, found '999"),
+    ("packed.csv.gz", gzip.compress(b"x\n" + bytes([49]) * (40 << 20), 1), "line 2: one record is longer than 16 MiB"),
+    ("nul.jsonl", bytes(1 << 20), f"line 1: {NUL}"),
+    ("nuls.csv", b"x\n1\n" + bytes(1 << 20), "row 2 (line 3): column 'x': expected int, found '\\x00"),
+    ("nuls.jsonl", b'{"x":1}\n' + bytes(1 << 20), f"row 2 (line 2): the line is no whole JSON value: {CUT}"),
+    ("deep.jsonl", b'{"x":' + b"[" * 1_000_000, f"row 1 (line 1): the line is no whole JSON value: {CUT}"),
+    ("open.csv", b'"x\n' + b"1\n" * 1_000_000, "line 1: a quote that is not closed ('\"x')"),
+    ("empty.csv.gz", b"", "is empty (0 bytes)"),
+    ("none.csv.gz", gzip.compress(b""), "is empty: expected a header line"),
+    ("sum.csv.gz", PACKED[:-8] + bytes(8), "cannot be read: CRC check failed"),
+    ("more.csv.gz", PACKED + b"junk", "cannot be read: Not a gzipped file"),
+    ("plain.csv.zst", b"x\n1\n", CUT_OFF),
+    ("plain.csv.bz2", b"x\n1\n", CUT_OFF),
+    ("plain.csv.xz", b"x\n1\n", CUT_OFF),
+    ("text.parquet", b"x\n1\n", NO_PARQUET),
+    ("magic.parquet", b"PAR1PAR1", NO_PARQUET),
+    ("length.parquet", b"PAR1" + bytes(64) + b"\xff\xff\xff\x7fPAR1", NO_PARQUET),
+    ("text.arrow", b"x\n1\n" * 9, NO_ARROW),
+    ("magic.arrow", b"ARROW1\0\0", NO_ARROW),
+    ("packed.csv", PACKED, ""),
+    ("packed.jsonl", PACKED + b"\n", ""),
+    ("loop.csv", "loop.csv", "cannot be read: "),
+    ("under.csv", "pipes.py/x.csv", ""),
+    ("folder.csv", None, "is a folder without files"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "message"), HOSTILE, ids=[name for name, _, _ in HOSTILE])
+@pytest.mark.parametrize("more", [[], ["--pushes", "10", "--state", "state"]], ids=["chunks", "epochs"])
+def test_hostile_files(
+    pellucid: Command, folder: Path, name: str, data: bytes | str | None, message: str, more: list[str]
+) -> None:
+    if name in ("nuls.csv", "nuls.jsonl", "deep.jsonl") and more:
+        pytest.skip("with epochs a last line without an end waits for the rest of it")
+    if data is None:
+        (folder / name).mkdir()
+    elif isinstance(data, str):
+        (folder / name).symlink_to(data)
+    else:
+        (folder / name).write_bytes(data)
+    begin = time.process_time()
+    result = pellucid("run", "pipes.py:total", "--in", name, "--out", "out.csv", *more)
+    assert result.stderr.startswith(f"pellucid: {name}: {message}"), result.stderr[:300]
+    assert result.stderr.removesuffix("\n").isprintable() and len(result.stderr) < 600
+    assert result.exit_code == 2
+    assert not [left for left in os.listdir(folder) if left.startswith("out.") or left.endswith(".part")]
+    assert time.process_time() - begin < 5
+
+
 def test_memory_is_not_blamed_on_the_chunk(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 8589934592 failed")

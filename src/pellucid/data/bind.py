@@ -17,6 +17,7 @@ from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import OptionalType, TupleType, Type
 
 _C = TypeVar("_C")
+_LONG = 60  # characters of a name that a message shows
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")
@@ -255,7 +256,8 @@ def some(names: Sequence[str]) -> str:
     >>> some(["x", "line\\nbreak"])
     'x, line\\\\nbreak'
     """
-    shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:12]]
+    cut = [name if len(name) <= _LONG else f"{name[:_LONG]}…" for name in names[:12]]
+    shown = [name if name.isprintable() else repr(name)[1:-1] for name in cut]
     return ", ".join(shown) + (", …" if len(names) > 12 else "")
 
 
