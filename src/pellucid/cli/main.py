@@ -43,7 +43,7 @@ def _shown() -> Iterator[None]:
         yield
     except click.ClickException as error:
         if not isinstance(error, _Failure):
-            error.message = printable(error.message)
+            error.message = printable(error.message)  # type: ignore[misc]
         raise
 
 

@@ -23,7 +23,10 @@ BOM = b"\xef\xbb\xbf"
 SMALL = 1 << 18  # bytes that are read by one thread: to wake others takes longer
 LONGEST = 16 << 20  # bytes of one record: a row of CSV with all its lines, a line of JSON
 _WIDE = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32"}
-_PATTERNS = {2: {(1, 0): "UTF-16", (0, 1): "UTF-16"}, 4: {(1, 0, 0, 0): "UTF-32", (0, 0, 0, 1): "UTF-32"}}
+_PATTERNS: dict[int, dict[tuple[int, ...], str]] = {
+    2: {(1, 0): "UTF-16", (0, 1): "UTF-16"},
+    4: {(1, 0, 0, 0): "UTF-32", (0, 0, 0, 1): "UTF-32"},
+}
 _QUOTE, _NEWLINE = 34, 10
 _CLOSED = re.compile(rb'"(?:[^"]++|"")*+"(?=[,\t\r\n])')
 
@@ -211,7 +214,9 @@ def _by_pattern(data: bytes) -> str | None:
     >>> _by_pattern("x,y".encode("utf-16-le")), _by_pattern("x,y".encode("utf-32-be")), _by_pattern(bytes(16))
     ('UTF-16', 'UTF-32', None)
     """
-    for width, patterns in _PATTERNS.items() if b"\0" in data else ():
+    if b"\0" not in data:
+        return None
+    for width, patterns in _PATTERNS.items():
         units = {tuple(min(byte, 1) for byte in data[i : i + width]) for i in range(0, len(data) - width + 1, width)}
         if len(units) == 1 and (found := patterns.get(min(units))):
             return found

@@ -141,7 +141,7 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
             _ship(p)
             work.tell_what_is_left_out()
             if options.verbose:
-                for line in (f"{p.name} on Spark", *plan.splitlines()):
+                for line in (f"{p.name} on Spark", *str(plan).splitlines()):
                     tell(line)
             if options.stream:
                 from pellucid.cli.spark.stream import stream
