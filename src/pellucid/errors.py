@@ -167,6 +167,7 @@ class NotNamed(NotImplementedError):  # noqa: N818
 
 
 T = TypeVar("T")
+_LONG = 200  # characters: to compare longer names takes very long
 
 
 def known(table: Mapping[str, T], name: str, where: str, what: str = "processor") -> T:
@@ -208,6 +209,17 @@ def from_outside(error: BaseException) -> PellucidError | None:
     return None
 
 
+def out_of_memory(error: MemoryError) -> str:
+    """What is known of it: how much was asked for, if the library says so.  Not what holds the rest, which nobody
+    measured: the state of many keys, rows that are sorted, a chunk, another program.
+
+    >>> out_of_memory(MemoryError("Unable to allocate 8.00 GiB for an array")), out_of_memory(MemoryError())
+    ('not enough memory: Unable to allocate 8.00 GiB for an array', 'not enough memory')
+    """
+    said = " ".join(str(error).split())
+    return f"not enough memory: {said}" if said else "not enough memory"
+
+
 def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords with the names that they have now; one by its old name is taken, with a warning.
 
@@ -226,6 +238,24 @@ def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]
     return out
 
 
+def printable(text: str) -> str:
+    r"""A message as it can be shown: a character that is not printed, as one that steers a terminal, is an escape.
+    Lines are kept where the next one is indented, as in all messages of several lines; other line ends are of a name.
+
+    >>> print(printable("a\x1b[31m\nb.csv: no such file\n  in x.py"))
+    a\x1b[31m\nb.csv: no such file
+      in x.py
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ch
+        if ch.isprintable() or (ch == "\n" and text.startswith("  ", i + 1))
+        else ch.encode("unicode_escape").decode()
+        for i, ch in enumerate(text)
+    )
+
+
 def nearest(name: str, options: Sequence[str]) -> str:
     """A question that suggests the nearest name, or nothing.
 
@@ -236,6 +266,8 @@ def nearest(name: str, options: Sequence[str]) -> str:
     """
     import difflib  # not before somebody has made a mistake
 
-    lower = {o.lower(): o for o in options}
+    if len(name) > _LONG:
+        return ""
+    lower = {o.lower(): o for o in options if len(o) <= _LONG}  # what is longer is data where a name belongs
     found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
     return f"; did you mean {lower[found[0]]!r}?" if found else ""

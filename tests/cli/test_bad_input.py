@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,8 @@ import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 
+from pellucid.data.blocks import blocks
+from pellucid.errors import DataError
 from tests.words import DIVISION
 
 Command = Callable[..., Result]
@@ -23,6 +28,12 @@ CUT = "the file ends in the middle of it and seems cut off"
 CLOSE = "close it, or double it in a cell in quotes; the file may be cut off"
 WHOLE = "put the whole cell in quotes, and double a quote in it"
 RETURN = "a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"
+
+NUL = (
+    "NUL bytes, which no text has: the file is sparse or damaged (a write that was cut off leaves such bytes): bring "
+    "it back from its source, or remove them, for example with tr -d '\\000'"
+)
+OPEN = "a quote that is not closed within 16 MiB"
 
 CSV = [
     (
@@ -129,7 +140,16 @@ CSV = [
     (
         "words",
         b"w,n\0\na,b\n",
-        "the header 'n\\x00' holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv",
+        "the header 'n\\x00' holds a NUL byte, which no text has: the file is sparse or damaged: bring it back from "
+        "its source",
+    ),
+    ("total", bytes(40) + b"x\n1\n", f"line 1: {NUL}"),
+    ("total", b"\0x\n1\n", f"line 1: {NUL}"),
+    (
+        "words",
+        'w,n\n"a,1\nb,"2"\n',
+        f"line 3: text after a closing quote ('b,\"2\"'): {WHOLE}; the quote that it closes opens 1 line above: close "
+        "it there",
     ),
     (
         "total",
@@ -373,6 +393,38 @@ def test_json_lines(pellucid: Command, folder: Path, name: str, text: str | byte
     refused(result, f"a.jsonl: {message}", folder)
 
 
+class Slowly(io.RawIOBase):
+    """A head and then the same piece for ever, a little at a time, as a pipe gives it."""
+
+    def __init__(self, head: bytes, piece: bytes) -> None:
+        self._head, self._piece, self.given = head, piece, 0
+
+    def read(self, size: int = -1) -> bytes:
+        found, self._head = self._head or self._piece, b""
+        self.given += len(found)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "quotes", "message"),
+    [
+        (b'x,w\n1,"a\nb"\n2,"open\n', b"3,c\n" * 1000, True, f"line 4: {OPEN} ('2,\"open')"),
+        (b'x\n"', b"\n" * 4000, True, f"line 2: {OPEN}"),
+        (b'x,w\n1,"a\n', b'2,"b"\n' * 700, True, f"line 2: {OPEN} ('1,\"a')"),
+        (b"x\n1\n", b"a" * 4000, True, "line 3: one record is longer than 16 MiB"),
+        (b'{"x":1}\n{"x":', b'"' * 4000, False, "line 2: one record is longer than 16 MiB"),
+        (b"x\n1\n", bytes(4000), True, f"line 3: {NUL}"),
+    ],
+)  # fmt: skip
+def test_a_record_that_does_not_end(head: bytes, piece: bytes, quotes: bool, message: str) -> None:
+    stream, begin = Slowly(head, piece), time.process_time()
+    with pytest.raises(DataError, match=re.escape(f"a.csv: {message}")):
+        for _ in blocks(stream, "a.csv", quotes=quotes):
+            pass
+    assert stream.given < 17 << 20  # no more is kept
+    assert time.process_time() - begin < 10  # each byte is looked at once: it took minutes
+
+
 @pytest.mark.parametrize("ending", ["jsonl", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_wrong_type_in_row_1234567(pellucid: Command, folder: Path, ending: str) -> None:
     line = b"7\n" if ending == "csv" else b'{"x":7}\n'
@@ -495,6 +547,14 @@ def test_arrow_stream_cut_in_the_middle(pellucid: Command, folder: Path) -> None
 PLACES = [
     (["--in", "none.parquet"], "none.parquet: no such file"),
     (["--in", "aa.csv"], "aa.csv: no such file; did you mean 'a.csv'?"),
+    (
+        ["--in", "dead.csv"],
+        "dead.csv: is a link to gone.csv, which does not exist: bring that file back, or take the link away",
+    ),
+    (
+        ["--in", "folder"],
+        "folder/d.csv: is a link to ../gone.csv, which does not exist: bring that file back, or take the link away",
+    ),
     (["--in", "empty"], "empty: is a folder without files: expected one or more to read"),
     (
         ["--in", "a.dat"],
@@ -561,7 +621,11 @@ def test_places(pellucid: Command, folder: Path, args: list[str], message: str) 
     (folder / "a.csv").write_text("x\n1\n")
     (folder / "a.dat").write_text("x\n1\n")
     (folder / "link.csv").symlink_to("a.csv")
+    (folder / "dead.csv").symlink_to("gone.csv")
     (folder / "empty").mkdir()
+    (folder / "folder").mkdir()
+    (folder / "folder" / "c.csv").write_text("x\n1\n")
+    (folder / "folder" / "d.csv").symlink_to("../gone.csv")
     os.mkfifo("pipe")
     refused(pellucid("run", "pipes.py:total", *args), message, folder)
     assert (folder / "a.csv").read_text() == "x\n1\n"
@@ -634,3 +698,113 @@ def test_csv_where_json_lines_is_assumed(
 ) -> None:
     result = pellucid("run", f"pipes.py:{name}", *args, "--out", "out.csv", input=text)
     refused(result, f"standard input: {message}", folder)
+
+
+PACKED = gzip.compress(b"x\n" + b"1\n" * 500)
+CUT_OFF = "the compressed file is damaged or cut off ("
+NO_PARQUET = "is no whole Parquet file: it seems cut off, or is of another format ("
+NO_ARROW = "is no whole Arrow file: it seems cut off, or is of another format ("
+HOSTILE = [
+    ("name.csv", b"y" * (5 << 20) + b",z\n1,2\n", "no column 'x' for the source 'x' (int): its columns are yyy"),
+    ("names.csv", b",".join([b"c%d" % i for i in range(50_000)]) + b"\n", "no column 'x' for the source 'x' (int): "),
+    ("cell.csv", b"x\n" + b"9" * (5 << 20) + b"\n", "row 1 (line 2): column 'x': 999"),
+    ("text.jsonl", b'{"x":"' + b"9" * (5 << 20) + b'"}\n', "row 1 (line 1): column 'x': expected int, found '999"),
+    ("packed.csv.gz", gzip.compress(b"x\n" + bytes([49]) * (40 << 20), 1), "line 2: one record is longer than 16 MiB"),
+    ("nul.jsonl", bytes(1 << 20), f"line 1: {NUL}"),
+    ("nuls.csv", b"x\n1\n" + bytes(1 << 20), "row 2 (line 3): column 'x': expected int, found '\\x00"),
+    ("nuls.jsonl", b'{"x":1}\n' + bytes(1 << 20), f"row 2 (line 2): the line is no whole JSON value: {CUT}"),
+    ("deep.jsonl", b'{"x":' + b"[" * 1_000_000, f"row 1 (line 1): the line is no whole JSON value: {CUT}"),
+    ("open.csv", b'"x\n' + b"1\n" * 1_000_000, "line 1: a quote that is not closed ('\"x')"),
+    ("empty.csv.gz", b"", "is empty (0 bytes)"),
+    ("none.csv.gz", gzip.compress(b""), "is empty: expected a header line"),
+    ("sum.csv.gz", PACKED[:-8] + bytes(8), "cannot be read: CRC check failed"),
+    ("more.csv.gz", PACKED + b"junk", "cannot be read: Not a gzipped file"),
+    ("plain.csv.zst", b"x\n1\n", CUT_OFF),
+    ("plain.csv.bz2", b"x\n1\n", CUT_OFF),
+    ("plain.csv.xz", b"x\n1\n", CUT_OFF),
+    ("text.parquet", b"x\n1\n", NO_PARQUET),
+    ("magic.parquet", b"PAR1PAR1", NO_PARQUET),
+    ("length.parquet", b"PAR1" + bytes(64) + b"\xff\xff\xff\x7fPAR1", NO_PARQUET),
+    ("text.arrow", b"x\n1\n" * 9, NO_ARROW),
+    ("magic.arrow", b"ARROW1\0\0", NO_ARROW),
+    ("packed.csv", PACKED, ""),
+    ("packed.jsonl", PACKED + b"\n", ""),
+    ("loop.csv", "loop.csv", "cannot be read: "),
+    ("under.csv", "pipes.py/x.csv", ""),
+    ("folder.csv", None, "is a folder without files"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "message"), HOSTILE, ids=[name for name, _, _ in HOSTILE])
+@pytest.mark.parametrize("more", [[], ["--pushes", "10", "--state", "state"]], ids=["chunks", "epochs"])
+def test_hostile_files(
+    pellucid: Command, folder: Path, name: str, data: bytes | str | None, message: str, more: list[str]
+) -> None:
+    if name in ("nuls.csv", "nuls.jsonl", "deep.jsonl") and more:
+        pytest.skip("with epochs a last line without an end waits for the rest of it")
+    if data is None:
+        (folder / name).mkdir()
+    elif isinstance(data, str):
+        (folder / name).symlink_to(data)
+    else:
+        (folder / name).write_bytes(data)
+    begin = time.process_time()
+    result = pellucid("run", "pipes.py:total", "--in", name, "--out", "out.csv", *more)
+    assert result.stderr.startswith(f"pellucid: {name}: {message}"), result.stderr[:300]
+    assert result.stderr.removesuffix("\n").isprintable() and len(result.stderr) < 600
+    assert result.exit_code == 2
+    assert not [left for left in os.listdir(folder) if left.startswith("out.") or left.endswith(".part")]
+    assert time.process_time() - begin < 5
+
+
+def test_memory_is_not_blamed_on_the_chunk(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
+
+    (folder / "a.csv").write_text("x\n1\n")
+    monkeypatch.setattr(pa, "concat_batches", full)
+    for name in ("one.csv", "two.csv"):
+        (folder / name).write_text("x\n1\n")
+    args = ["--in", "one.csv", "--in", "two.csv", "--out", "out.csv", "--cores", "1"]
+    refused(pellucid("run", "pipes.py:total", *args), "not enough memory: malloc of size 8589934592 failed", folder)
+
+
+ODD = "a\x1b[31m\nb\u202e"
+SHOWN = "a\\x1b[31m\\nb\\u202e"
+ODD_CSV = ["--in", f"{ODD}.csv"]
+
+
+@pytest.mark.parametrize(
+    ("args", "text", "message"),
+    [
+        (["--in", ODD], "", f"{SHOWN}: no file matches"),
+        (["--in", "\x1b.csv"], "", "\\x1b.csv: no such file"),
+        (ODD_CSV, "x\n1,2\n", f"{SHOWN}.csv: row 1 (line 2): 2 fields, expected 1 (x): "),
+        (["--in", "folder"], "x\n1,2\n", f"folder/{SHOWN}.csv: row 1 (line 2): 2 fields, expected 1 (x): "),
+        (ODD_CSV, "", f"{SHOWN}.csv: is empty (0 bytes): "),
+        (ODD_CSV, f'"{ODD}",y\n1,2\n', f"{SHOWN}.csv: no column 'x' for the source 'x' (int): its columns are {SHOWN}"),
+        (ODD_CSV, f'x\n"{ODD}"\n', f"{SHOWN}.csv: row 1 (line 2): column 'x': expected int, found '{SHOWN}'; "),
+        ([*ODD_CSV, "--key", ODD], "x\n1\n", f"{SHOWN}.csv: no key column '{SHOWN}': its only column is x"),
+        ([*ODD_CSV, "--out", f"{ODD}/o.csv"], "x\n1\n", f"{SHOWN}/o.csv: cannot be written: "),
+        ([*ODD_CSV, "--out", f"{ODD}.dat"], "x\n1\n", f"{SHOWN}.dat: cannot tell the format "),
+        ([*ODD_CSV, "--out", "o.csv", "--state", ODD_CSV[1], "--pushes", "2"], "x\n1\n", "--state /"),
+    ],
+)  # fmt: skip
+def test_nothing_steers_the_terminal(pellucid: Command, folder: Path, args: list[str], text: str, message: str) -> None:
+    (folder / "folder").mkdir()
+    for place in (folder, folder / "folder"):
+        (place / f"{ODD}.csv").write_text(text)
+    result = pellucid("run", "pipes.py:total", *args)
+    assert result.stderr.startswith(f"pellucid: {message}")
+    assert result.exit_code == 2
+    assert result.stderr.removesuffix("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    "args", [[f"--{ODD}"], [ODD], ["run", f"--{ODD}"], ["run", "x", "--on", ODD], ["run", "x", ODD]]
+)
+def test_nothing_on_the_command_line_steers_the_terminal(pellucid: Command, args: list[str]) -> None:
+    result = pellucid(*args)
+    assert result.exit_code == 2
+    assert result.stderr.replace("\n", "").isprintable()
+    assert "\nb" not in result.stderr

@@ -138,6 +138,43 @@ def test_text_is_what_all_cells_are(here: Path) -> None:
     assert "    a: int\n    b: JB\n" in call("tables", "j.jsonl", "--name", "J").stdout
 
 
+def test_numbers_with_fixed_places_are_decimals(here: Path) -> None:
+    Path("t.csv").write_text(
+        "a,b,c,d,e\n12.50,0.5,1.00,,1.00\n-3.00,0.25,1.000,7.25,NA\n" + "9" * 15 + ".99,1.5,2.00,,2.50\n"
+    )
+    text = call("tables", "t.csv").stdout
+    assert "    a: Annotated[Decimal, Scale(2)]  # always 2 places: float if it is measured, not money\n" in text
+    assert "    b: float\n    c: float\n    d: Annotated[Decimal, Scale(2)] | None  # 2 nulls, always 2" in text
+    assert "    e: str  # Annotated[Decimal, Scale(2)] | None with nulls=['NA'] (--null NA)\n" in text
+    assert takes(made(text)["T"])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_that_cannot_be_read_are_left_out_and_named(here: Path, several: bool) -> None:
+    (here / "data").mkdir()
+    place = "data/a.csv"
+    Path(place).write_text("x,y\n1,a\n2,b,c\n3\n4,d\n5,,\n6,,\n")
+    if several:
+        Path("data/0.csv").write_text("x,y\n7,\n")
+    result = call("tables", "data")
+    assert result.stderr == (
+        f"pellucid: left out: {place}: row 2 (line 3): 3 fields, expected 2 (x, y): put a text that holds a comma in "
+        f"quotes\npellucid: left out: {place}: row 3 (line 4): 1 field, expected 2 (x, y): complete the row or remove "
+        f"it\npellucid: left out: {place}: row 5 (line 6): 3 fields, expected 2 (x, y): put a text that holds a comma "
+        "in quotes\npellucid: left out: 1 more row that cannot be read\n"
+    )
+    rows, null = (3, " | None  # 1 null") if several else (2, "")
+    assert (
+        f'"""{rows} rows of data, without 4 that cannot be read."""\n\n    x: int\n    y: str{null}\n' in result.stdout
+    )
+    Path("all.csv").write_text("x,y\n1\n")
+    said = call("tables", "all.csv", code=2).stderr
+    assert said == "pellucid: all.csv: row 1 (line 2): 1 field, expected 2 (x, y): complete the row or remove it\n"
+    Path('a"""\n0/0.csv').parent.mkdir()
+    Path('a"""\n0/0.csv').write_text("x\n1\n")
+    assert "X" in made(call("tables", 'a"""\n0', "--name", "X").stdout)
+
+
 def test_folders_and_an_output_file(here: Path) -> None:
     for year in (2013, 2014):
         (here / f"data/year={year}").mkdir(parents=True)

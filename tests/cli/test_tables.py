@@ -20,6 +20,9 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid.cli.main import cli
+from pellucid.data.files import open_reader
+from pellucid.data.tables import folders
+from pellucid.expr.types import INT
 
 PIPELINE = """
 from typing import NamedTuple
@@ -368,6 +371,28 @@ def test_packed_files(here: Path, form: str, how: str) -> None:
     if how != "gz":
         said = run("p.py:total", "--in", f"in.{form}", "--out", f"out.csv.{how}", code=2)
         assert f"out.csv.{how}: cannot be written as .{how}: end it in .gz, or pack it afterwards" in said
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+def test_small_files_are_read_several_at_a_time(here: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "many").mkdir()
+    for i in range(40):
+        write(pa.table({"delay": [20 + i, 30], "who": [f"a{i}", "b"]}), f"many/{i:02}.{form}")
+    looked: list[str] = []
+    parts = folders._parts
+    monkeypatch.setattr(folders, "_parts", lambda path, base: looked.append(path) or parts(path, base))
+    reader = open_reader("many")
+    (chunk,) = reader.chunks({"delay": INT}, rows=1000, keep=["who"])
+    reader.close()
+    assert len(looked) == 1  # the names of a folder are looked at once, not once for each file
+    assert chunk.batch.num_rows == 80 and chunk.batch.column("who").to_pylist()[::2] == [f"a{i}" for i in range(40)]
+    assert chunk.place.at(5).startswith(f"many/02.{form}: row 2")
+    assert [c.batch.num_rows for c in open_reader("many").chunks({"delay": INT}, rows=24)] == [24, 24, 24, 8]
+    write(pa.table({"delay": [5, 30], "who": ["", ""]}), f"many/20.{form}")
+    (here / "many" / f"30.{form}").write_text("broken")
+    said = run("p.py:tenth", "--in", "many", "--value", "delay", "--cores", "1", code=2)
+    assert "failed at push 40 on the event 5: " in said and f"from many/20.{form}: row 1" in said  # it comes first
+    assert "80" not in run("p.py:total", "--in", "many", "--limit", "9", "--out", "o.csv")  # what is behind is not read
 
 
 def test_messages_name_the_file_and_its_row(here: Path) -> None:

@@ -209,6 +209,12 @@ def test_a_worker_dies(spark: Any) -> None:
     )
 
 
+def test_out_of_memory_in_python() -> None:
+    text = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    error = from_text(text + '  File "/job.py", line 8, in push\nMemoryError\n SQLSTATE: 38000')
+    assert str(error).startswith("A Python worker of Spark ran out of memory: ") and "driver" not in str(error)
+
+
 def test_out_of_memory(spark: Any) -> None:
     error = told(lambda: spark._jvm.java.nio.ByteBuffer.allocate(2**31 - 1))
     assert str(error).startswith("Spark ran out of memory. Give it more (conf spark.driver.memory=4g")

@@ -78,7 +78,7 @@ def test_too_old(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_none_and_broken(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^No Java was found, and Spark needs one\.\nWhat to do, one of:"):
+    with pytest.raises(UsageError, match=r"^No Java was found, and Spark needs one\.\n  What to do, one of:"):
         java.find()
     bare.setenv("JAVA_HOME", str(fake(tmp_path / "broken", None)))
     with pytest.raises(UsageError, match=r"JAVA_HOME: .*/broken/bin/java does not say its version \(broken\)"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import StatusLine, count_text, rate_text
+from pellucid.cli.progress import StatusLine, count_text, rate_text, tell
 from pellucid.cli.repeated import bounded_is_enough, exit_code, once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
@@ -439,7 +439,7 @@ class _Printer:
         click.echo(text, err=err or self.as_json, color=False if os.environ.get("NO_COLOR") else None)
 
     def log(self, text: str) -> None:
-        self.echo(f"pellucid: {text}", err=True)
+        tell(f"pellucid: {text}")
 
     def line(self, outcome: Outcome) -> None:
         from pellucid.model.show.verdict import headline, remarks
@@ -503,11 +503,11 @@ def _write_tests(path: str, files: _Files, outcomes: Sequence[Outcome]) -> None:
         places = [files.place(graph) for graph in o.example.graphs]
         found = [place for place in places if place is not None]
         if len(found) < len(places) or not found:
-            click.echo(f"pellucid: {o.name}: no test is written: its pipeline has no name in the file", err=True)
+            tell(f"pellucid: {o.name}: no test is written: its pipeline has no name in the file")
             continue
         paths, names = (tuple(place[i] for place in found) for i in (0, 1))
         cases.append(Case(o.example, o.verdict.question, paths, names, "test_" + slug(o.name)))
     if not cases:
-        click.echo(f"pellucid: {path}: not written: there is no counterexample to test", err=True)
+        tell(f"pellucid: {path}: not written: there is no counterexample to test")
         return
     _write(path, pytest_file(cases, folder=os.path.dirname(path) or "."))

@@ -10,6 +10,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.base.files import scratch_folder
+from pellucid.cli.progress import tell
 from pellucid.cli.repeated import code_of, columns, once, renamed
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
@@ -142,7 +143,7 @@ def crash(
             points=points,
             replay=rounds,
             keep_going=keep_going,
-            say=lambda text: click.echo(text, err=True),
+            say=tell,
             idle=checkpoint,
         )
         stays = kept is not None or report.refuted

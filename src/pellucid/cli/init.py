@@ -114,9 +114,12 @@ def counted(rows: Stream[{name}]) -> Stream[int]:
 
 def files_from(path: str) -> dict[str, str]:
     """A project for a file of one's own: its record class and a pipeline over it."""
+    from pellucid.cli.tables import tell_bad
     from pellucid.data.tables.describe import class_name, describe, record_source
 
-    text = record_source(describe(path))
+    found = describe(path)
+    tell_bad(found)
+    text = record_source(found)
     imports, sep, body = text.partition("\n\n\n")
     ours = (
         "from pellucid import Scale, Stream, pipeline"

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
@@ -16,7 +17,7 @@ import pellucid
 from pellucid.cli.first import begin
 from pellucid.cli.repeated import by_new_names, refuse_repetition
 from pellucid.cli.signals import Stopped, checkpoint, settle
-from pellucid.errors import DataError, PellucidError, from_outside, speaking_to
+from pellucid.errors import DataError, PellucidError, from_outside, out_of_memory, printable, speaking_to
 from pellucid.secrets import redact
 
 
@@ -29,14 +30,30 @@ class _Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         settle(self.exit_code)
-        text = click.style("pellucid:", fg="red", bold=True) + " " + self.message
+        lines = self.message.split("\n") if self.exit_code == 4 else [self.message]  # with a traceback, maybe
+        text = click.style("pellucid:", fg="red", bold=True) + " " + "\n".join(map(printable, lines))
         with contextlib.suppress(OSError):  # where nobody can read it, the exit code still tells
             click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[None]:
+    """What click has against the command line repeats what was written there."""
+    try:
+        yield
+    except click.ClickException as error:
+        if not isinstance(error, _Failure):
+            error.message = printable(error.message)  # type: ignore[misc]
+        raise
 
 
 class _Verbs(click.Group):
     """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to
     its repetition."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _shown():
+            return super().make_context(*args, **extra)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -50,7 +67,7 @@ class _Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             checkpoint()
-            with speaking_to("command line"):
+            with speaking_to("command line"), _shown():
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
@@ -65,9 +82,8 @@ class _Verbs(click.Group):
             raise _Failure(stop.word, stop.code) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except MemoryError:
-            advice = ": try a smaller --chunk" if ctx.invoked_subcommand in ("run", "crash") else ""
-            raise _Failure(f"not enough memory{advice}", 2) from None
+        except MemoryError as error:
+            raise _Failure(out_of_memory(error), 2) from None
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
                 click.echo(redact(traceback.format_exc()), err=True, nl=False)

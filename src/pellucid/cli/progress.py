@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 import click
 
+from pellucid.errors import printable
+
 _UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
 
@@ -20,6 +22,11 @@ def count_text(count: int, word: str) -> str:
     ('1 event', '1,234 events')
     """
     return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def tell(text: str) -> None:
+    """Put a message on stderr: nothing that steers a terminal, whatever name or value is in it."""
+    click.echo(printable(text), err=True)
 
 
 def rate_text(rate: float) -> str:
@@ -50,14 +57,14 @@ class TellPlain:
         for i, line in enumerate(lines):
             share = shares.get(self._steps[i]) if i < len(self._steps) else None
             part = "" if share is None else f"; it took {100 * share:.0f} % of the time of all steps so far"
-            click.echo(f"slower, as it runs in plain Python: {line}{part}", err=True)
+            tell(f"slower, as it runs in plain Python: {line}{part}")
 
 
 def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:
     """A line about outputs that go nowhere: it may have been forgotten."""
     left = [name for name in outputs if name not in wanted]
     if left:
-        click.echo(f"not written: {', '.join(left)} (no --out {left[0]}=…)", err=True)
+        tell(f"not written: {', '.join(left)} (no --out {left[0]}=…)")
 
 
 class StatusLine:
@@ -83,7 +90,7 @@ class StatusLine:
 
     def draw(self, *parts: str) -> None:
         """Draw it with these parts."""
-        line = "  ".join(parts)
+        line = printable("  ".join(parts))
         self._stream.write("\r" + line.ljust(self._width))
         self._stream.flush()
         self._width = len(line)

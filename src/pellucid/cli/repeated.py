@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.progress import tell
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
             raise UsageError(f"{name} is gone: {command.callback.gone[name]}")  # type: ignore[union-attr]
         if name in names:
             if name not in told:
-                click.echo(f"pellucid: {name} is called {names[name]} now", err=True)
+                tell(f"pellucid: {name} is called {names[name]} now")
             told.add(name)
             arg = names[name] + equals + value
         out.append(arg)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import from_environment
-from pellucid.cli.progress import tell_left_out
+from pellucid.cli.progress import tell, tell_left_out
 from pellucid.cli.repeated import columns, renamed
 from pellucid.cli.running.given import (
     Rows,
@@ -277,7 +277,7 @@ def run(
     from pellucid.cli.spark.options import SparkOptions
 
     if others.pop("overwrite"):
-        click.echo("pellucid: --overwrite is called --exists overwrite now", err=True)
+        tell("pellucid: --overwrite is called --exists overwrite now")
         if exists not in (None, "overwrite"):
             raise UsageError(f"--overwrite is called --exists overwrite now, and --exists {exists} is given, too")
         exists = "overwrite"
@@ -343,15 +343,15 @@ def run(
                 _verbose(), measure,
             )  # fmt: skip
     if engine == "spark":
-        click.echo(done.line(), err=True)
+        tell(done.line())
         if as_json:
             click.echo(json_line(done))
         return
     if not as_json:
         tell_left_out([name for name, _ in graph.outputs], sinks)
     for line in report.told:
-        click.echo(line, err=True)
-    click.echo(report.line(), err=True)
+        tell(line)
+    tell(report.line())
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from pellucid.cli.progress import count_text, tell
 from pellucid.errors import UsageError
 
+if TYPE_CHECKING:
+    from pellucid.data.tables.describe import TableFound
+
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
+
+
+def tell_bad(found: TableFound) -> None:
+    """Name the rows that the class does not count."""
+    for place in found.left_out:
+        tell(f"pellucid: left out: {place}")
+    more = found.bad - len(found.left_out)
+    if more:
+        tell(f"pellucid: left out: {count_text(more, 'more row')} that cannot be read")
 
 
 @click.command()
@@ -16,7 +31,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option("--in-format", "form", type=_FORMATS, help="Instead of the ending of the name.")
 def tables(path: str, name: str | None, out: str | None, form: str | None) -> None:
     """Look at every row of a file, a folder or a pattern, and write the record class for it: a field for each column,
-    its type, how many nulls it has.
+    its type, how many nulls it has. A row that cannot be read, as one with too many fields, is left out, and named.
 
     A column that cannot be part of an event is named in a comment; it can come along with --keep-columns.
 
@@ -31,7 +46,9 @@ def tables(path: str, name: str | None, out: str | None, form: str | None) -> No
         raise UsageError("tables looks at files: put what comes from the pipe in a file first")
     from pellucid.data.tables.describe import describe, record_source
 
-    text = record_source(describe(path, form), name)
+    found = describe(path, form)
+    tell_bad(found)
+    text = record_source(found, name)
     if out is None:
         click.echo(text, nl=False)
         return

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import column_at, column_names, columns_of_nothing, numpy_of, type_at
 from pellucid.data.bind import Place, below, refuse_twice
+from pellucid.data.blocks import SMALL
 from pellucid.data.formats.pages import Pages, is_large, pages_of, refuse_huge_pages
 from pellucid.data.spelled import inner_type
 from pellucid.data.text import Chunk
@@ -80,7 +81,8 @@ class ParquetReader(_Typed):
     def __init__(self, path: str) -> None:
         self.name = path
         self._opened: list[Any] = []
-        if os.path.getsize(path) == 0:
+        self._size = os.path.getsize(path)
+        if self._size == 0:
             raise DataError(f"{path}: is empty (0 bytes): expected a Parquet file")
         with _refusing(_not_whole(path, "Parquet")):
             self.file = self._open()
@@ -171,7 +173,7 @@ class ParquetReader(_Typed):
         texts += [c for c in keep if c not in wanted and pa.types.is_string(self.kept_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
             refuse_huge_pages(self.name, self.pages, [*wanted, *keep])
-            return self._open(read_dictionary=texts)
+            return self._open(read_dictionary=texts, metadata=self.file.metadata) if texts else self.file
 
     def _old_times(self, wanted: Sequence[str]) -> list[str]:
         """Of these columns, and of what is inside them, those that hold times of the old kind."""
@@ -199,7 +201,9 @@ class ParquetReader(_Typed):
     ) -> Iterator[tuple[int, Any, Place]]:
         with _refusing(self._after(first)):
             there = list(dict.fromkeys(below(name, self.nothing) or name for name in wanted))
-            batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=there, use_threads=True)
+            batches = file.iter_batches(
+                batch_size=rows, row_groups=groups, columns=there, use_threads=self._size > SMALL
+            )
             old = self._old_times(wanted)
             fine = _Fine(self._open(coerce_int96_timestamp_unit="ns"), old, rows, groups) if old else None
         while True:

@@ -7,14 +7,17 @@ field, which is a column of that name or a field of an Arrow struct.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TypeAlias, TypeVar
 
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import OptionalType, TupleType, Type
 
 _C = TypeVar("_C")
+_LONG = 60  # characters of a name that a message shows
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")
@@ -43,7 +46,7 @@ class Place:
 
     def at(self, i: int) -> str:
         """The place of one row."""
-        return f"{self.name}: {self.row(i)}"
+        return f"{self.name if self.file is None else self.file(i)}: {self.row(i)}"
 
     def refuse(self, i: int, why: str, column: str | None = None) -> None:
         """A row that cannot be read; whoever goes on after it must not use what it reads there.
@@ -81,7 +84,9 @@ class Place:
 
     def picked(self, which: Callable[[int], int]) -> Place:
         """The place of some rows: what is refused of them is refused here."""
-        return _Picked(self.name, lambda i: self.row(which(i)), whole=self, which=which)
+        file = self.file
+        of_file = None if file is None else lambda i: file(which(i))
+        return _Picked(self.name, lambda i: self.row(which(i)), file=of_file, whole=self, which=which)
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,41 @@ class _Picked(Place):
     def refuse(self, i: int, why: str, column: str | None = None) -> None:
         assert self.whole is not None
         self.whole.refuse(self.which(i), why, column)
+
+
+def together(name: str, places: Sequence[tuple[int, Place]]) -> Place:
+    """The place of the rows of several batches, one after the other, of which each has so many; with what was noted of
+    them.  ``name`` is said of all rows if they are of several files.
+
+    >>> place = together("a and b", [(n, Place(f, lambda i: f"row {i + 1}")) for f, n in (("a", 2), ("b", 3))])
+    >>> place.at(1), place.at(2)
+    ('a: row 2', 'b: row 1')
+    """
+    starts = [0, *accumulate(size for size, _ in places)][:-1]
+
+    def at(i: int) -> tuple[Place, int]:
+        found = bisect_right(starts, i) - 1
+        return places[found][1], i - starts[found]
+
+    def row(i: int) -> str:
+        place, inner = at(i)
+        return place.row(inner)
+
+    def text(i: int) -> str:
+        place, inner = at(i)
+        return "" if place.text is None else place.text(inner)
+
+    def file(i: int) -> str:
+        place, inner = at(i)
+        return place.name if place.file is None else place.file(inner)
+
+    first = places[0][1]
+    several = any(place.file is not None or place.name != first.name for _, place in places)
+    bad: dict[int, Note] | None = None
+    if first.bad is not None:
+        noted = zip(starts, places, strict=True)
+        bad = {start + i: note for start, (n, p) in noted for i, note in (p.bad or {}).items() if i < n}
+    return Place(name if several else first.name, row, first.text and text, file if several else None, bad)
 
 
 @dataclass(frozen=True)
@@ -216,7 +256,8 @@ def some(names: Sequence[str]) -> str:
     >>> some(["x", "line\\nbreak"])
     'x, line\\\\nbreak'
     """
-    shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:12]]
+    cut = [name if len(name) <= _LONG else f"{name[:_LONG]}…" for name in names[:12]]
+    shown = [name if name.isprintable() else repr(name)[1:-1] for name in cut]
     return ", ".join(shown) + (", …" if len(names) > 12 else "")
 
 

@@ -6,6 +6,7 @@ compressed file is read the same way.
 
 from __future__ import annotations
 
+import re
 import select
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,9 +20,15 @@ from pellucid.errors import DataError
 
 BLOCK = 4 << 20
 BOM = b"\xef\xbb\xbf"
-_LONGEST = 64 << 20
+SMALL = 1 << 18  # bytes that are read by one thread: to wake others takes longer
+LONGEST = 16 << 20  # bytes of one record: a row of CSV with all its lines, a line of JSON
 _WIDE = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32"}
+_PATTERNS: dict[int, dict[tuple[int, ...], str]] = {
+    2: {(1, 0): "UTF-16", (0, 1): "UTF-16"},
+    4: {(1, 0, 0, 0): "UTF-32", (0, 0, 0, 1): "UTF-32"},
+}
 _QUOTE, _NEWLINE = 34, 10
+_CLOSED = re.compile(rb'"(?:[^"]++|"")*+"(?=[,\t\r\n])')
 
 
 @dataclass(frozen=True)
@@ -100,30 +107,76 @@ def blocks(
     >>> [b.data for b in blocks(io.BytesIO(b"1\\n2\\n3"), "x", size=3)]
     [b'1\\n', b'2\\n', b'3']
     """
-    carry, lines, read = b"", 0, 0
+    held = bytearray()  # what has come since the last whole row: looked through once
+    inside = False  # it ends in a quoted value
+    lines = read = 0
     while True:
         data = _read(stream, size, name, lines)
         read += len(data)
         done = tell() if tell is not None else read
         if not data:
             break
-        carry += data
         if begins:
-            if any(len(carry) < len(mark) and mark.startswith(carry) for mark in (BOM, *_WIDE)):
+            data = bytes(held) + data
+            held.clear()
+            if any(len(data) < len(mark) and mark.startswith(data) for mark in (BOM, *_WIDE)):
+                held += data
                 continue
-            carry, begins = _begun(name, carry), False
-        cut = _cut(carry, quotes)
+            data, begins = _begun(name, data), False
+        first, cut, inside = _ends(data, inside) if quotes else (data.find(b"\n") + 1, data.rfind(b"\n") + 1, False)
+        if len(held) + (first or len(data)) > LONGEST:
+            raise _too_long(bytes(held) + data, name, lines, quotes)
         if cut:
-            yield Block(carry[:cut], lines, done, False)
-            lines += carry.count(b"\n", 0, cut)
-            carry = carry[cut:]
-        elif len(carry) > _LONGEST:
-            what = "a quoted value does not end" if quotes and carry.count(b'"') % 2 else "the line is too long"
-            raise DataError(f"{name}: line {lines + 1:,}: {what} within 64 MB: is this the right format?")
-    if begins:
-        carry = _begun(name, carry)
-    if carry:
-        yield Block(carry, lines, done, True)
+            held += data[:cut]
+            whole = bytes(held)
+            held.clear()
+            yield Block(whole, lines, done, False)
+            lines += whole.count(b"\n")
+            del whole  # not kept while the next one is read
+        held += data[cut:]
+    rest = _begun(name, bytes(held)) if begins else bytes(held)
+    if rest:
+        yield Block(rest, lines, done, True)
+
+
+def _too_long(data: bytes, name: str, lines: int, quotes: bool) -> DataError:
+    """What is wrong with a record that does not end."""
+    most = f"{LONGEST >> 20} MiB"
+    opens = _open_quote(data) if quotes else None
+    if opens is not None:
+        line = lines + data.count(b"\n", 0, opens) + 1
+        return DataError(
+            f"{name}: line {line:,}: a quote that is not closed within {most} ({_shown(data, opens)!r}): close it, or "
+            "double it in a cell in quotes"
+        )
+    if b"\0" in data:
+        return _nul(name, lines + data.count(b"\n", 0, data.index(b"\0")) + 1)
+    return DataError(
+        f"{name}: line {lines + 1:,}: one record is longer than {most}, the most that is read: is this the right "
+        "format, and do its lines end with \\n?"
+    )
+
+
+def _open_quote(data: bytes) -> int | None:
+    """Where the first quoted cell of a record begins that does not end as one.
+
+    >>> _open_quote(b'1,"a","b\\n2,"c"\\n'), _open_quote(b'1,"a ""b"" c"\\n')
+    (6, None)
+    """
+    at = data.find(b'"')
+    while at >= 0:
+        closed = _CLOSED.match(data, at)
+        if closed is None:
+            return at
+        at = data.find(b'"', closed.end())
+    return None
+
+
+def _nul(name: str, line: int) -> DataError:
+    return DataError(
+        f"{name}: line {line:,}: NUL bytes, which no text has: the file is sparse or damaged (a write that was cut "
+        "off leaves such bytes): bring it back from its source, or remove them, for example with tr -d '\\000'"
+    )
 
 
 def _read(stream: Any, size: int, name: str, lines: int) -> bytes:
@@ -143,26 +196,48 @@ def _read(stream: Any, size: int, name: str, lines: int) -> bytes:
 
 
 def _begun(name: str, data: bytes) -> bytes:
-    """The beginning of a text without a mark of UTF-8; another encoding is refused, by its mark or by a NUL in the
-    first character."""
-    found = _WIDE.get(data[:4]) or _WIDE.get(data[:2]) or ("UTF-16" if b"\0" in data[:2] else None)
+    """The beginning of a text without a mark of UTF-8.  Another encoding is refused, by its mark or by the pattern of
+    NUL bytes in its first characters; so is a text that begins with other NUL bytes."""
+    found = _WIDE.get(data[:4]) or _WIDE.get(data[:2]) or _by_pattern(data[:16])
     if found is not None:
         raise DataError(
             f"{name}: is {found}, but a text must be UTF-8: convert it, for example with iconv -f {found} -t UTF-8"
         )
+    if b"\0" in data[:2]:
+        raise _nul(name, 1)
     return data.removeprefix(BOM)
 
 
-def _cut(data: bytes, quotes: bool) -> int:
-    """Where the last whole line ends."""
-    end = data.rfind(b"\n") + 1
-    if not end or not quotes or data.find(b'"', 0, end) < 0:
-        return end
-    raw = np.frombuffer(data, dtype=np.uint8, count=end)
-    marks = np.flatnonzero((raw == _QUOTE) | (raw == _NEWLINE))
-    inside = np.cumsum(raw[marks] == _QUOTE) % 2  # a doubled quote leaves and enters again
-    ends = marks[(raw[marks] == _NEWLINE) & (inside == 0)]
-    return int(ends[-1]) + 1 if len(ends) else 0
+def _by_pattern(data: bytes) -> str | None:
+    """The encoding in which plain letters have NUL bytes in these places.
+
+    >>> _by_pattern("x,y".encode("utf-16-le")), _by_pattern("x,y".encode("utf-32-be")), _by_pattern(bytes(16))
+    ('UTF-16', 'UTF-32', None)
+    """
+    if b"\0" not in data:
+        return None
+    for width, patterns in _PATTERNS.items():
+        units = {tuple(min(byte, 1) for byte in data[i : i + width]) for i in range(0, len(data) - width + 1, width)}
+        if len(units) == 1 and (found := patterns.get(min(units))):
+            return found
+    return None
+
+
+def _ends(data: bytes, inside: bool) -> tuple[int, int, bool]:
+    """Of a text that begins in a quoted value, or not: where the first and the last whole row end (0: none does), and
+    whether it ends in one.
+
+    >>> _ends(b'1,"\\n"\\n2,"', False), _ends(b'\\n"\\n2', True)
+    ((6, 6, True), (3, 3, False))
+    """
+    if b'"' not in data:
+        return (0, 0, True) if inside else (data.find(b"\n") + 1, data.rfind(b"\n") + 1, False)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    quotes, newlines = np.flatnonzero(raw == _QUOTE), np.flatnonzero(raw == _NEWLINE)
+    # a doubled quote leaves and enters again
+    ends = newlines[np.searchsorted(quotes, newlines) % 2 == inside]
+    first, last = (int(ends[0]) + 1, int(ends[-1]) + 1) if len(ends) else (0, 0)
+    return first, last, inside ^ bool(len(quotes) % 2)
 
 
 # ------------------------------------------------------------------ CSV: where a cell begins and ends
@@ -193,9 +268,13 @@ def refuse_loose(block: Block, delimiter: str, name: str) -> None:
     if fault is not None:
         at, what = fault
         line = block.lines + data.count(b"\n", 0, at) + 1
-        begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
-        shown = data[max(begin, at - 20) : end if end >= 0 else len(data)][:50].decode("utf-8", "replace")
-        raise DataError(f"{name}: line {line:,}: {what.replace('…', repr(shown), 1)}")
+        raise DataError(f"{name}: line {line:,}: {what.replace('…', repr(_shown(data, at)), 1)}")
+
+
+def _shown(data: bytes, at: int) -> str:
+    """Some of the line around a byte."""
+    begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+    return data[max(begin, at - 20) : end if end >= 0 else len(data)][:50].decode("utf-8", "replace")
 
 
 def refuse_no_text(block: Block, name: str) -> None:
@@ -260,9 +339,12 @@ def _quote_fault(data: bytes, delimiter: str) -> tuple[int, str] | None:
             )
         )
     if len(followed):
-        faults.append(
-            (int(followed[0]), "text after a closing quote (…): put the whole cell in quotes, and double a quote in it")
-        )
+        what = "text after a closing quote (…): put the whole cell in quotes, and double a quote in it"
+        opens = int(opening[np.flatnonzero(~follows[0::2] & (opening < followed[0]))[-1]])
+        before_it = data.count(b"\n", opens, int(followed[0]))
+        if before_it:
+            what += f"; the quote that it closes opens {before_it:,} line{'s' * (before_it != 1)} above: close it there"
+        faults.append((int(followed[0]), what))
     if len(at) % 2:
         faults.append(
             (

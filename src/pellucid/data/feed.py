@@ -140,7 +140,8 @@ class Feed:
         if short not in SHORT:
             raise UsageError(f"{option('short', short)}: expected fail or silent")
         self.short, keeps = short, keeps_nan(nan)
-        self.graph, self.rows, self.limit = graph, rows, limit
+        self.graph, self.limit = graph, limit
+        self.rows = rows if limit is None else max(1, min(rows, limit))
         self.sources = source_types(graph)
         self.key: dict[str, Type] = {}  # the key's columns and what they hold
         if value is not None and len(self.sources) > 1:

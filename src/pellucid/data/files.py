@@ -21,7 +21,7 @@ from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
 from pellucid.data.formats.csv import CsvReader
 from pellucid.data.formats.jsonl import JsonLinesReader
-from pellucid.data.tables.folders import Found, files_of, is_several
+from pellucid.data.tables.folders import Found, files_of, is_several, refuse_dead_link
 from pellucid.data.tables.many import ManyReader, said_files
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError, UsageError, nearest, option
@@ -335,6 +335,7 @@ def _checked_size(path: str) -> int:
         with open(path, "rb"):
             return os.path.getsize(path)
     except FileNotFoundError:
+        refuse_dead_link(path)
         raise DataError(f"{path}: no such file{_similar(path)}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -44,12 +44,16 @@ _WAITING = 2  # row groups that wait to be packed
 
 def refuse_same_file(target: str, inputs: Iterable[str]) -> None:
     """An output that is also an input would be overwritten while it is read."""
+    try:
+        there = os.stat(target)
+    except OSError:
+        return
     for path in inputs:
-        same = os.path.realpath(path) == os.path.realpath(target)
+        if path == "-" or target == "-" or not stat.S_ISREG(there.st_mode):
+            continue
         with contextlib.suppress(OSError):
-            same = same or (os.path.samefile(path, target) and stat.S_ISREG(os.stat(target).st_mode))
-        if same and path != "-" and target != "-" and not _special(target):
-            raise DataError(f"{target}: is the input and the output: give the output another name")
+            if os.path.samestat(os.stat(path), there):
+                raise DataError(f"{target}: is the input and the output: give the output another name")
 
 
 def _special(path: str) -> bool:

@@ -43,9 +43,7 @@ _GONE = re.compile(
 )
 _FILE = re.compile(r"\[FAILED_READ_FILE(?:\.\w+)?\] Encountered error while reading file (\S.*?)\.\s+SQLSTATE")
 _HEADER = re.compile(r"CSV header does not conform to the schema\.\n Header: (.*)\n Schema: (.*)")
-_MEMORY = re.compile(
-    r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|OOMKilled"
-)
+_MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|OOMKilled")
 
 
 def explain(error: BaseException) -> PellucidError | None:
@@ -230,7 +228,12 @@ def _called_from(text: str) -> str:
 
 def _memory(text: str) -> PellucidError | None:
     if _MEMORY.search(text) is None:
-        return None
+        if "MemoryError" not in text:
+            return None
+        return PellucidError(  # of Python: the memory of Java has no part in it
+            "A Python worker of Spark ran out of memory: give it fewer rows at a time (a larger "
+            "spark.sql.shuffle.partitions), or a higher spark.executor.pyspark.memory where that is set"
+        )
     return PellucidError(
         f"Spark ran out of memory. Give it more ({_conf()} spark.driver.memory=4g for a local Spark, "
         "spark.executor.memory=4g on a cluster; it counts only for a new session), or smaller pieces (a larger "

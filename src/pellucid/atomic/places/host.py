@@ -36,7 +36,7 @@ from pellucid.atomic.places.serving.newest import Newest
 from pellucid.atomic.places.serving.view import MINUTE, view
 from pellucid.base import faults
 from pellucid.base.files import no_links, own_folder
-from pellucid.errors import PellucidError, StateError, UsageError, from_outside
+from pellucid.errors import PellucidError, StateError, UsageError, from_outside, printable
 
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
@@ -421,7 +421,7 @@ def main(args: list[str]) -> int:
             raise UsageError("expected DIR and PLACE")
         serve(args[0], args[1])
     except Exception as error:
-        print(f"pellucid: {_words(error)}", file=sys.stderr)
+        print(printable(f"pellucid: {_words(error)}"), file=sys.stderr)
         return 2
     return 0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import StatusLine
+from pellucid.cli.progress import StatusLine, tell
 from pellucid.cli.repeated import bounded_is_enough, code_of, renamed
 from pellucid.errors import UsageError, nearest
 
@@ -338,7 +338,7 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any], budget: Bu
     with contextlib.suppress(CutShort):  # the plan says so
         warning = flows(topology).warning if topology.semantics == "urgent" else ""
     if warning:  # before anything is searched
-        click.echo(warning, err=True)
+        tell(warning)
     status = _Status()
     budget.progress = status.states
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import count_text
+from pellucid.cli.progress import count_text, tell
 from pellucid.cli.repeated import gone
 from pellucid.errors import DataError, UsageError
 
@@ -206,7 +206,7 @@ def _report(asked: _Asked, found: Committable | Cascade | Cycles, begin: float, 
     rows = table.slice(0, _SHOWN).to_pylist() if asked.out is None else []
     seconds, broken = time.monotonic() - begin, found.broken_ids()
     for words in _warnings(counts, broken):
-        click.echo(f"pellucid: warning: {words}", err=True)
+        tell(f"pellucid: warning: {words}")
     if asked.as_json:
         document: dict[str, Any] = {"pellucid": 1, "verb": f"net {asked.verb}", "counts": counts, **more}
         document |= {"broken": broken} if counts.get("broken") else {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.logs import VERBS as OF_LOGS
+from pellucid.cli.progress import tell
 from pellucid.cli.repeated import bounded_is_enough, by_new_names, exit_code, refuse_repetition
 from pellucid.errors import UsageError
 
@@ -101,14 +102,14 @@ def _machine(file: str, options: dict[str, Any]) -> Atomic:
     _tell_of_much(file, text)
     machine = Atomic(parse(text, file), text=text, name=file, **options)
     for words in nowhere(machine.layout):
-        click.echo(f"pellucid: warning: {words}", err=True)
+        tell(f"pellucid: warning: {words}")
     return machine
 
 
 def _tell_of_much(file: str, text: str) -> None:
     """Who waits for a large file is told why."""
     if len(text) > _MUCH:
-        click.echo(f"pellucid: {file}: reading {len(text) / 1e6:.1f} MB", err=True)
+        tell(f"pellucid: {file}: reading {len(text) / 1e6:.1f} MB")
 
 
 def _print(verb: str, document: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ def run_verb(
     many = f"{'more than ' * more}{len(following):,} step{'s are' if len(following) > 1 else ' is'} possible next"
     found = NetworkRun((), tuple(taken), None, many if following else "no step is left", machine, ended=True)
     for words in dict.fromkeys(words for place in range(len(at.soups)) for words in lost(machine, at, place)):
-        click.echo(f"pellucid: warning: {words}", err=True)
+        tell(f"pellucid: warning: {words}")
     committed, aborted = found.outcome()
     if svg is not None:
         from pellucid.base.files import write_whole

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.models.net import _print, net
+from pellucid.cli.progress import tell
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
     if copies:
         for copy in copies:
             what = "runs and does nothing" if copy.held else "runs, and nobody has told it"
-            click.echo(f"pellucid: {copy.place} {what}: {copy.words()}", err=True)
+            tell(f"pellucid: {copy.place} {what}: {copy.words()}")
         raise click.exceptions.Exit(2)
 
 
@@ -289,7 +290,7 @@ def _number(value: Any) -> str:
 
 def _who(warning: str, question: str, yes: bool) -> str:
     """Who does this, as it is written down, after a warning and unless told to be sure."""
-    click.echo(f"pellucid: warning: {warning}", err=True)
+    tell(f"pellucid: warning: {warning}")
     if not yes:
         try:
             click.confirm(question, abort=True, err=True)

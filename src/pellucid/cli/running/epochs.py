@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text
+from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell
 from pellucid.cli.signals import checkpoint, stopping_means
 from pellucid.errors import UsageError
 from pellucid.secrets import redact
@@ -99,7 +99,7 @@ def run_with_epochs(
 
     def say(text: str) -> None:
         progress.clear()
-        click.echo(text, err=True)
+        tell(text)
 
     assert options.state is not None
     drops = stopping_means("the epoch that was open is dropped; the same command goes on")
@@ -115,7 +115,7 @@ def run_with_epochs(
     finally:
         progress.clear()
     progress.tell_plain()
-    click.echo(_line(report, members), err=True)
+    tell(_line(report, members))
     if as_json:
         click.echo(
             json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)})

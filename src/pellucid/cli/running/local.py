@@ -101,8 +101,9 @@ def run_here(
     from pellucid.engine.kernel.engine import plain_reasons
 
     refuse_bad_place(rows.bad, sinks)
+    paths = [one for given in inputs.values() for one in paths_of(given)]
     for path in [*sinks.values(), *(extra for extra in (rows.bad.address, measure) if extra)]:
-        refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
+        refuse_same_file(path, paths)
     progress, report = Progress(), Report()
     try:
         with contextlib.ExitStack() as stack:
@@ -114,7 +115,7 @@ def run_here(
                 reader = open_reader(given, in_format, idle=checkpoint)
                 readers[source] = stack.enter_context(contextlib.closing(reader))
             places = {id(reader): inputs[source] for source, reader in readers.items()}
-            pipes = any(one == "-" or flows(one) for given in inputs.values() for one in paths_of(given))
+            pipes = any(one == "-" or flows(one) for one in paths)
             again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
             feed = Feed(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import TellPlain, tell_left_out
+from pellucid.cli.progress import TellPlain, tell, tell_left_out
 from pellucid.cli.repeated import columns, once
 from pellucid.cli.spark.options import SparkOptions
 from pellucid.cli.spark.places import format_of, reader, refuse_unwritable, target
@@ -141,7 +141,8 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
             _ship(p)
             work.tell_what_is_left_out()
             if options.verbose:
-                click.echo(f"{p.name} on Spark\n{plan}", err=True)
+                for line in (f"{p.name} on Spark", *str(plan).splitlines()):
+                    tell(line)
             if options.stream:
                 from pellucid.cli.spark.stream import stream
 

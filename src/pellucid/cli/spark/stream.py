@@ -14,11 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
-
 from pellucid import sinks
 from pellucid.base.files import write_lasting
-from pellucid.cli.progress import StatusLine, count_text, rate_text
+from pellucid.cli.progress import StatusLine, count_text, rate_text, tell
 from pellucid.cli.signals import checkpoint
 from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
@@ -51,7 +49,7 @@ def stream(work: Work) -> None:
         )
         watch = _Watch(query, signals)
         if o.trigger not in ("once", "available-now"):
-            click.echo("streaming; an interrupt (Ctrl-C) or a SIGTERM stops it, and the same command goes on", err=True)
+            tell("streaming; an interrupt (Ctrl-C) or a SIGTERM stops it, and the same command goes on")
         try:
             watch.run()
         except Exception:

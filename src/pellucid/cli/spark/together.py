@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pellucid import sinks
 from pellucid.address import Address, alike
+from pellucid.cli.progress import tell
 from pellucid.errors import UsageError
 from pellucid.sinks.address import absolute, on_this_machine, sink_of
 from pellucid.sinks.group.log import DecisionLog
@@ -93,10 +92,9 @@ def group_of(work: Work) -> Any:
         if os.path.isdir(offsets) and any(name.isdigit() for name in os.listdir(offsets)):
             if _all_get_all(places.members):
                 raise UsageError(f"--checkpoint {o.checkpoint}: is of a query with one --out: give a new one")
-            click.echo(
+            tell(
                 "this query began when its outputs were not committed together: each of them has a micro-batch once, "
                 "and not all at once; a new checkpoint, with new targets, begins with that",
-                err=True,
             )
             return None
         os.makedirs(log, mode=0o700)  # before the first offset: so a start that was killed is told from an old query
@@ -109,7 +107,7 @@ def group_of(work: Work) -> Any:
         settings["by"] = _TAG
         parts = {**dict.fromkeys(work.outputs()), **parts}
     group = sinks.together(parts, **settings)
-    group.say = lambda text: click.echo(f"pellucid: {text}", err=True)
+    group.say = lambda text: tell(f"pellucid: {text}")
     return Outputs(group, rest, work, same=same)
 
 

@@ -15,7 +15,7 @@ import pyarrow.csv as arrow_csv
 
 from pellucid.data import exact
 from pellucid.data.bind import Place, refuse_twice
-from pellucid.data.blocks import Block, refuse_loose
+from pellucid.data.blocks import SMALL, Block, refuse_loose
 from pellucid.data.formats.suspects import numbers_in, rows_in, suspects
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type, is_spelled
@@ -160,7 +160,9 @@ class CsvReader(TextReader):
         return arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
-                column_names=self.names, block_size=max(self._at_once, len(data) + 1) if whole else self._at_once
+                column_names=self.names,
+                block_size=max(self._at_once, len(data) + 1) if whole else self._at_once,
+                use_threads=len(data) > SMALL,
             ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, ignore_empty_lines=not self.single
@@ -281,8 +283,8 @@ def _refuse_no_names(place: str, names: list[str]) -> None:
     for name in names:
         if "\0" in name:
             raise DataError(
-                f"{place}: the header {name[:40]!r} holds a NUL: is it UTF-16? A text must be UTF-8: convert it with "
-                "iconv"
+                f"{place}: the header {name[:40]!r} holds a NUL byte, which no text has: the file is sparse or "
+                "damaged: bring it back from its source"
             )
         if any("\udc80" <= c <= "\udcff" for c in name):
             raw = name.encode("utf-8", "surrogateescape")

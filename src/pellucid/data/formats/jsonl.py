@@ -15,7 +15,7 @@ import pyarrow.json as arrow_json
 from pellucid.data import exact
 from pellucid.data.arrow import column_at
 from pellucid.data.bind import Place, below
-from pellucid.data.blocks import Block
+from pellucid.data.blocks import SMALL, Block
 from pellucid.data.spelled import inner_type
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.data.text import TextReader, cell_type, lists_in
@@ -187,7 +187,7 @@ class JsonLinesReader(TextReader):
             return None
         table = arrow_json.read_json(
             pa.BufferReader(data),
-            read_options=arrow_json.ReadOptions(block_size=len(data) + 1),
+            read_options=arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=len(data) > SMALL),
             parse_options=arrow_json.ParseOptions(
                 explicit_schema=self._schema(wanted), unexpected_field_behavior="ignore"
             ),

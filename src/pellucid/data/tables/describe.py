@@ -23,10 +23,13 @@ from pellucid.data.formats.lists import is_list
 from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.data.spelled import NOTHING
 from pellucid.data.tables.sorting import is_text
-from pellucid.errors import TypeMismatch
+from pellucid.errors import DataError, TypeMismatch, printable
 from pellucid.expr import types as expr_types
+from pellucid.expr.types.decimals import MOST_PLACES
 
 _ROWS = 1 << 16
+_NAMED = 3  # rows that cannot be read: so many are named
+_DIGITS = MOST_PLACES  # that a decimal of an event holds for sure
 _SAFE = re.compile(r"[^0-9a-zA-Z]+")
 
 
@@ -41,6 +44,7 @@ class ColumnFound:
     instead: Any = None  # the Arrow type that a column of texts would have, if words for nothing were empty cells
     words: list[str] = field(default_factory=list)  # these words
     inside: list[ColumnFound] = field(default_factory=list)
+    spelled: bool = False  # a column of texts, all of which are of its kind
 
 
 @dataclass
@@ -50,10 +54,12 @@ class TableFound:
     name: str
     rows: int
     columns: list[ColumnFound]
+    bad: int = 0  # rows that cannot be read, and are not looked at
+    left_out: list[str] = field(default_factory=list)  # the first of them, each with its place and what is wrong
 
 
 def describe(path: str, form: str | None = None) -> TableFound:
-    """Look at every row of a file, a folder or a pattern."""
+    """Look at every row of a file, a folder or a pattern; one that cannot be read is left out, and named."""
     reader: Any = open_reader(path, form)
     try:
         names = reader.columns
@@ -61,20 +67,29 @@ def describe(path: str, form: str | None = None) -> TableFound:
         found = {
             name: ColumnFound(name, reader.kept_type(name), inside=_inside(reader.kept_type(name))) for name in names
         }
-        rows = 0
-        for chunk in reader.chunks({}, rows=_ROWS, keep=names):
-            rows += chunk.batch.num_rows
+        rows = bad = 0
+        left_out: list[str] = []
+        for chunk in reader.chunks({}, rows=_ROWS, keep=names, lenient=True):
+            batch = chunk.batch
+            notes = {i: why for i, (_, why) in sorted((chunk.place.bad or {}).items()) if i < batch.num_rows}
+            if notes:
+                bad += len(notes)
+                left_out += [f"{chunk.place.at(i)}: {why}" for i, why in notes.items()][: _NAMED - len(left_out)]
+                batch = batch.take(pa.array([i for i in range(batch.num_rows) if i not in notes], pa.int64()))
+            rows += batch.num_rows
             for name in names:
-                column = chunk.batch.column(name)
+                column = batch.column(name)
                 _count(found[name], column)
                 if name in guesses:
                     guesses[name].look(column)
     finally:
         reader.close()
+    if bad and not rows:
+        raise DataError(left_out[0])
     for name, guess in guesses.items():
-        found[name].kind = guess.kind()
+        found[name].kind, found[name].spelled = guess.kind(), True
         found[name].instead, found[name].words = guess.instead(), sorted(guess.words)
-    return TableFound(path, rows, list(found.values()))
+    return TableFound(path, rows, list(found.values()), bad, left_out)
 
 
 def _head(reader: Any) -> Any:
@@ -102,6 +117,23 @@ def _count(found: ColumnFound, column: Any) -> None:
             _count(inner, part)
 
 
+class _Places:
+    """Reads numbers with as many places after the point as the first has, two or more: money is written so, with the
+    zeros at the end that a float has not."""
+
+    _FORM = re.compile(r"-?([0-9]+)\.([0-9]{2,})")
+
+    def __init__(self) -> None:
+        self.places = 0
+
+    def __call__(self, text: str) -> None:
+        found = self._FORM.fullmatch(text)
+        _strictly(found is not None)
+        assert found is not None
+        self.places = self.places or len(found[2])
+        _strictly(len(found[2]) == self.places and len(found[1].lstrip("0")) + self.places <= _DIGITS)
+
+
 class _Guess:
     """What the cells of a text column can be read as: the first of these that all of them are."""
 
@@ -115,8 +147,8 @@ class _Guess:
     )
 
     def __init__(self) -> None:
-        self._left = list(self.KINDS)
-        self._but = list(self.KINDS)  # what all of them are but the words for nothing
+        self._left = self._kinds()
+        self._but = self._kinds()  # what all of them are but the words for nothing
         self._any = False
         self._other = False
         self.words: set[str] = set()
@@ -133,11 +165,18 @@ class _Guess:
 
     def kind(self) -> Any:
         """What all cells are."""
-        return self._left[0][0] if self._left and self._any else pa.string()
+        return _kind(*self._left[0]) if self._left and self._any else pa.string()
 
     def instead(self) -> Any:
         """What all cells of a column of texts are but the words for nothing; None if that is nothing else."""
-        return self._but[0][0] if self._but and self._other and not self._left else None
+        return _kind(*self._but[0]) if self._but and self._other and not self._left else None
+
+    def _kinds(self) -> list[tuple[Any, Callable[[str], Any]]]:
+        return [self.KINDS[0], (None, _Places()), *self.KINDS[1:]]
+
+
+def _kind(kind: Any, read: Any) -> Any:
+    return pa.decimal128(_DIGITS, read.places) if isinstance(read, _Places) else kind
 
 
 def _strictly(fits: bool) -> None:
@@ -160,7 +199,9 @@ def record_source(table: TableFound, name: str | None = None) -> str:
     """The module with the record class of a table, which can be imported at once."""
     name = name or class_name(table.name)
     classes = _Classes()
-    body = classes.record(name, table.columns, f"{table.rows:,} rows of {os.path.basename(table.name) or table.name}")
+    file = printable(os.path.basename(table.name) or table.name).replace("\\", "\\\\").replace('"', '\\"')
+    others = f", without {table.bad:,} that cannot be read" if table.bad else ""
+    body = classes.record(name, table.columns, f"{table.rows:,} rows of {file}{others}")
     times = [word for word in ("UTC", "date", "datetime", "timedelta") if word in classes.used]
     imports = [
         *([f"from datetime import {', '.join(times)}"] if times else []),
@@ -212,6 +253,8 @@ class _Classes:
                 nulls += (
                     f"{', ' if nulls else ''}{column.nans:,} NaN: a value with nan='keep' (--nan keep), else refused"
                 )
+            if column.spelled and pa.types.is_decimal(column.kind):
+                nulls += f"{', ' if nulls else ''}always {column.kind.scale} places: float if it is measured, not money"
             if column.instead is not None:
                 flags = " ".join(f"--null {shlex.quote(word)}" for word in column.words)
                 instead = f"{_written(column.instead)[0]} | None with nulls={column.words} ({flags})"

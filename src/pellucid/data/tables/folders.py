@@ -52,8 +52,15 @@ def files_of(path: str) -> list[Found]:
     base = os.sep.join(steps[:wild]) or (os.sep if path.startswith(os.sep) else "")
     matches = glob.glob(path, recursive=True)
     out: list[Found] = []
+    parts: dict[str, dict[str, str]] = {}
     for match in matches:
-        out += _in_folder(match, base) if os.path.isdir(match) else [Found(match, _parts(match, base))]
+        if os.path.isdir(match):
+            out += _in_folder(match, base)
+            continue
+        folder = os.path.dirname(match)
+        if folder not in parts:
+            parts[folder] = _parts(match, base)
+        out.append(Found(match, parts[folder]))
     if not out:
         raise DataError(f"{path}: no file matches")
     if len(out) > 1:
@@ -70,12 +77,14 @@ def _in_folder(folder: str, base: str) -> list[Found]:
         )
     out = []
     for root, folders, files in os.walk(folder):
+        parts: dict[str, str] | None = None  # looked up once for all files of a folder: there may be many
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
         for name in files:
             if not name.startswith(("_", ".")):
                 path = os.path.join(root, name)
                 refuse_no_file(path)
-                out.append(Found(path, _parts(path, base)))
+                parts = _parts(path, base) if parts is None else parts
+                out.append(Found(path, parts))
     if not out:
         raise DataError(f"{folder}: is a folder without files: expected one or more to read")
     return _ordered(out, base)
@@ -94,10 +103,32 @@ def refuse_no_file(path: str) -> None:
     """
     try:
         kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except FileNotFoundError:
+        refuse_dead_link(path)
+        return
     except OSError:
         return  # said when it is read
     if kind is not None:
         raise DataError(f"{path}: is {kind}, no file: take it out of the folder, or give it alone")
+
+
+def refuse_dead_link(path: str) -> None:
+    """Say of a file that is not there that it is a link, if it is one.
+
+    >>> import tempfile
+    >>> link = os.path.join(tempfile.mkdtemp(), "x.csv")
+    >>> os.symlink("gone.csv", link)
+    >>> refuse_dead_link(link)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: ...x.csv: is a link to gone.csv, which does not exist: bring that file back, or take the
+    link away
+    """
+    if os.path.islink(path):
+        target = os.readlink(path)
+        raise DataError(
+            f"{path}: is a link to {target}, which does not exist: bring that file back, or take the link away"
+        )
 
 
 def _parts(path: str, base: str) -> dict[str, str]:
@@ -134,13 +165,19 @@ def _ordered(found: list[Found], base: str) -> list[Found]:
         if all(_WHOLE.fullmatch(one.parts.get(name, "0")) for one in found)
     }
 
+    def by_step(step: str) -> tuple[int, int, str]:
+        name, equals, value = step.partition("=")
+        number = int(value) if equals and unquote(name) in whole and _WHOLE.fullmatch(value) else None
+        return (0, number, "") if number is not None else (1, 0, step)
+
+    folders: dict[str, list[tuple[int, int, str]]] = {}
+
     def place(one: Found) -> list[tuple[int, int, str]]:
-        out = []
-        for step in os.path.relpath(one.path, base or ".").split(os.sep):
-            name, equals, value = step.partition("=")
-            number = int(value) if equals and unquote(name) in whole and _WHOLE.fullmatch(value) else None
-            out.append((0, number, "") if number is not None else (1, 0, step))
-        return out
+        folder, name = os.path.split(one.path)
+        if folder not in folders:
+            steps = os.path.relpath(folder or ".", base or ".").split(os.sep)
+            folders[folder] = [by_step(step) for step in steps if step != "."]
+        return [*folders[folder], by_step(name)]
 
     return sorted(found, key=place)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.data.bind import below
+from pellucid.data.bind import below, together
+from pellucid.data.blocks import BLOCK
 from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.tables.folders import Found, part_value, parts_of
 from pellucid.errors import DataError, nearest
@@ -18,6 +19,8 @@ from pellucid.expr.types import Type
 if TYPE_CHECKING:
     from pellucid.data.files import Reader
     from pellucid.data.text import Chunk
+
+_SMALL = 8  # a part of a chunk: fewer rows wait for those of the next file
 
 
 class ManyReader:
@@ -90,7 +93,40 @@ class ManyReader:
         keep: Collection[str] = (),
         lenient: bool = False,
     ) -> Iterator[Chunk]:
-        """The wanted columns, and those to keep, file by file."""
+        """The wanted columns, and those to keep; small files come several at a time."""
+        held: list[Chunk] = []
+        count = size = 0
+        try:
+            for chunk in self._each(wanted, rows=rows, nulls=nulls, keep=keep, lenient=lenient):
+                more = chunk.batch.num_rows
+                large = more >= rows // _SMALL
+                full = large or count + more > rows or size > BLOCK
+                if held and (full or not chunk.batch.schema.equals(held[0].batch.schema)):
+                    yield _joined(self.name, held)
+                    held, count, size = [], 0, 0
+                if large:
+                    yield chunk
+                else:
+                    held.append(chunk)
+                    count, size = count + more, size + chunk.batch.nbytes
+                del chunk  # not kept while the next one is read
+        except DataError:  # of rows that come after these
+            if held:
+                yield _joined(self.name, held)
+            raise
+        if held:
+            yield _joined(self.name, held)
+
+    def _each(
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str],
+        keep: Collection[str],
+        lenient: bool,
+    ) -> Iterator[Chunk]:
+        """The same, file by file."""
         row = done = 0
         inner = {name: t for name, t in wanted.items() if name not in self.parts}
         kept = [name for name in keep if name not in self.parts and name not in wanted]
@@ -145,6 +181,14 @@ class ManyReader:
         """Close the file that is open."""
         for reader in (self._open, self.first, self.head):
             reader.close()
+
+
+def _joined(name: str, chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks with columns of the same types as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    place = together(name, [(chunk.batch.num_rows, chunk.place) for chunk in chunks])
+    return replace(chunks[-1], batch=pa.concat_batches([c.batch for c in chunks]), first=chunks[0].first, place=place)
 
 
 def said_files(paths: str | Sequence[str]) -> str:

@@ -7,7 +7,6 @@ cannot be read twice: it is read to its end, and sorted.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import column_at, key_leaves, key_type, source_columns, taken
-from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
+from pellucid.data.bind import NO_ROW, Binding, Place, parted, some, together
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
 from pellucid.data.formats.missing import NEVER
@@ -177,28 +176,10 @@ class _Whole:
 def _read(reader: Reader, wanted: Mapping[str, Type], feed: Feed, order: OrderTypes, keep: Sequence[str]) -> _Whole:
     typed, also = with_order({**feed.key, **wanted}, order)
     nulls = typed if feed.wide else {*feed.key, *dict(order.typed)}
-    batches, firsts, places = [], [], []
-    rows = 0
-    bad: dict[int, Note] | None = {} if feed.lenient else None
+    batches, places = [], []
     for chunk in reader.chunks(typed, rows=feed.rows, nulls=nulls, keep=[*also, *keep], lenient=feed.lenient):
-        if bad is not None and chunk.place.bad:
-            bad |= {rows + i: note for i, note in chunk.place.bad.items() if i < chunk.batch.num_rows}
         batches.append(chunk.batch)
-        firsts.append(rows)
         places.append(chunk.place)
-        rows += chunk.batch.num_rows
-
-    def at(i: int) -> tuple[Place, int]:
-        one = bisect.bisect_right(firsts, i) - 1
-        return places[one], i - firsts[one]
-
-    def row(i: int) -> str:
-        place, inner = at(i)
-        return place.row(inner)
-
-    def text(i: int) -> str:
-        place, inner = at(i)
-        return "" if place.text is None else place.text(inner)
 
     if not batches:
         names = [*typed, *also, *(name for name in keep if name not in typed and name not in also)]
@@ -206,11 +187,10 @@ def _read(reader: Reader, wanted: Mapping[str, Type], feed: Feed, order: OrderTy
         batches = [pa.RecordBatch.from_arrays(empty, names=names)]
     table = pa.Table.from_batches([_plain(batch, batches[0].schema) for batch in batches])
 
-    def file(i: int) -> str:
-        return at(i)[0].name
-
-    texts = bool(places) and places[0].text is not None
-    return _Whole(table, Place(reader.name, row, text if texts else None, file, bad))
+    sized = [(batch.num_rows, place) for batch, place in zip(batches, places, strict=False)]
+    return _Whole(
+        table, together(reader.name, sized) if sized else Place(reader.name, str, bad={} if feed.lenient else None)
+    )
 
 
 def _plain(batch: Any, schema: Any) -> Any:
@@ -307,12 +287,12 @@ def _slices(
 
 
 def _placed(whole: _Whole, rows: Any) -> Place:
-    place = whole.place
+    place, file = whole.place, whole.place.file
     return Place(
         place.name,
         lambda i: place.row(int(rows[i])) if rows[i] >= 0 else NO_ROW,
         lambda i: (place.text or (lambda row: row_text(whole.table, row)))(int(rows[i])),
-        None if place.file is None else lambda i: place.file(int(rows[i])) if place.file is not None else "",
+        None if file is None else lambda i: file(int(rows[i])) if rows[i] >= 0 else place.name,
     )
 
 

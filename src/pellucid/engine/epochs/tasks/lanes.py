@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import column_at, numpy_of, source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
-from pellucid.data.bind import Binding, Note, Place
+from pellucid.data.bind import Binding, Place, together
 from pellucid.data.blocks import BOM, Block, blocks
 from pellucid.data.columns import Strings
 from pellucid.data.feed import wanted_columns
@@ -308,7 +308,7 @@ def events_of(
     """The events of each source in some batches, of which the first row has this number; and these rows, with their
     place."""
     batch = pieces[0] if len(pieces) == 1 else _table(pieces, places)
-    place = _whole_place(lane, places)
+    place = together(lane.path, places)
     here = np.flatnonzero(numpy_of(column_at(batch, THERE))) if THERE in batch.schema.names else None
     if here is not None and len(here) < batch.num_rows:
         there = here
@@ -326,40 +326,6 @@ def events_of(
             )
         out[binding.source] = events
     return out, (place, batch)
-
-
-def _whole_place(lane: OfSources, places: list[tuple[int, Place]]) -> Place:
-    """The place of several batches together, with what was noted of their rows."""
-    several = len({place.name for _, place in places}) > 1
-
-    def at(i: int) -> tuple[Place, int]:
-        for size, place in places[:-1]:
-            if i < size:
-                return place, i
-            i -= size
-        return places[-1][1], i
-
-    def row(i: int) -> str:
-        place, inner = at(i)
-        return f"{place.name}: {place.row(inner)}" if several else place.row(inner)
-
-    def text(i: int) -> str:
-        place, inner = at(i)
-        return "" if place.text is None else place.text(inner)
-
-    bad: dict[int, Note] = {}
-    begin = 0
-    for size, place in places if lane.lenient else ():
-        bad |= {begin + i: note for i, note in (place.bad or {}).items() if i < size}
-        begin += size
-    first = places[0][1]
-    return Place(
-        lane.path if several else first.name,
-        row,
-        None if first.text is None else text,
-        (lambda i: at(i)[0].name) if several else None,
-        bad if lane.lenient else None,
-    )
 
 
 def _table(pieces: list[Any], places: list[tuple[int, Place]]) -> Any:

@@ -30,7 +30,7 @@ from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
 from pellucid.engine.epochs.tasks.channels import BEAT, Gone, Inbox, Link, Outbox
 from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, ChannelMessage
-from pellucid.errors import PellucidError, StepError, from_outside, option
+from pellucid.errors import PellucidError, StepError, from_outside, out_of_memory
 from pellucid.secrets import redact
 
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
@@ -355,7 +355,7 @@ def report(link: Link, error: BaseException, root: Any = "") -> None:
     elif isinstance(error, PellucidError):
         link.send(error=type(error).__name__, text=str(error))
     elif isinstance(error, MemoryError):
-        link.send(error="StateError", text=f"not enough memory: try a smaller {option('chunk')}")
+        link.send(error="StateError", text=out_of_memory(error))
     elif (outside := from_outside(error)) is not None:
         link.send(error=type(outside).__name__, text=str(outside))
     else:
