@@ -86,8 +86,8 @@ class _Writer(CodeWriter):
 class _Code(ExpressionCode):
     w: _Writer
 
-    def fail(self, code: int) -> None:
-        self.w.line("raise _Overflow64" if code == OVERFLOW else "raise _CallFails")
+    def leave(self, code: int | str) -> None:
+        self.w.line(f"raise _Overflow64 if {code} == {OVERFLOW} else _CallFails")
 
     def _operation(self, e: Expr, args: list[str]) -> str:
         if e.op == "call":
