@@ -222,7 +222,8 @@ class ExpressionCode:
         for e in self.order:
             most = 10**9 if e.op == "call" else 1 + sum(1 if id(a) in ahead else cost[id(a)] for a in e.args)
             cost[id(e)] = min(most, 10**9)
-            if id(e) in spread and _SMALL < cost[id(e)] < 10**9:  # what only Python can answer is asked where it must be
+            kept = _SMALL < cost[id(e)] < 10**9  # what only Python can answer is asked where it must be
+            if id(e) in spread and (kept or (e.op in _SUMS and e.type == INT and cost[id(e)] < 10**9)):
                 ahead.add(id(e))
                 home[id(e)].ahead.append(e)
 
@@ -259,6 +260,8 @@ class ExpressionCode:
         self.flag = outer
 
     def _pass_on(self, flag: str) -> None:
+        if flag[0] == "f":
+            return self.fail_if(flag, OVERFLOW)
         with self.w.block(f"if {self.w.rare(f'{flag} != 0')}:"):
             self.fail(flag)
 
@@ -288,11 +291,11 @@ class ExpressionCode:
     def several(self, wanted: Sequence[Expr], env: dict[int, str], block: _Block) -> list[str]:
         """Results that are all wanted in a block: those that branch by the same condition do so together."""
         for e in wanted:
-            if id(e) in self.together and id(e) not in env and not self._selects(e):
+            if id(e) in self.together and id(e) not in env and not self._selects(e, env):
                 alike = dict.fromkeys(
                     o
                     for o in wanted
-                    if id(o) in self.together and id(o) not in env and o.args[0] is e.args[0] and not self._selects(o)
+                    if id(o) in self.together and id(o) not in env and o.args[0] is e.args[0] and not self._selects(o, env)
                 )
                 self._branch(list(alike), env, block)
             else:
@@ -334,7 +337,7 @@ class ExpressionCode:
             self.fail(RAISED)
             return name
         if e.op == "ite":
-            if not self._selects(e):
+            if not self._selects(e, env):
                 self._branch([e], env, self.home[id(e)])
                 return env[id(e)]
             name = w.fresh()
@@ -350,9 +353,23 @@ class ExpressionCode:
         args = [self.gen(a, env) for a in e.args]
         return self._operation(e, args)
 
-    def _selects(self, e: Expr) -> bool:
-        """Whether both sides are small and never fail: better computed than jumped over."""
-        return self.small[id(e.args[1])] and self.small[id(e.args[2])]
+    def _light(self, e: Expr, env: dict[int, str]) -> bool:
+        """Whether what is not evaluated yet of it is small and never fails: better computed than jumped over."""
+        if self.small[id(e)]:
+            return True
+        stack, count = [e], 0
+        while stack:
+            part = stack.pop()
+            if id(part) in env and -id(part) not in env:
+                continue
+            count += 1
+            if count > _SMALL or part.op == "call" or fails_here(part):
+                return False
+            stack.extend(part.args)
+        return True
+
+    def _selects(self, e: Expr, env: dict[int, str]) -> bool:
+        return self._light(e.args[1], env) and self._light(e.args[2], env)
 
     def _branch(self, alike: list[Expr], env: dict[int, str], block: _Block) -> None:
         """Branches of one condition."""
@@ -363,6 +380,13 @@ class ExpressionCode:
         for part in sorted(yes & no, key=lambda p: len(self.must[id(p)])):
             self.gen(part, env)
         self._ahead(env, block)
+        for side, raises in enumerate(any(e.op == "raise" for e in side) for side in sides):
+            if raises:  # the other side is all that goes on
+                with w.block(f"if {test if side == 0 else f'not {test}'}:"):
+                    self.fail(RAISED)
+                for e, value in zip(alike, self.several(sides[1 - side], env, block), strict=True):
+                    env[id(e)] = value
+                return
         names = [w.fresh() for _ in alike]
         for side, head in enumerate((f"if {test}:", "else:")):
             with w.block(head):
@@ -381,7 +405,13 @@ class ExpressionCode:
             if not fails(part):
                 self.gen(part, env)
                 continue
-            flag, name = self.w.fresh("b"), self.w.fresh()
+            name = self.w.fresh()
+            if part.op in _SUMS and part.type == INT and not any(map(fails, part.args)):
+                flag = self.w.fresh("f")
+                self._sum(part, name, [self.gen(a, env) for a in part.args], flag)
+                env[id(part)], env[-id(part)] = name, flag
+                continue
+            flag = self.w.fresh("b")
             self.w.line(f"{name} = {_ZERO.get(str(part.type), '0')}")
             with self._until_failure(flag):
                 self.w.line(f"{name} = {self.gen(part, dict(env))}")
@@ -393,7 +423,7 @@ class ExpressionCode:
         a, b = e.args
         first = self.gen(a, env)
         name = w.fresh()
-        if self.small[id(b)]:
+        if self._light(b, env):
             w.line(f"{name} = {first} {e.op} {self.gen(b, env)}")
             return name
         self._ahead(env, self.home[id(e)])
@@ -410,14 +440,13 @@ class ExpressionCode:
         kinds = [x.type for x in e.args]
         if order_of_text(e):  # texts are numbers here, in the order in which they came
             raise NotNamed(f"the kernel's code does not know the operation {op!r} of two texts")
-        if op in ("add", "sub", "mul") and e.type == INT:
-            sign = {"add": "+", "sub": "-", "mul": "*"}[op]
+        if op in _SUMS and e.type == INT:
             if w.numba:
                 flag = w.fresh("f")
-                w.line(f"{name}, {flag} = _{op}({a}, {b})")
+                self._sum(e, name, args, flag)
                 self.fail_if(flag, OVERFLOW)
             else:
-                w.line(f"{name} = {a} {sign} {b}")
+                w.line(f"{name} = {a} {_SUMS[op]} {b}")
                 self.fail_if(f"not {INT_MIN} <= {name} <= {INT_MAX}", OVERFLOW)
         elif op in ("floordiv", "mod"):
             self._divide(e, name, a, b)
@@ -452,6 +481,14 @@ class ExpressionCode:
         else:
             w.line(f"{name} = " + known(_TEXT, op, "the kernel's code", "operation").format(a=a, b=b))
         return name
+
+    def _sum(self, e: Expr, name: str, args: list[str], flag: str) -> None:
+        """A sum, a difference or a product, and whether it left 64 bits, which is `OVERFLOW`."""
+        a, b = args
+        if self.w.numba:
+            self.w.line(f"{name}, {flag} = _{e.op}({a}, {b})")
+        else:
+            self.w.line(f"{name} = {a} {_SUMS[e.op]} {b}; {flag} = not {INT_MIN} <= {name} <= {INT_MAX}")
 
     def _look_up(self, e: Expr, name: str, args: list[str]) -> None:
         """A function that only Python can answer, asked once for each arguments: the host keeps a table."""
@@ -496,6 +533,7 @@ class ExpressionCode:
                 w.line(f"{name} = {a} % {b}")
 
 
+_SUMS = {"add": "+", "sub": "-", "mul": "*"}
 _ZERO = {"bool": "False", "int": "0", "float": "0.0", "str": "0"}
 _TEXT = {
     "add": "{a} + {b}",
