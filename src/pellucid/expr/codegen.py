@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ RAISED = 2  # Python would raise here: the user's own raise, a division by zero,
 
 _MAX_INDENT = 80  # CPython reads at most 100 levels
 _MAX_LOOPS = 10  # and 20 loops, one in the other
+_LARGE = 60  # operations of a function that is compiled by itself
 _SMALL = 8  # operations: what is sooner done, or written twice, than kept
 
 
@@ -54,6 +56,7 @@ class CodeWriter:
         self.depth = 1
         self.names = 0
         self.strings: dict[str, int] = {}
+        self.functions: list[str] = []  # the text of those that are called
         self.on_fail: list[str] | None = None  # instead of leaving the loop
         self.lookups: dict[
             Pure, tuple[Type, ...]
@@ -107,7 +110,11 @@ class CodeWriter:
     # -- expressions
     def function(self, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int) -> list[str]:
         """Emit the expressions of one function over the named leaves; return where the results are."""
-        return ExpressionCode(self, roots, leaves, kinds, site).run()
+        code = ExpressionCode(self, roots, leaves, kinds, site)
+        if not self.numba or len(code.order) <= _LARGE:
+            return code.run()
+        self.functions.append(code.apart(f"apart{len(self.functions)}"))
+        return code.results
 
     def constant(self, e: Expr) -> str:
         """A constant as text."""
@@ -234,14 +241,36 @@ class ExpressionCode:
         return block.of(id(e.args[0] if id(e) in self.together else e), side)
 
     def run(self) -> list[str]:
-        env: dict[int, str] = {}
+        """Write all; return where the results are."""
         if sum(map(fails_here, self.order)) < 2:
-            return self.several(self.roots, env, self.top)
+            return self.several(self.roots, {}, self.top)
         flag = self.w.fresh("b")
-        with self._until_failure(flag):
-            out = self.several(self.roots, env, self.top)
+        out = self.noting(flag)
         self._pass_on(flag)
         return out
+
+    def noting(self, flag: str) -> list[str]:
+        """The same, with a failure noted in a flag."""
+        with self._until_failure(flag):
+            return self.several(self.roots, {}, self.top)
+
+    def apart(self, name: str) -> str:
+        """The same as a call of a compiled function, whose text is returned: compiling takes more than twice as long for
+        text that is twice as long."""
+        w, flag, leaves = self.w, self.w.fresh("b"), self.leaves
+        outer, w.lines, depth, w.depth = w.lines, [], w.depth, 1
+        self.leaves = [f"a{j}" for j in range(len(leaves))]
+        found = self.noting(flag)
+        body, w.lines, w.depth = w.lines, outer, depth
+        tables = sorted(set(re.findall(r"\b(?:L[AFP]|L[SVK]\d+)\b", "\n".join(body))))
+        own = list(dict.fromkeys(f for f, r in zip(found, self.roots, strict=True) if r.args))
+        given = dict(zip(self.leaves, leaves, strict=True)) | {f: w.fresh() for f in own}
+        w.line(f"{', '.join(given[f] for f in own)}, {flag} = {name}({', '.join([*leaves, *tables])})")
+        head = f"@_function\ndef {name}({', '.join([*self.leaves, *tables])}):"
+        self.leaves = leaves
+        self._pass_on(flag)
+        self.results = [given.get(f, f) for f in found]
+        return "\n".join([head, *body, f"    return {', '.join(own)}, {flag}", ""])
 
     # -- failures
     @contextmanager

@@ -198,6 +198,7 @@ class Emitter(Pen):
         lines = [
             finders(self.layout, self.numba),
             lookers(self.layout, self.numba),
+            *self.w.functions,
             f"def kernel({', '.join(params)}):",
             "    code = 0; site = 0" + "; again = False" * self.again,
             *(["    last = 0; now = 0"] if self.timed else []),
