@@ -28,13 +28,14 @@ OVERFLOW = 1  # an integer left 64 bits
 RAISED = 2  # Python would raise here: the user's own raise, a division by zero, …
 
 _MAX_INDENT = 80  # CPython reads at most 100 levels
+_MAX_LINES = 20_000  # CPython takes a second to compile so many
 _MAX_LOOPS = 10  # and 20 loops, one in the other
 _LARGE = 60  # operations of a function that is compiled by itself
 _SMALL = 8  # operations: what is sooner done, or written twice, than kept
 
 
-class TooDeep(Exception):  # noqa: N818
-    """The function nests too deeply for one block of code."""
+class TooLarge(Exception):  # noqa: N818
+    """There would be too much code, or it nests too deeply: says why it is not compiled."""
 
 
 def look_name(result: Type, kinds: tuple[Type, ...]) -> str:
@@ -54,6 +55,7 @@ class CodeWriter:
         self.numba = numba
         self.lines: list[str] = []
         self.depth = 1
+        self.count = 0  # of all lines
         self.names = 0
         self.strings: dict[str, int] = {}
         self.functions: list[str] = []  # the text of those that are called
@@ -66,7 +68,10 @@ class CodeWriter:
     def line(self, text: str) -> None:
         """Add one line at the present indentation."""
         if self.depth > _MAX_INDENT:
-            raise TooDeep
+            raise TooLarge("one of its functions nests too deeply")
+        self.count += 1
+        if self.count > _MAX_LINES:
+            raise TooLarge(f"one of its functions makes more than {_MAX_LINES:,} lines of code")
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
@@ -278,7 +283,7 @@ class ExpressionCode:
         """A block that a failure leaves at once, with its code in the flag."""
         w, outer = self.w, self.flag
         if self.within == _MAX_LOOPS:
-            raise TooDeep
+            raise TooLarge("one of its functions nests too deeply")
         w.line(f"{flag} = 0")
         self.flag = flag
         self.within += 1

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pellucid.expr import node as n
-from pellucid.expr.codegen import OVERFLOW, PLAIN, CodeWriter, ExpressionCode, TooDeep
+from pellucid.expr.codegen import OVERFLOW, PLAIN, CodeWriter, ExpressionCode, TooLarge
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.operations import Overflow64
@@ -114,7 +114,7 @@ def _function(e: Expr, kinds: Sequence[Type]) -> Callable[..., Any]:
     names = [f"v{i}" for i in range(len(kinds))]
     try:
         (result,) = _Code(w, [e], names, kinds, 0).run()
-    except TooDeep:
+    except TooLarge:
         return lambda *leaves: evaluate(e, leaves)
     text = "\n".join([f"def f({', '.join(names)}):", *w.lines, f"    return {result}"])
     exec(compile(text, "<pellucid text>", "exec"), w.space)
