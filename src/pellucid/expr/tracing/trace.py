@@ -258,7 +258,8 @@ class _Explorer:
         self.paths += 1
         if self.paths > MAX_PATHS:
             raise Untraceable(
-                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
+                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches",
+                large=True,
             )
         path = _Path(prefix, self.identity, self.text, self.run_it, optional=self.optional)
         token = _current.set(path)
