@@ -148,7 +148,7 @@ class Function:
             if not error.effect and len(known) == len(params):
                 refuse_asking_a_record(f, known, lambda: _samples(known, 4, modest=True))
             inner = None
-            if not error.effect and len(known) == len(params):
+            if not error.effect and not error.large and len(known) == len(params):
                 inner = _for_running(f, known, task, truth, many, asks)
             result, event = _declared(f, params, error, task, to, truth, tried, inner, many, asks)
             inner = _fitting(f, inner, known, result, event)

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pellucid.expr import node as n
-from pellucid.expr.codegen import OVERFLOW, PLAIN, CodeWriter, ExpressionCode, TooDeep
+from pellucid.expr.codegen import OVERFLOW, PLAIN, CodeWriter, ExpressionCode, TooLarge
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.rewrite import rebuild
+from pellucid.expr.rewrite import rebuild, replaced
 from pellucid.expr.text import TEXT_OPS, CallFails, Direct, call, order_of_text
 from pellucid.expr.tracing.running import MOST_ARGUMENTS
 from pellucid.expr.tracing.trace import Traced
@@ -86,8 +86,8 @@ class _Writer(CodeWriter):
 class _Code(ExpressionCode):
     w: _Writer
 
-    def fail(self, code: int) -> None:
-        self.w.line("raise _Overflow64" if code == OVERFLOW else "raise _CallFails")
+    def leave(self, code: int | str) -> None:
+        self.w.line(f"raise _Overflow64 if {code} == {OVERFLOW} else _CallFails")
 
     def _operation(self, e: Expr, args: list[str]) -> str:
         if e.op == "call":
@@ -114,7 +114,7 @@ def _function(e: Expr, kinds: Sequence[Type]) -> Callable[..., Any]:
     names = [f"v{i}" for i in range(len(kinds))]
     try:
         (result,) = _Code(w, [e], names, kinds, 0).run()
-    except TooDeep:
+    except TooLarge:
         return lambda *leaves: evaluate(e, leaves)
     text = "\n".join([f"def f({', '.join(names)}):", *w.lines, f"    return {result}"])
     exec(compile(text, "<pellucid text>", "exec"), w.space)
@@ -132,28 +132,13 @@ _made: dict[
 def _call(e: Expr, inputs: Sequence[Expr], args: Sequence[Expr]) -> Expr:
     """A call of the expression as a function of ``inputs``, which are parts of it; ``args`` stand for these."""
     kinds = tuple(i.type for i in inputs)
-    inner = _over(e, {id(i): n.var(at, i.type) for at, i in enumerate(inputs)})
+    inner = replaced(e, {id(i): n.var(at, i.type) for at, i in enumerate(inputs)})
     if inner.op == "const":
         return inner
     key = inner, kinds
     if key not in _made:
         _made[key] = Direct("looked_up", Inner(inner, kinds), e.type, n.fails(inner))
     return call(_made[key], args)
-
-
-def _over(e: Expr, made: dict[int, Expr]) -> Expr:
-    """The expression with some of its parts replaced."""
-    stack = [e]
-    while stack:
-        top = stack[-1]
-        missing = [a for a in top.args if id(a) not in made]
-        if id(top) in made or not missing:
-            if id(top) not in made:
-                made[id(top)] = rebuild(top, [made[id(a)] for a in top.args]) if top.args else top
-            stack.pop()
-        else:
-            stack += missing
-    return made[id(e)]
 
 
 def _asks(e: Expr) -> bool:

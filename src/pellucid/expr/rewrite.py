@@ -62,6 +62,27 @@ def substitute(
     return [made[id(r)] for r in roots]
 
 
+def replaced(e: Expr, made: dict[int, Expr]) -> Expr:
+    """The expression with some of its parts replaced; ``made`` has the new ones by the ``id`` of the old, and learns.
+
+    >>> from pellucid.expr.types import INT
+    >>> x = n.var(0, INT)
+    >>> replaced(n.add(n.mul(x, x), x), {id(n.mul(x, x)): n.const(2)})
+    2 + v0
+    """
+    stack = [e]
+    while stack:
+        top = stack[-1]
+        missing = [a for a in top.args if id(a) not in made]
+        if id(top) in made or not missing:
+            if id(top) not in made:
+                made[id(top)] = rebuild(top, [made[id(a)] for a in top.args]) if top.args else top
+            stack.pop()
+        else:
+            stack += missing
+    return made[id(e)]
+
+
 def failure(root: Expr) -> Expr:
     """The condition under which evaluating the expression fails, other than by overflow.
 

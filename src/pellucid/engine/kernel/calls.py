@@ -74,6 +74,8 @@ class Calls:
                     args.append(value_of(self.state, p, leaves[at : at + p.width]))
                     at += p.width
             result = call(node, fn, args, state.pushed + state.meta[0])
+            if fn.runs is not None and fn.runs.many:
+                return [encoded(fn.runs.event, e) for e in result]
             if not fn.task:
                 return encoded(fn.result, result)
             new, events, *asked = result

@@ -53,7 +53,7 @@ def _digest(text: str) -> str:
 _HEAD = """import numpy as np
 from numba import njit
 from pellucid.engine.kernel.prims import (
-    _MIN, _INF, _NAN, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _nearest, _digits, _sqrt,
+    _MIN, _INF, _NAN, _function, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _nearest, _digits, _sqrt,
     _ffloordiv, _fmod, _idiv,
     _eq_if, _lt_if, _le_if, _eq_fi, _lt_fi, _le_fi,
 )
@@ -114,12 +114,13 @@ def compile_numba(kernel: Kernel) -> Callable[..., None]:
     text, signature = _text(kernel), _signature(kernel)
     if (text, signature) not in _loaded:
         from pellucid.base.kept import kept_jit
+        from pellucid.engine.kernel.prims import OPTIONS
 
         module = ModuleType(f"pellucid_kernel_{_digest(text + signature)}")
         module.__package__ = __package__  # what it is made of besides its text
         sys.modules[module.__name__] = module  # Numba looks it up when machine code is read
         _run(text, module.__dict__)
-        made = kept_jit(text, error_model="numpy", nogil=True)(module.kernel)
+        made = kept_jit(text, **OPTIONS)(module.kernel)
         made.compile(signature)
         made.disable_compile()
         _loaded[text, signature] = made

@@ -33,7 +33,7 @@ from pellucid.engine.kernel.times import StepTimes
 from pellucid.engine.kernel.undo import log_of, undo_push
 from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
-from pellucid.expr.codegen import TooDeep
+from pellucid.expr.codegen import TooLarge
 from pellucid.expr.types import ListType, OptionalType, Type
 from pellucid.graph.memory import refuse_key, refuse_timed
 from pellucid.graph.model import Graph, Node
@@ -115,8 +115,8 @@ class Engine:
             return "\n".join(lines)
         try:
             self._kernel(True, False)
-        except TooDeep:
-            return "one of its functions nests too deeply"
+        except TooLarge as large:
+            return str(large)
         return None
 
     @property

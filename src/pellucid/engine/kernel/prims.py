@@ -14,9 +14,25 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from pellucid.base.kept import kept_jit
+
+
+
+class Straight(Compiler):  # type: ignore[misc]
+    """Numba's compiler, without a pass that takes time for each variable that is set twice: LLVM does that, too."""
+
+    def define_pipelines(self) -> Any:
+        """As Numba says."""
+        self.state.flags.enable_ssa = False
+        return super().define_pipelines()
+
+
+#: How kernels are compiled.
+OPTIONS = {"error_model": "numpy", "nogil": True, "pipeline_class": Straight}
+_function = njit(**OPTIONS)
 
 _MIN = np.int64(-(2**63))
 _INF = np.inf

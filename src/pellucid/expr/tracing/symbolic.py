@@ -30,13 +30,17 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 class Untraceable(BaseException):
     """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.
 
-    ``effect`` says that the function may read or change the outside world, ``cause`` what it raised itself.
+    ``effect`` says that the function may read or change the outside world, ``large`` that it has too many paths, however
+    it is traced, ``cause`` what it raised itself.
     """
 
-    def __init__(self, reason: str, *, effect: bool = False, cause: Exception | None = None) -> None:
+    def __init__(
+        self, reason: str, *, effect: bool = False, large: bool = False, cause: Exception | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.effect = effect
+        self.large = large
         self.cause = cause
         from pellucid.expr.tracing.trace import note_refusal
 

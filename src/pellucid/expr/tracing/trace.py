@@ -25,12 +25,13 @@ import contextvars
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr import node as n
 from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
+from pellucid.expr.rewrite import replaced
 from pellucid.expr.tracing.clock.zones import SymLocal
 from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
 from pellucid.expr.tracing.mistakes import UNDONE, name_of, no_pair, no_triple, refuse_undone_value
@@ -257,7 +258,8 @@ class _Explorer:
         self.paths += 1
         if self.paths > MAX_PATHS:
             raise Untraceable(
-                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
+                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches",
+                large=True,
             )
         path = _Path(prefix, self.identity, self.text, self.run_it, optional=self.optional)
         token = _current.set(path)
@@ -292,8 +294,10 @@ class _Explorer:
         if isinstance(error, (TypeError, AttributeError, NameError)):
             # Most likely code that takes no symbolic value, not a decision of the user's.
             raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {text}", cause=error)
-        self.raises.append(f"{type(error).__name__}: {text}")
-        return len(self.raises) - 1
+        said = f"{type(error).__name__}: {text}"
+        if said not in self.raises:
+            self.raises.append(said)
+        return self.raises.index(said)
 
     def symbolic(self, t: Type, index: int) -> tuple[Any, int]:
         """What a parameter is, whose leaves begin at an index, and where the next one's begin."""
@@ -469,37 +473,71 @@ def _refuse_nothing(result: Type) -> None:
         raise Untraceable("returns an empty list on every path, of which nobody knows what it holds")
 
 
+#: What an expression is with an enum in the place of one of its members: by the member and the enum.
+_Puts: TypeAlias = dict[tuple[Expr, Expr], dict[int, Expr]]
+
+
+def _folded(
+    tree: _Leaf | _Fork,
+    types: list[Type],
+    pick: Callable[[Any], list[Expr | None]],
+    optional: Mapping[Expr, frozenset[Expr]],
+) -> list[Expr]:
+    """The tree as one expression per leaf of the result; checks go before the first of them.
+
+    ``pick`` gives None for what may be anything.  All of them are evaluated, so what raises stands in the first alone,
+    and the others may be anything there.
+    """
+    out = _fold(tree, types, pick, optional, {})
+    return [n.const(simplest(t)) if e is None else e for e, t in zip(out, types, strict=True)]
+
+
 def _fold(
     tree: _Leaf | _Fork,
     types: list[Type],
-    pick: Callable[[Any], list[Expr]],
+    pick: Callable[[Any], list[Expr | None]],
     optional: Mapping[Expr, frozenset[Expr]],
-) -> list[Expr]:
-    """The tree as one expression per leaf of the result; checks go before the first of them."""
+    puts: _Puts,
+) -> list[Expr | None]:
     if isinstance(tree, _Leaf):
-        out = [n.raise_(tree.raised, t) for t in types] if tree.raised is not None else pick(tree.value)
+        out = pick(tree.value) if tree.raised is None else [n.raise_(tree.raised, t) if at == 0 else None for at, t in enumerate(types)]
     else:
-        yes = _fold(tree.yes, types, pick, optional)
-        no = _fold(tree.no, types, pick, optional)
-        out = [_merge(tree.condition, a, b, optional) for a, b in zip(yes, no, strict=True)]
+        yes = _fold(tree.yes, types, pick, optional, puts)
+        no = _fold(tree.no, types, pick, optional, puts)
+        out = [_merge(tree.condition, a, b, optional, puts) for a, b in zip(yes, no, strict=True)]
     if tree.checks and out:
-        needed: frozenset[Expr] = frozenset().union(*(n.strict_parts(o) for o in out))
+        needed: frozenset[Expr] = frozenset().union(*(n.strict_parts(o) for o in out if o is not None))
         missing = tuple(c for c in tree.checks if c not in needed)
         if missing:
+            assert out[0] is not None
             out[0] = n.after(missing, out[0])
     return out
 
 
-def _merge(condition: Expr, yes: Expr, no: Expr, optional: Mapping[Expr, frozenset[Expr]]) -> Expr:
+def _merge(
+    condition: Expr, yes: Expr | None, no: Expr | None, optional: Mapping[Expr, frozenset[Expr]], puts: _Puts
+) -> Expr | None:
+    if yes is no:
+        return yes  # should the condition fail, that is among the checks
+    if yes is None or no is None:
+        known = no if yes is None else yes
+        assert known is not None
+        if not n.fails(known):
+            return known
+        any_value = n.const(simplest(known.type))
+        yes, no = yes or any_value, no or any_value
     # An optional value handed through unchanged: where it is not there, its leaves are the simplest ones anyway.
     if yes in optional.get(condition, ()) and no.op == "const" and no is n.const(simplest(no.type)):
         return yes
-    # An enum handed through unchanged comes back as a chain of tests, in the order of its members: where
-    # only the last two are left, `A if e == A else B` is `e` itself, and `ite` then folds the rest.
-    if condition.op == "eq" and isinstance(yes.type, EnumType) and yes is condition.args[1]:
-        last_two = [n.const(m) for m in yes.type.members[-2:]]
-        if len(last_two) == 2 and yes is last_two[0] and no is last_two[1]:
-            return condition.args[0]
+    # An enum comes as a chain of tests, in the order of its members.  Branches that differ only in the member that the
+    # test has found are one, with the enum itself in its place.
+    if condition.op == "eq" and isinstance(condition.args[0].type, EnumType) and condition.args[1].op == "const":
+        e, member = condition.args
+        members = [n.const(m) for m in e.type.members]
+        same = replaced(yes, puts.setdefault((member, e), {id(member): e}))
+        last = members[-2:-1] == [member]
+        if same is no or (last and same is replaced(no, puts.setdefault((members[-1], e), {id(members[-1]): e}))):
+            return same
     return n.ite(condition, yes, no)
 
 
@@ -540,7 +578,7 @@ def trace(
         raise Untraceable(f"returns {result}, which is no list")
     _refuse_nothing(result)
     types = [t for _, t in result.leaves()]
-    outputs = _fold(tree, types, lambda v: _leaves(v, result), explorer.optional)
+    outputs = _folded(tree, types, lambda v: [*_leaves(v, result)], explorer.optional)
     return Traced(tuple(params), result, tuple(outputs), raises=tuple(explorer.raises))
 
 
@@ -608,24 +646,23 @@ def _slots(
     state_types = [t for _, t in state.leaves()]
     int_type = n.const(0).type
 
-    def pick(value: Any) -> list[Expr]:
+    def pick(value: Any) -> list[Expr | None]:
         kept, put = pair(value)
-        out = ([] if state == NOTHING else _leaves(kept, state)) + [n.const(len(put))]
+        out: list[Expr | None] = [*([] if state == NOTHING else _leaves(kept, state)), n.const(len(put))]
         for i in range(room):
             if i < len(put):
                 assert event is not None
                 out += _leaves(put[i], event)
             else:
-                out += [n.const(simplest(t)) for t in event_types]
+                out += [None] * len(event_types)
         if asks is not None:
             out.append(n.const(len(value[2])))
             for i in range(asked):
-                leaves = _leaves(value[2][i], asks) if i < len(value[2]) else [n.const(simplest(t)) for t in time_types]
-                out += leaves
+                out += _leaves(value[2][i], asks) if i < len(value[2]) else [None] * len(time_types)
         return out
 
     more = [int_type, *time_types * asked] if asks is not None else []
-    flat = _fold(tree, state_types + [int_type] + event_types * room + more, pick, explorer.optional)
+    flat = _folded(tree, state_types + [int_type] + event_types * room + more, pick, explorer.optional)
     width, size = len(state_types), len(event_types)
     rest = flat[width + 1 :]
     slots = tuple(tuple(rest[i * size : (i + 1) * size]) for i in range(room))

@@ -2,6 +2,14 @@
 and ``timers`` of their own; they write with ``flows`` (streams inside the loop), ``state`` (words, rows, queues) and
 ``lookups``."""
 
-from pellucid.engine.kernel.emit.loop import GROW_LOOKUP, GROW_OUTPUT, GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.engine.kernel.emit.loop import (
+    GROW_LOOKUP,
+    GROW_OUTPUT,
+    GROW_QUEUE,
+    GROW_REGION,
+    MOST_LINES,
+    Kernel,
+    emit,
+)
 
-__all__ = ["GROW_LOOKUP", "GROW_OUTPUT", "GROW_QUEUE", "GROW_REGION", "Kernel", "emit"]
+__all__ = ["GROW_LOOKUP", "GROW_OUTPUT", "GROW_QUEUE", "GROW_REGION", "MOST_LINES", "Kernel", "emit"]

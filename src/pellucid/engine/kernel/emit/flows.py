@@ -14,10 +14,13 @@ from typing import Any
 
 from pellucid.engine.kernel.layout import KernelLayout, dense, is_float, leaf_types
 from pellucid.engine.kernel.undo import UndoLog
-from pellucid.expr.codegen import CodeWriter, TooDeep
+from pellucid.expr.codegen import CodeWriter, TooLarge
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph, Node
+
+
+_DEEP = 20  # levels: more than the steps of a loop stand in
 
 
 @dataclass
@@ -52,6 +55,8 @@ class Pen:
         self.scratch: list[tuple[str, Type, int]] = []
         self.inner: list[Graph] = []  # the sub-pipelines of the windows being written
         self.windows: list[int] = []  # and their sizes
+        self.sizes: dict[str, int] = {}  # how many lines the functions of a step make
+        self._fits: dict[Function, bool] = {}
         self.opaque = False
         self.again = False  # whether a push may take several turns of the loop
 
@@ -167,23 +172,33 @@ class Pen:
         """Apply a function to an event's leaves; return the leaves of its result."""
         site = self.layout.site(node, fn)
         leaves = self.named(leaves)
-        if fn.runs is not None:
-            roots = fn.runs.roots()
-            mark = len(self.w.lines), self.w.depth
-            try:
-                kinds = [t for p in fn.params for t in leaf_types(p)]
-                return self.w.function(roots, leaves, kinds, site)
-            except TooDeep:
-                if self.numba:
-                    raise
-                del self.w.lines[mark[0] :]
-                self.w.depth = mark[1]
+        if self.written(fn):
+            assert fn.runs is not None
+            before = self.w.count
+            results = self.w.function(fn.runs.roots(), leaves, _kinds(fn), site)
+            self.sizes[node.describe()] = self.sizes.get(node.describe(), 0) + self.w.count - before
+            return results
         assert not self.numba
         self.opaque = True
         assert fn.result is not None
         names = [self.w.fresh("t") for _ in range(fn.result.width)]
         self.w.line(f"{', '.join(names)}, = opaque[{site}]({', '.join(leaves)})")
         return names
+
+    def written(self, fn: Function) -> bool:
+        """Whether the function becomes part of the text; else it is called, event by event: because only Python can run
+        it, or because it would be too much text, which is tried."""
+        if fn.runs is None or self.numba:
+            return fn.runs is not None
+        if fn not in self._fits:
+            trial = CodeWriter(False)
+            trial.depth = _DEEP
+            try:
+                trial.function(fn.runs.roots(), [f"a{j}" for j in range(len(_kinds(fn)))], _kinds(fn), 0)
+                self._fits[fn] = True
+            except TooLarge:
+                self._fits[fn] = False
+        return self._fits[fn]
 
     def type_at(self, node: Node, j: int) -> Type:
         return self.current.nodes[node.inputs[j]].type
@@ -204,3 +219,7 @@ class Pen:
 
     def same(self, flow: Flow, values: list[str]) -> Flow:
         return Flow(flow.present, values, flow.key)
+
+
+def _kinds(fn: Function) -> list[Type]:
+    return [t for p in fn.params for t in leaf_types(p)]

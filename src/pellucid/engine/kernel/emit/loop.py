@@ -19,9 +19,11 @@ from pellucid.engine.kernel.emit.steps import STEPS
 from pellucid.engine.kernel.layout import KernelLayout, Opened, capacity, dense, is_float
 from pellucid.engine.kernel.undo import CALL_RAISED
 from pellucid.errors import known
+from pellucid.expr.codegen import TooLarge
 from pellucid.expr.types import BOOL, Type
 from pellucid.graph.model import Graph, Node
 
+MOST_LINES = 1000  # of code of functions that are compiled: three seconds of a processor
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 GROW_LOOKUP = 12
@@ -103,6 +105,7 @@ class Emitter(Pen):
         self.nodes(g, caps, flows, root_of=self.layout.region)
         for o, (_, at) in enumerate(g.outputs):
             self.output(o, g.nodes[at], flows[at])
+        self.refuse_large()
         if self.timed:
             self.clock(len(g.nodes), None)
             self.clock(len(g.nodes) + 1, None)  # nothing in between: what looking at the clock costs
@@ -125,6 +128,18 @@ class Emitter(Pen):
             self.undo.room(caps),
             self.longest or 0,
         )
+
+    def refuse_large(self) -> None:
+        """Compile no more than takes a few seconds.  That goes by the lines, and by no clock, so that a pipeline is
+        always run in the same way."""
+        total = sum(self.sizes.values())
+        if self.numba and total > MOST_LINES:
+            step, lines = max(self.sizes.items(), key=lambda found: found[1])
+            raise TooLarge(
+                f"{step}: its functions have so many branches that they make {lines:,} lines of code to compile"
+                + (f" ({total:,} with the other steps)" if lines < total else "")
+                + f", and more than {MOST_LINES:,} take too long; fewer branches, or several smaller steps, are compiled"
+            )
 
     def clock(self, at: int, flow: Flow | None) -> None:
         """Behind a step: count its events, and, in a push that is timed, note how long it took."""
@@ -198,6 +213,7 @@ class Emitter(Pen):
         lines = [
             finders(self.layout, self.numba),
             lookers(self.layout, self.numba),
+            *self.w.functions,
             f"def kernel({', '.join(params)}):",
             "    code = 0; site = 0" + "; again = False" * self.again,
             *(["    last = 0; now = 0"] if self.timed else []),

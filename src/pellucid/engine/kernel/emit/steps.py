@@ -195,8 +195,9 @@ def do_task(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int,
     if node.on_time is not None:
         cells = state_cells(e, node, store) if node.state is not None else [store.word("state", INT, node.start)]
         return write_timers(e, node, flow, out, store, cells)
-    if fn.runs is None:
+    if not e.written(fn):
         return opaque_task(e, node, fn, flow, out, store)
+    assert fn.runs is not None
     cells = state_cells(e, node, store)
     width, size = len(cells), node.type.width
     with e.each(flow) as (values, key):
@@ -237,17 +238,23 @@ def do_explode(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: i
     with e.each(flow) as (values, key):
         values = e.named(values)
         head = values if node.beside else []
-        results = e.named(e.call(node, fn, values))
         if opens(node):
             assert isinstance(fn.result, ListType)
-            with write_elements(e.w, Opened.of(fn.result, caps[node.inputs[0]]), results[0]) as leaves:
+            (code,) = e.named(e.call(node, fn, values))
+            with write_elements(e.w, Opened.of(fn.result, caps[node.inputs[0]]), code) as leaves:
                 e.push(out, [*head, *leaves], key)
-        else:
+        elif e.written(fn):
             assert fn.runs is not None and fn.runs.event is not None
-            count, slots, size = results[0], results[1:], fn.runs.event.width
+            count, *slots = e.named(e.call(node, fn, values))
+            size = fn.runs.event.width
             for s in range(len(fn.runs.slots)):
                 with e.w.block(f"if {count} > {s}:"):
                     e.push(out, [*head, *slots[s * size : (s + 1) * size]], key)
+        else:
+            e.opaque = True
+            row = e.w.fresh("r")
+            with e.w.loop(f"for {row} in opaque[{e.layout.site(node, fn)}]({', '.join(values)}):"):
+                e.push(out, [*head, *(f"{row}[{j}]" for j in range(node.type.width - len(head)))], key)
     return out
 
 

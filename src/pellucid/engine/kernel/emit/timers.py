@@ -111,7 +111,7 @@ def _turn(
     """One call: the state, what it puts out, and the times that it asks for."""
     w, width, size = e.w, len(cells), node.type.width - 1
     old = e.copied([c.load(key) for c in cells])
-    if fn.runs is None:
+    if not e.written(fn):
         assert not e.numba
         e.opaque = True
         site = e.layout.site(node, fn)
@@ -125,6 +125,7 @@ def _turn(
         with w.loop(f"for {asked} in {times}:"):
             _ask(e, node, fn, asked, now, key, waiting, site)
         return
+    assert fn.runs is not None
     results = e.named(e.call(node, fn, [*old, *args]))
     site = len(e.layout.sites) - 1
     for cell, value in zip(cells, results[:width], strict=True):
