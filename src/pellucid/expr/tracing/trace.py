@@ -500,7 +500,11 @@ def _fold(
     puts: _Puts,
 ) -> list[Expr | None]:
     if isinstance(tree, _Leaf):
-        out = pick(tree.value) if tree.raised is None else [n.raise_(tree.raised, t) if at == 0 else None for at, t in enumerate(types)]
+        out = (
+            pick(tree.value)
+            if tree.raised is None
+            else [n.raise_(tree.raised, t) if at == 0 else None for at, t in enumerate(types)]
+        )
     else:
         yes = _fold(tree.yes, types, pick, optional, puts)
         no = _fold(tree.no, types, pick, optional, puts)

@@ -138,7 +138,7 @@ class Emitter(Pen):
             raise TooLarge(
                 f"{step}: its functions have so many branches that they make {lines:,} lines of code to compile"
                 + (f" ({total:,} with the other steps)" if lines < total else "")
-                + f", and more than {MOST_LINES:,} take too long; fewer branches, or several smaller steps, are compiled"
+                + f", and more than {MOST_LINES:,} take too long; fewer branches, or several steps, are compiled"
             )
 
     def clock(self, at: int, flow: Flow | None) -> None:
