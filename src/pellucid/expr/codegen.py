@@ -163,7 +163,7 @@ class _Block:
 
 
 class ExpressionCode:
-    """The statements for the expressions of one function: about as many as the DAG has nodes, however many paths it has.
+    """The statements for the expressions of one function: about as many as the DAG has nodes, not as it has paths.
 
     Results that branch by the same condition share the branch.  A larger part that several blocks need is evaluated
     before the branch that they are in, once; if it fails, that is kept in a flag, which is looked at where the part is
@@ -178,8 +178,8 @@ class ExpressionCode:
         self.within = 0  # how many blocks that a failure leaves there are around
         self.order = list(walk(*roots))
         uses: dict[int, int] = {}
-        for e in [*roots, *(a for e in self.order for a in e.args)]:
-            uses[id(e)] = uses.get(id(e), 0) + 1
+        for used in [*roots, *(a for e in self.order for a in e.args)]:
+            uses[id(used)] = uses.get(id(used), 0) + 1
         self.shared = {i for i, count in uses.items() if count > 1}
         self.must: dict[int, frozenset[Expr]] = {}
         self.small: dict[int, bool] = {}
@@ -260,8 +260,8 @@ class ExpressionCode:
             return self.several(self.roots, {}, self.top)
 
     def apart(self, name: str) -> str:
-        """The same as a call of a compiled function, whose text is returned: compiling takes more than twice as long for
-        text that is twice as long."""
+        """The same as a call of a compiled function, whose text is returned: text that is twice as long takes more than
+        twice as long to compile."""
         w, flag, leaves = self.w, self.w.fresh("b"), self.leaves
         outer, w.lines, depth, w.depth = w.lines, [], w.depth, 1
         self.leaves = [f"a{j}" for j in range(len(leaves))]
@@ -329,7 +329,10 @@ class ExpressionCode:
                 alike = dict.fromkeys(
                     o
                     for o in wanted
-                    if id(o) in self.together and id(o) not in env and o.args[0] is e.args[0] and not self._selects(o, env)
+                    if id(o) in self.together
+                    and id(o) not in env
+                    and o.args[0] is e.args[0]
+                    and not self._selects(o, env)
                 )
                 self._branch(list(alike), env, block)
             else:

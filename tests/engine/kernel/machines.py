@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-HEAD = '''from dataclasses import dataclass, replace
+HEAD = """from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 import random
@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 from pellucid import Stream, pipeline
 
 Time = Annotated[datetime, UTC]
-'''
+"""
 NAMES = ["idle", "open", "paid", "sent", "done", "lost"]
 
 
@@ -57,7 +57,8 @@ class _Machine:
         at = "at('ts', lateness=timedelta(hours=1))." if self.timed else ""
         late = ', "late": t.late' if self.timed else ""
         out.append(
-            f"@pipeline\ndef p(x: Stream[Event]):\n    t = x.{at}key_by('key').{task}\n    return {{'alerts': t{late}}}\n"
+            f"@pipeline\ndef p(x: Stream[Event]):\n    t = x.{at}key_by('key').{task}\n"
+            f"    return {{'alerts': t{late}}}\n"
         )
         out.append(self.rows())
         return "\n".join(out)
@@ -111,7 +112,7 @@ class _Machine:
         self.budget = self.draw.randint(8, 26) if event else self.draw.randint(4, 10)
         self.now = "e.ts" if event else "now"
         at = (lambda n: f"s['{n}']") if self.form == "dict" else (lambda n: f"s.{n}")
-        self.names = {n: t for n, t in self.state.items()}
+        self.names = dict(self.state)
         self.readable = {**self.names, **({f"e.{n}": t for n, t in self.event.items()} if event else {})}
         self.lines = [f"def {name}(s, {'e' if event else 'now'}):"]
         self.key = "e.key" if event else ("s['key']" if self.form == "dict" else "0")
@@ -148,7 +149,10 @@ class _Machine:
                 values = ", ".join([self.key, *(self.value(t, there) for t in self.alert.values())])
                 self.lines.append("    " * depth + f"alerts.append(Alert({values}))")
             else:
-                self.lines.append("    " * depth + f"times.append({self.now} + timedelta(hours={self.draw.randint(1, 9)}))")
+                if self.now == "now":  # times that are asked for when one is told of have to end
+                    self.lines.append("    " * depth + "if now < datetime(2024, 1, 9, tzinfo=UTC):")
+                more = f"times.append({self.now} + timedelta(hours={self.draw.randint(1, 9)}))"
+                self.lines.append("    " * (depth + (self.now == "now")) + more)
         if len(self.lines) == begin:
             there = self.assign(depth, there)
         if depth > 1 and self.draw.random() < 0.25:
@@ -180,7 +184,9 @@ class _Machine:
         if t == "int":
             return f"{name} {self.draw.choice(['<', '>', '==', '!='])} {self.draw.randint(0, 9)}"
         if t == "Time":
-            return f"{self.now} {self.draw.choice(['<', '>=', '=='])} {name} + timedelta(hours={self.draw.randint(1, 50)})"
+            return (
+                f"{self.now} {self.draw.choice(['<', '>=', '=='])} {name} + timedelta(hours={self.draw.randint(1, 50)})"
+            )
         fits = [check for check, kinds in self.checks if kinds == [t]]
         return f"{self.draw.choice(fits)}({name})" if fits and self.draw.random() < 0.5 else self.of(name, t)
 
@@ -188,11 +194,20 @@ class _Machine:
         base = t.removesuffix(" | None")
         if base != t and self.draw.random() < 0.25:
             return "None"
-        same = [n for n, other in self.readable.items() if other == base or (other == t or (n in there and other == f"{base} | None"))]
+        same = [
+            n
+            for n, other in self.readable.items()
+            if other == base or (other == t or (n in there and other == f"{base} | None"))
+        ]
         two = [c for c, kinds in self.checks if len(kinds) == 2]
         if base == "bool" and two and self.draw.random() < 0.4:
             check, kinds = next((c, k) for c, k in self.checks if len(k) == 2)
-            args = [n for k in kinds for n, other in self.readable.items() if other == k or (n in there and other == f"{k} | None")][:2]
+            args = [
+                n
+                for k in kinds
+                for n, other in self.readable.items()
+                if other == k or (n in there and other == f"{k} | None")
+            ][:2]
             if len(args) == 2:
                 return f"{check}({', '.join(args)})"
         if base == "Time":

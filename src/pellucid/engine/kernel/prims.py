@@ -20,7 +20,6 @@ from numba.extending import intrinsic
 from pellucid.base.kept import kept_jit
 
 
-
 class Straight(Compiler):  # type: ignore[misc]
     """Numba's compiler, without a pass that takes time for each variable that is set twice: LLVM does that, too."""
 

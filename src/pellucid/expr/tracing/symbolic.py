@@ -30,8 +30,8 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 class Untraceable(BaseException):
     """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.
 
-    ``effect`` says that the function may read or change the outside world, ``large`` that it has too many paths, however
-    it is traced, ``cause`` what it raised itself.
+    ``effect`` says that the function may read or change the outside world, ``large`` that it has too many paths,
+    however it is traced, ``cause`` what it raised itself.
     """
 
     def __init__(

@@ -500,7 +500,11 @@ def _fold(
     puts: _Puts,
 ) -> list[Expr | None]:
     if isinstance(tree, _Leaf):
-        out = pick(tree.value) if tree.raised is None else [n.raise_(tree.raised, t) if at == 0 else None for at, t in enumerate(types)]
+        out = (
+            pick(tree.value)
+            if tree.raised is None
+            else [n.raise_(tree.raised, t) if at == 0 else None for at, t in enumerate(types)]
+        )
     else:
         yes = _fold(tree.yes, types, pick, optional, puts)
         no = _fold(tree.no, types, pick, optional, puts)
@@ -531,9 +535,10 @@ def _merge(
         return yes
     # An enum comes as a chain of tests, in the order of its members.  Branches that differ only in the member that the
     # test has found are one, with the enum itself in its place.
-    if condition.op == "eq" and isinstance(condition.args[0].type, EnumType) and condition.args[1].op == "const":
+    kind = condition.args[0].type if condition.op == "eq" and condition.args[1].op == "const" else None
+    if isinstance(kind, EnumType):
         e, member = condition.args
-        members = [n.const(m) for m in e.type.members]
+        members = [n.const(m) for m in kind.members]
         same = replaced(yes, puts.setdefault((member, e), {id(member): e}))
         last = members[-2:-1] == [member]
         if same is no or (last and same is replaced(no, puts.setdefault((members[-1], e), {id(members[-1]): e}))):

@@ -19,7 +19,6 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph, Node
 
-
 _DEEP = 20  # levels: more than the steps of a loop stand in
 
 

@@ -23,7 +23,7 @@ from pellucid.expr.codegen import TooLarge
 from pellucid.expr.types import BOOL, Type
 from pellucid.graph.model import Graph, Node
 
-MOST_LINES = 1000  # of code of functions that are compiled: three seconds of a processor
+MOST_LINES = 800  # of code of functions that are compiled: three seconds of a processor
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 GROW_LOOKUP = 12
@@ -138,7 +138,7 @@ class Emitter(Pen):
             raise TooLarge(
                 f"{step}: its functions have so many branches that they make {lines:,} lines of code to compile"
                 + (f" ({total:,} with the other steps)" if lines < total else "")
-                + f", and more than {MOST_LINES:,} take too long; fewer branches, or several smaller steps, are compiled"
+                + f", and more than {MOST_LINES:,} take too long; fewer branches, or several steps, are compiled"
             )
 
     def clock(self, at: int, flow: Flow | None) -> None:
