@@ -57,7 +57,6 @@ ONE_IN = {
             "a_wrong_rule_is_refuted_by_a_shortest_run": 2,
             "nothing_is_found_against_the_right_rules": 2,
         },
-        "cli/models/test_logs": {"odd_files_on_spark_as_here": 0, "more_on_spark": 0},
         "cli/models/test_places": {"secrets_that_lack_a_key_are_named": 3},
         "cli/spark/test_bad": {"a_query": 0},
         "cli/spark/test_batch": {"columns_come_along_as_they_do_here": 2, "to_files": 3},
@@ -178,7 +177,6 @@ ONE_IN = {
         "expr/test_rich": {"random_functions": 10},
         "expr/test_trace": {"machine_code_equals_the_function": 3, "random_programs": 4},
         "expr/test_zones": {"every_field_around_every_change": 3},
-        "failures/audit/test_pieces": {"each_falsification": 6, "right_runs": 2},
         "failures/checker/test_explore": {
             "the_packed_search_reaches_exactly_what_the_models_rules_reach": 2,
             "the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach": 2,
