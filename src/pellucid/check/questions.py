@@ -24,7 +24,16 @@ from pellucid.check.belief.violated import (
     sequence_violated,
     step_violated,
 )
-from pellucid.check.belief.wide import BEYOND, are_events, decide_failing, in_64_bits, mentions_failed, wide_notes
+from pellucid.check.belief.wide import (
+    BEYOND,
+    UNCLEAR,
+    are_events,
+    decide_failing,
+    in_64_bits,
+    mentions_failed,
+    run_beyond,
+    wide_notes,
+)  # fmt: skip
 from pellucid.check.compare.fitted import fitted, with_missing
 from pellucid.check.compare.outputs import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
@@ -372,8 +381,9 @@ def _sequence_in_64_bits(a: Any, b: Any, answer: Answer, domain: Domain, queue: 
     """Of sequences that are the same over exact integers: a failure ends a sequence, and one of the two may fail with
     an overflow where the other does not."""
     graph = beside(a, b)
-    if answer.status != "proved" or not wide_notes(graph, domain, 1, (), options):
-        return answer
+    run = run_beyond(graph, domain, 1, (), options) if answer.status == "proved" else None
+    if not run:
+        return answer if run is None else dataclasses.replace(answer, notes=(*answer.notes, UNCLEAR))
 
     def really(pushes: list[dict[str, Any]]) -> bool:
         first, second = (put_out(p.graph, pushes, a.graph) for p in (a, b))

@@ -88,6 +88,10 @@ def decide_failing(
 BEYOND = "of exact integers it is refuted, but only by such as have more than 64 bits, which are no events"
 
 
+#: What a proof about exact integers leaves open.
+UNCLEAR = 'of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"'
+
+
 def are_events(graph: Graph, pushes: Sequence[Mapping[str, Any]]) -> bool:
     """Whether what the sources bring in a run of exact integers has 64 bits."""
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
@@ -172,33 +176,41 @@ def pushes_at_least(system: System) -> int | None:
     return None
 
 
-def wide_notes(
+def run_beyond(
     graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
-) -> tuple[str, ...]:
-    """A word for a property that is proved over exact integers, unless no run that anybody makes leaves 64 bits."""
+) -> Sequence[dict[str, Any]] | None:
+    """A run in which an integer leaves 64 bits; an empty one, where none was found and there may be one; None, if no
+    run of fewer than a billion pushes does."""
     if domain.modulus is not None or importlib.util.find_spec("z3") is None:
-        return ()
+        return None
     strict = build_system(graph, domain, queue, lossy, strict=True)
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
-        return ()
-    sources = {name for name, _ in strict.own_sources}
-    unclear = ('of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"',)
+        return None
     try:
         found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.left or 1.5))
     except UsageError:  # bits, which z3 is not asked about
         found = None
     if isinstance(found, FoundRun) and found.replays:
-        return _may_fail(found.trace, sources)
+        return found.trace
     run = long_run(small, wide, graph)
     if run is not None:
-        return _may_fail(run, sources)
+        return run
     far = pushes_at_least(strict) if isinstance(found, Nothing) else None
-    return () if far is not None and far >= _MANY else unclear
+    return None if far is not None and far >= _MANY else ()
 
 
-def _may_fail(run: Sequence[dict[str, Any]], sources: set[str]) -> tuple[str, ...]:
-    """The word, with a run that leaves 64 bits; pushes that come again and again are counted."""
+def wide_notes(
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
+) -> tuple[str, ...]:
+    """A note for a property that is proved over exact integers, unless no run of fewer than a billion pushes leaves 64
+    bits; pushes that come again and again are counted."""
+    run = run_beyond(graph, domain, queue, lossy, options)
+    if run is None:
+        return ()
+    if not run:
+        return (UNCLEAR,)
+    sources = {graph.nodes[i].id for i in graph.sources}
     told = [
         ", ".join(f"{name} = {event_text(value)}" for name, value in push.items() if name in sources) or "silence"
         for push in run
