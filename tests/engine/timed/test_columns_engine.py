@@ -375,7 +375,7 @@ def test_keys_that_are_given_up_after_a_timed_step() -> None:
 def test_why_a_part_is_called_in_plain_python() -> None:
     names: Any = lambda w: w.map(lambda v: hash((v, 1)) * 0, to=int, id="name")
     p = pipeline(lambda x: x.at(lambda v: v).tumbling(5, names, id="w"), x=int)
-    assert p.why_plain is not None and p.why_plain.startswith("step 'name' (map") and "dictionary" in p.why_plain
+    assert p.why_plain is not None and p.why_plain.startswith("step 'name' (map") and "hash()" in p.why_plain
     assert p([1, 2, 7]) == [(0, 5, 0), (5, 10, 0)]
     with pytest.raises(UsageError, match="cannot be compiled"):
         p.engine(mode="numba")

@@ -112,6 +112,9 @@ class PostgresLog:
         if not self._db.closed:
             try:
                 self.append(())
+                self._db.execute(
+                    "SELECT pg_advisory_unlock_all()"
+                )  # the server ends a session some time after it is closed
             finally:
                 self._db.close()
 
