@@ -71,7 +71,7 @@ def row_digests(columns: Sequence[Any], count: int) -> Any:
     batch they come.
 
     >>> a, b, c = row_digests([pa.array([1, 2, 1]), pa.array(["x", "x", "x"])], 3)
-    >>> a == c, a == b
+    >>> bool(a == c), bool(a == b)
     (True, False)
     """
     out = np.full(count, len(columns), np.uint64)

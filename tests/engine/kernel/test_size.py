@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pellucid import pipeline
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.emit import MOST_LINES, emit, loop
 from pellucid.engine.kernel.engine import Engine
@@ -127,3 +128,14 @@ def test_first_rows_come_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             f"all {times[-1]:.2f} s"
         )
     assert {seed: took for seed, (_, _, took) in found.items() if took > 4} == {}
+
+
+def test_a_function_that_nests_too_deeply_is_called(tmp_path: Path) -> None:
+    """A task and a list of events, whose answers are several columns."""
+    tests = "".join(f"    if v == {i}:\n        return s + {i}, [v * {i} + s]\n" for i in range(95))
+    g = loaded(f"def g(s, v):\n{tests}    return s, []\n", "deep", tmp_path).g
+    task = pipeline(lambda x: x.task(g, 0, to=int), x=int)
+    each = pipeline(lambda x: x.explode(lambda v: g(0, v)[1], to=int), x=int)
+    assert task.why_plain == each.why_plain == "one of its functions nests too deeply"
+    assert task([1, 2, 94, 95]) == [1, 5, 8839]
+    assert each([1, 2, 94, 95]) == [1, 4, 8836]

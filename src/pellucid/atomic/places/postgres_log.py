@@ -6,6 +6,7 @@ server lets go when the connection ends; a place whose connection is gone has to
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -112,10 +113,9 @@ class PostgresLog:
         if not self._db.closed:
             try:
                 self.append(())
-                self._db.execute(
-                    "SELECT pg_advisory_unlock_all()"
-                )  # the server ends a session some time after it is closed
             finally:
+                with contextlib.suppress(Exception):  # the server lets go of it otherwise when it notices the end
+                    self._db.execute("SELECT pg_advisory_unlock_all()")
                 self._db.close()
 
 
