@@ -38,6 +38,27 @@ def test_a_reader_that_goes_away(folder: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_that_nobody_reads(flag: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, flag], env=environment(), stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_standard_output_that_is_full_is_named(folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "run", "pipes.py:total", "--in", "a.csv", "--out-format", "csv"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert done.returncode == 2 and done.stderr.startswith(b"pellucid: standard output: "), done.stderr
+
+
 @pytest.mark.parametrize(
     ("number", "code", "word"),
     [

@@ -9,6 +9,7 @@ before anything looks at it.  Whatever fails is thrown away, said once, and made
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -35,12 +36,15 @@ def cache_folder() -> Path:
     >>> print(cache_folder())
     /var/cache/mine
     >>> del os.environ["PELLUCID_CACHE"]
+
+    An OSError, where that is in the home folder of a user who has none.
     """
-    chosen = os.environ.get("PELLUCID_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "pellucid"
+    chosen, base = os.environ.get("PELLUCID_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    wanted = chosen or os.path.join(base or os.path.join("~", ".cache"), "pellucid")
+    found = os.path.expanduser(wanted)
+    if found.startswith("~"):  # nothing is kept below the folder in which the program happens to be
+        raise FileNotFoundError(errno.ENOENT, "there is no home folder for the cache: set PELLUCID_CACHE", wanted)
+    return Path(found)
 
 
 def own_cache(*names: str) -> Path:

@@ -47,13 +47,22 @@ def _shown() -> Iterator[None]:
         raise
 
 
+def _no_reader() -> click.exceptions.Exit:
+    """The end where the reader of a pipe went away.  Python flushes stdout once more: that goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return click.exceptions.Exit(141)
+
+
 class _Verbs(click.Group):
     """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to
     its repetition."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _shown():
-            return super().make_context(*args, **extra)
+            try:
+                return super().make_context(*args, **extra)
+            except BrokenPipeError:  # of --help and --version: click makes 1 of it
+                raise _no_reader() from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -74,9 +83,7 @@ class _Verbs(click.Group):
         except PellucidError as error:
             raise _Failure(str(error), 2) from None
         except BrokenPipeError:
-            # Python flushes stdout once more at exit: let that go nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            raise click.exceptions.Exit(141) from None
+            raise _no_reader() from None
         except (Stopped, KeyboardInterrupt) as error:  # the latter from z3, which has a handler of its own
             stop = error if isinstance(error, Stopped) else Stopped()
             raise _Failure(stop.word, stop.code) from None

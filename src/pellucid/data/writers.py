@@ -93,8 +93,10 @@ class Writer:
             if self._draft is not None:
                 self.discard()
             raise
-        except BaseException:
+        except BaseException as error:
             self.discard()
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = "standard output" if path == "-" else path
             raise
 
     def _after_lines(self, form: str) -> Any:

@@ -167,12 +167,16 @@ def _check_ran(store: Store, bucket: int, version: int) -> None:
         store.load(bucket, version)  # says so if its snapshots are gone
     if ran < version - 1:
         again = ran + 1
+        back = (
+            f"go back to micro-batch {again}, in the checkpoint and with Store(…).rewind({again}), or "
+            if ran >= 0
+            else ""
+        )
         raise StateError(
             f"micro-batch {version - 1} was committed, but bucket {bucket} of the state folder {store.path} did not "
             f"run in it (it ran last in {'none' if ran < 0 else ran}), so events would be lost: foreachBatch must "
             "compute the whole DataFrame (write or collect it; not only limit, take or first), and the folder must "
-            f"not be an older copy; put that right and go back to micro-batch {again}, in the checkpoint and with "
-            f"Store(…).rewind({again}), or begin anew with a new checkpoint and a new state folder"
+            f"not be an older copy; put that right and {back}begin anew with a new checkpoint and a new state folder"
         )
 
 

@@ -169,18 +169,19 @@ def test_a_second_start_does_not_compile_again(tmp_path: Path) -> None:
     assert runs[1] == 0
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file/cache", "~no_such_user_here/cache"])
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, place: str) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     code = (
         "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 31 + 1), "
         "x=int).engine(mode='numba').push([1, 2]))"
     )
-    env = os.environ | {"PELLUCID_CACHE": str(blocked / "cache")}
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
-        == "[32, 63]\n"
+    env = os.environ | {"PELLUCID_CACHE": place if place[0] == "~" else str(tmp_path / place)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, cwd=tmp_path
     )
+    assert done.stdout == "[32, 63]\n" and os.listdir(tmp_path) == ["file"]
 
 
 def test_a_damaged_state_is_refused() -> None:
