@@ -38,9 +38,25 @@ class Rows:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self.source:
             if batch.num_rows:
-                fits = batch.schema.equals(self.schema)
                 self.count += batch.num_rows
-                yield batch if fits else batch.cast(self.schema)  # only labels differ: a time zone, large strings
+                yield batch if batch.schema.equals(self.schema) else _labelled(batch, self.schema)
+
+
+def _labelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with other labels: a time zone, large strings."""
+    import pyarrow as pa
+
+    def labelled(array: pa.Array, t: pa.DataType) -> pa.Array:
+        if array.type.equals(t):
+            return array
+        if not pa.types.is_struct(t):
+            return array.cast(t)
+        # Arrow does not cast a struct that is null in some rows and whose fields never are
+        fields = [labelled(array.field(i), field.type) for i, field in enumerate(t)]
+        return pa.StructArray.from_arrays(fields, fields=list(t), mask=array.is_null())
+
+    columns = [labelled(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def is_spark(data: Any) -> bool:
