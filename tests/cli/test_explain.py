@@ -85,7 +85,7 @@ def test_a_step_that_is_called_says_why(pellucid: Command, flights: Path) -> Non
         "    remembers: nothing",
         "    on Spark: see below",
         "  rest: trim 1  (flights.py:15)",
-        "    here: compiled",
+        "    here: a part of the loop in plain Python",
         "    remembers: a count",
         "    on Spark: see below",
     ]

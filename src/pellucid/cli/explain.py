@@ -83,7 +83,10 @@ def _lines(found: dict[str, Any], key: bool, timed: bool) -> list[str]:
         out = [f"{found['pipeline']}: {count}, run by CPython event by event: {found['why']}"]
     for step in found["steps"]:
         out.append(f"  {step['step']}: {step['what']}" + (f"  ({step['where']})" if step["where"] else ""))
-        out.append(f"    here: {'compiled' if step['compiled'] else 'called for each event: ' + step['why']}")
+        plain = (
+            "called for each event: " + step["why"] if not step["compiled"] else "a part of the loop in plain Python"
+        )
+        out.append(f"    here: {'compiled' if step['compiled'] and found['compiled'] else plain}")
         out.append(f"    remembers: {step['remembers'] or 'nothing'}")
         out.append(f"    on Spark: {step['spark'] or 'see below'}")
     if found["event_time"]:

@@ -51,7 +51,7 @@ def _labelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             return array
         if not pa.types.is_struct(t):
             return array.cast(t)
-        # Arrow does not cast a struct that is null in some rows and whose fields never are
+        # Arrow does not cast a struct of which the schema says that it is never null, and which is in some rows
         fields = [labelled(array.field(i), field.type) for i, field in enumerate(t)]
         return pa.StructArray.from_arrays(fields, fields=list(t), mask=array.is_null())
 
