@@ -138,7 +138,7 @@ class Compiled:
         space: dict[str, Any] = dict(_PLAIN)
         if numba:
             looking = lookers(KernelLayout(pipeline(lambda x: x, x=int).graph, None, lookups=lookups), True)
-            text = _HEAD + looking + "\n@njit(error_model='numpy')\n" + self.text
+            text = _HEAD + "\n".join([looking, *w.functions]) + "\n@njit(error_model='numpy')\n" + self.text
             space = {"__name__": "kernel_text"}
             exec(compile(text, "<kernel>", "exec"), space)
         else:
