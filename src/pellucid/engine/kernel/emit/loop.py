@@ -23,7 +23,7 @@ from pellucid.expr.codegen import TooLarge
 from pellucid.expr.types import BOOL, Type
 from pellucid.graph.model import Graph, Node
 
-MOST_LINES = 800  # of code of functions that are compiled: three seconds of a processor
+MOST_LINES = 600  # of code of functions that are compiled: two seconds of a processor
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 GROW_LOOKUP = 12
