@@ -162,7 +162,7 @@ def test_paths_that_cannot_be_are_not_taken() -> None:
     assert str(trace(fs.early_returns, (INT, INT)).outputs[0]) == "0 if v0 == v1 else 1 if v1 < v0 else -1"
 
 
-Month = enum.Enum("Month", "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC ANY")  # type: ignore[misc]
+Month = enum.Enum("Month", "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC ANY")
 
 
 class Span(NamedTuple):
