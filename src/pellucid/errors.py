@@ -162,6 +162,17 @@ class UsageError(PellucidError):
     """A call or a command line is wrong."""
 
 
+class Control(BaseException):
+    """What Pellucid itself raises through a user's function to end it: no failure of that function.
+
+    Whatever else it raises is its failure, also what is no ``Exception``, such as ``asyncio.CancelledError``.
+
+    >>> from pellucid.expr.tracing.symbolic import Untraceable
+    >>> issubclass(Untraceable, Control), issubclass(Control, Exception)
+    (True, False)
+    """
+
+
 class NotNamed(NotImplementedError):  # noqa: N818
     """A back-end was given a processor or an operation that its table does not name."""
 

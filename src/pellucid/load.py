@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.errors import DataError, PellucidError, PipelineError, UsageError, nearest
+from pellucid.errors import Control, DataError, PellucidError, PipelineError, UsageError, nearest
 from pellucid.expr.stable import loaded_from
 from pellucid.graph.build import Built
 
@@ -89,7 +89,9 @@ def _load(file: str) -> types.ModuleType:
                 f"{file}{_user_line(error, file)}: the file ends the program while it is loaded (exit code "
                 f"{error.code}): guard that with if __name__ == '__main__'"
             ) from None
-        except Exception as error:
+        except (Control, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             what = f"{type(error).__name__}: {error}"
             raise UsageError(f"{file}{_user_line(error, file)}: {what}{_code_line(error)}") from None
 

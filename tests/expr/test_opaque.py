@@ -21,7 +21,7 @@ import pytest
 from pellucid import PipelineError, TypeMismatch, apply, pipeline
 from pellucid.expr.function import Function
 from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.trace import trace
+from pellucid.expr.tracing.trace import _Explorer, trace
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
 from tests.expr.functions import Side
 
@@ -341,7 +341,8 @@ PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
         "paths",
         many_paths,
         (INT,),
-        "has more than 2,048 paths; split it into steps, or use min, max, & and | instead of branches",
+        "has too many paths: together they ask for more than 25,000 truth values; split it into steps, or use min, "
+        "max, & and | instead of branches",
     ),
     ("two types", lambda v: 1 if v == 0 else "a", (INT,), "returns int on one path and str on another"),
     (
@@ -387,6 +388,19 @@ def test_a_long_loop_is_refused() -> None:
         Untraceable, match=r"does more than 1,000 operations that may fail on one path \(a long loop\?\)"
     ):
         trace(long, (INT,))
+
+
+def test_the_work_of_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, runs = _Explorer.run, []
+
+    def run(self: Any, prefix: Any) -> Any:
+        runs.append(prefix)
+        return plain(self, prefix)
+
+    monkeypatch.setattr(_Explorer, "run", run)
+    with pytest.raises(Untraceable, match=r"has too many paths: together they ask for more than 25,000 truth values"):
+        trace(lambda v: sum(k if v % k == 1 else v for k in range(2, 102)), (INT,))
+    assert len(runs) < 300  # each asks for a hundred
 
 
 def test_a_task_must_return_a_pair() -> None:

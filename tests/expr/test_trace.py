@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -14,6 +16,7 @@ from pellucid.expr.function import Function
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
+from pellucid.expr.types.of import type_of
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.programs import Program
@@ -157,6 +160,58 @@ def test_paths_that_cannot_be_are_not_taken() -> None:
 
     assert str(trace(sign, (INT,)).outputs[0]) == "1 if v0 > 0 else 0"
     assert str(trace(fs.early_returns, (INT, INT)).outputs[0]) == "0 if v0 == v1 else 1 if v1 < v0 else -1"
+
+
+Month = enum.Enum("Month", "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC ANY")
+
+
+class Span(NamedTuple):
+    first: Month
+    last: Month
+    due: Month
+    n: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    first: Month
+    last: Month
+    due: Month
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("f", "want"),
+    [
+        (lambda e: e.n, "v3"),
+        (lambda e: e, "v0 v1 v2 v3"),
+        (lambda e: dataclasses.replace(e, n=1) if isinstance(e, Range) else e._replace(n=1), "v0 v1 v2 1"),
+        (lambda e: e.last == Month.JAN, "v1 == Month.JAN"),
+        (lambda e: (e.due, e.n), "v2 v3"),
+    ],
+)
+@pytest.mark.parametrize("cls", [Span, Range])
+def test_an_enum_is_tested_where_it_is_read(cls: type, f: Callable[..., Any], want: str) -> None:
+    assert " ".join(map(str, trace(f, (type_of(cls),)).outputs)) == want
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda e: e[2] == fs.Side.BUY,
+        lambda e: e[-1:] == (fs.Side.BUY,),
+        lambda e: [s for _, _, s in (e,)] == [fs.Side.BUY],
+        lambda e: e._asdict()["side"] == fs.Side.BUY,
+        lambda e: (1, *e)[3] == fs.Side.BUY,
+        lambda e: ((1,) + e)[3] == fs.Side.BUY,
+        lambda e: (2 * e)[5] == fs.Side.BUY,
+        lambda e: f"{e.side}" == "Side.BUY",
+        lambda e: fs.Side.BUY in e[2:],
+        lambda e: {fs.Side.BUY: True}.get(e.side, False),
+    ],
+)
+def test_each_way_to_read_a_field_tests_it(f: Callable[..., Any]) -> None:
+    assert str(trace(f, (fs.TRADE,)).outputs[0]) == "v2 == Side.BUY"
 
 
 def test_floats_may_be_neither_less_nor_more() -> None:

@@ -16,7 +16,7 @@ import click
 from pellucid.cli.progress import StatusLine, count_text, rate_text, tell
 from pellucid.cli.repeated import bounded_is_enough, exit_code, once
 from pellucid.cli.signals import checkpoint
-from pellucid.errors import PellucidError, UsageError
+from pellucid.errors import Control, PellucidError, UsageError
 
 if TYPE_CHECKING:
     from pellucid.check.declare import Property
@@ -401,7 +401,9 @@ def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: 
         return Outcome(
             one.name, one.where, error="this needs z3: pip install 'pellucid[check]', or give a finite --ints"
         )
-    except Exception as error:
+    except (Control, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         tb = error.__traceback__
         while tb is not None and tb.tb_next is not None:
             tb = tb.tb_next

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
+from pellucid.errors import Control
+
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 if hasattr(signal, "SIGHUP"):
     _WORDS[signal.SIGHUP] = "hung up"
@@ -37,7 +39,7 @@ _last_word = threading.RLock()  # whoever has it says how the process ends
 _code: int | None = None  # with which the main thread is about to end it
 
 
-class Stopped(BaseException):
+class Stopped(Control):
     """A signal wants the program to end."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:

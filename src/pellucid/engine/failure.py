@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pellucid.errors import IntOverflow, PellucidError, StepError
+from pellucid.errors import Control, IntOverflow, PellucidError, StepError
 from pellucid.expr.function import Function
 from pellucid.expr.operations import Overflow64
 from pellucid.graph.model import Node
@@ -22,9 +22,9 @@ def call(node: Node, fn: Function, args: Sequence[Any], position: int) -> Any:
     """Call a step's function as the meaning has it; a failure becomes a ``StepError``."""
     try:
         return fn.call(*args)
-    except PellucidError:
+    except (PellucidError, Control, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # one that ends the program would end it as if all were done
+    except BaseException as error:  # also sys.exit(), which would end the program as if all were done
         raise step_error(node, args, position, error) from error
 
 

@@ -23,7 +23,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.errors import NotTraceable, PellucidError, PipelineError, TypeMismatch
+from pellucid.errors import Control, NotTraceable, PellucidError, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
 from pellucid.expr.convert import convert
 from pellucid.expr.evaluate import UserRaise, evaluate_call
@@ -469,7 +469,7 @@ def _declared(
             )
         likely = tried.likely(task, many)
         if likely is None and tried.outcomes and not task and not (many and tried.only_lists):
-            value = next(o for o in tried.outcomes if not isinstance(o, Exception))
+            value = next(o for o in tried.outcomes if not isinstance(o, BaseException))
             if many:
                 raise TypeMismatch(
                     f"{name} returns {described(value)}: expected a list of events, such as e.items or [e.a, e.b]"
@@ -521,7 +521,7 @@ def _refuse_no_triple(f: Callable[..., Any], tried: _Tried, asks: Type | None) -
     """Refuse a task that is told of times if it returned something else than three things each time it was tried."""
     if asks is None or not tried.outcomes or tried.failures:
         return
-    found = [no_triple(value) for value in tried.outcomes if not isinstance(value, Exception)]
+    found = [no_triple(value) for value in tried.outcomes if not isinstance(value, BaseException)]
     if all(found):
         raise PipelineError(
             f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
@@ -551,17 +551,17 @@ class _Tried:
                 refuse_undone_value(name_of(self._f), out[-1])
             except Untraceable:
                 return []
-            except PipelineError:
+            except (PipelineError, Control, KeyboardInterrupt):
                 raise
-            except Exception as error:
+            except BaseException as error:
                 out.append(error)
             self.args.append(args)
         return out
 
     @property
-    def failures(self) -> list[Exception]:
+    def failures(self) -> list[BaseException]:
         """How it failed, if it failed each time."""
-        return list(self.outcomes) if all(isinstance(o, Exception) for o in self.outcomes) else []
+        return list(self.outcomes) if all(isinstance(o, BaseException) for o in self.outcomes) else []
 
     @property
     def only_lists(self) -> bool:
@@ -572,7 +572,7 @@ class _Tried:
         """What holds all that it returned, or all events that it put out: to be proposed, and never to be relied on."""
         found: Type | None = None
         for value in self.outcomes:
-            if isinstance(value, Exception):
+            if isinstance(value, BaseException):
                 continue
             if task and no_pair(value) is not None and no_triple(value) is not None:
                 return None
@@ -714,7 +714,9 @@ def _outcome(f: Callable[..., Any], traced: Traced, args: list[Any], truth: bool
         return _Failure("overflow")
     except ValueError as error:
         return _Failure("overflow" if "64 bits" in str(error) else "an error")
-    except Exception:
+    except (Control, KeyboardInterrupt):
+        raise
+    except BaseException:
         return _Failure("an error")
 
 

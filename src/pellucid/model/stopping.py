@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from pellucid.errors import Control
 from pellucid.model.budget import CutShort, Spent
 
 _AGAIN = 0.2  # seconds between two looks
@@ -27,7 +28,7 @@ _NOT_THE_USERS = (
 )
 
 
-class _Stop(BaseException):
+class _Stop(Control):
     """Raised in a function that does not return; no ``except Exception`` of the user's own takes it."""
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias
 
 from pellucid.check.given import check_arguments
-from pellucid.errors import NotTraceable
+from pellucid.errors import Control, NotTraceable
 from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.function import Function
 from pellucid.expr.tracing.mistakes import refuse_undefined
@@ -121,7 +121,9 @@ class Answers:
         events = self._events(args)
         try:
             value = self.fn.conformed(self.fn.called(f, events))
-        except Exception as error:
+        except (Control, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             refuse_undefined(error, f"{self.who}: {self.fn.name}")
             value = Failed()
         self._as_built(events, value)

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pellucid.errors import PipelineError
+from pellucid.errors import Control, PipelineError
 from pellucid.expr.tracing.mistakes import name_of
 from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -53,7 +53,9 @@ def refuse_asking_a_record(
                 asked = True
             except Untraceable:
                 return
-            except Exception:
+            except (Control, KeyboardInterrupt):
+                raise
+            except BaseException:
                 continue  # most fail, as None has no fields: then they do not ask
             if asked:
                 raise PipelineError(_message(f, kind, path))

@@ -1,9 +1,10 @@
-"""Values that may be missing, while a function is traced.
+"""Values that may be missing, and members of an enum, while a function is traced.
 
 ``is`` cannot be overloaded, so a function that asks ``e.delay is None`` must see a real ``None``.  It does: *looking*
-at an optional field makes the trace fork, into a path on which it is ``None`` and one on which it is a value.  A field
-that nobody looks at makes no fork, so a record may have many of them; that is why records with such fields are handed
-to the function as objects of a class of their own, whose optional fields are found out when they are asked for.
+at an optional field makes the trace fork, into a path on which it is ``None`` and one on which it is a value; looking
+at an enum makes one path for each member.  A field that the function does not look at makes no fork, so a record may
+have many of them; that is why records with such fields are handed to the function as objects of a class of their own,
+whose optional fields and enums are found out when they are asked for.
 """
 
 from __future__ import annotations
@@ -14,24 +15,39 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.expr.node import Expr
-from pellucid.expr.types import OptionalType, RecordType
+from pellucid.expr.types import EnumType, OptionalType, RecordType
 
 _UNSEEN = object()
 
 
 class Maybe:
-    """An optional value that nobody has looked at yet."""
+    """An optional value, or an enum, that the function has not looked at yet.
+
+    Code in C, such as ``"%s" % record``, takes it out of a tuple past ``__getitem__``: what it asks of it is a look.
+    """
 
     __slots__ = ("_look", "leaves", "seen", "type")
 
-    def __init__(self, t: OptionalType, leaves: Sequence[Expr], look: Callable[[], Any]) -> None:
+    def __init__(self, t: OptionalType | EnumType, leaves: Sequence[Expr], look: Callable[[], Any]) -> None:
         self.type, self.leaves, self._look, self.seen = t, list(leaves), look, _UNSEEN
 
     def value(self) -> Any:
-        """``None`` or a value: the trace forks, the first time."""
+        """``None`` or a value, or a member: the trace forks, the first time."""
         if self.seen is _UNSEEN:
             self.seen = self._look()
         return self.seen
+
+    def __eq__(self, other: object) -> Any:
+        return self.value() == _seen(other)
+
+    def __hash__(self) -> int:
+        return hash(self.value())
+
+    def __repr__(self) -> str:
+        return repr(self.value())
+
+    def __str__(self) -> str:
+        return str(self.value())
 
 
 def assemble(t: RecordType, values: Sequence[Any]) -> Any:
@@ -87,6 +103,8 @@ def _lazy_class(t: RecordType) -> Any:
         return property(lambda self: _seen(self._pellucid_values[name]))
 
     space |= {name: field(name) for name in names}
+    if t.cls.__dictoffset__:
+        space["__dict__"] = property(lambda self: {name: getattr(self, name) for name in names})
     space["_pellucid_raw"] = lambda self: self._pellucid_values.values()
     space["_made"] = staticmethod(made)
     lazy = type(t.cls.__name__, (t.cls,), space)
@@ -126,12 +144,16 @@ def _lazy_tuple(t: RecordType, names: list[str], space: dict[str, Any]) -> Any:
         "__ge__": lambda self, other: plain(self) >= tuple(other),
         "__hash__": lambda self: hash(plain(self)),
         "__add__": lambda self, other: plain(self) + other,
+        "__mul__": lambda self, times: plain(self) * times,
+        "__rmul__": lambda self, times: plain(self) * times,
         "__contains__": lambda self, value: value in plain(self),
         "index": lambda self, *a: plain(self).index(*a),
         "count": lambda self, *a: plain(self).count(*a),
     }
     # Only what the class has from tuple itself: a method of its own, or a field called count, stays what it is.
     space |= {name: f for name, f in methods.items() if getattr(cls, name) is getattr(tuple, name)}
+    if "__add__" in space and not hasattr(cls, "__radd__"):
+        space["__radd__"] = lambda self, other: other + plain(self)
     space |= {name: field(i) for i, name in enumerate(names)}
     space |= {
         "__slots__": (),

@@ -55,7 +55,7 @@ def refuse_missing_attribute(
         )
     for t in _records(params):
         # a field that a real one gets when it is made is there
-        if type(thing) is t.cls and not hasattr(sample(t), str(name)):
+        if thing.__class__ is t.cls and not hasattr(sample(t), str(name)):
             fields = [n for n, _ in t.fields]
             raise PipelineError(
                 f"{name_of(f)} reads the field {name!r}{at}, which {t.cls.__name__} does not have: "

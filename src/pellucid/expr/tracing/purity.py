@@ -24,6 +24,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from pellucid.errors import Control
 from pellucid.expr.reads.unordered import depends_on_order
 from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
 from pellucid.expr.tracing.symbolic import Untraceable
@@ -128,7 +129,7 @@ def _generated(code: types.CodeType) -> bool:
     return code.co_filename.startswith("<string>") or code.co_filename.startswith("<string ")
 
 
-class AsksIdentity(BaseException):
+class AsksIdentity(Control):
     """The code uses ``is``: the trace must start again with truth values that are real."""
 
 

@@ -21,13 +21,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from pellucid.errors import Control
 from pellucid.expr import node as n
 from pellucid.expr.convert import promote
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 
 
-class Untraceable(BaseException):
+class Untraceable(Control):
     """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.
 
     ``effect`` says that the function may read or change the outside world, ``large`` that it has too many paths,
@@ -35,7 +36,7 @@ class Untraceable(BaseException):
     """
 
     def __init__(
-        self, reason: str, *, effect: bool = False, large: bool = False, cause: Exception | None = None
+        self, reason: str, *, effect: bool = False, large: bool = False, cause: BaseException | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.errors import Control, PipelineError, TypeMismatch
 from pellucid.expr import node as n
 from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
@@ -61,7 +61,7 @@ from pellucid.expr.types import (
 )
 from pellucid.expr.types.of import generic_fields
 
-MAX_PATHS = 2048  # how many paths a function may have
+MAX_WORK = 25_000  # how many truth tests all paths of a function may make; each path runs it again
 MAX_DECISIONS = 400  # how many truth tests one path may make
 MAX_CHECKS = 1000  # how many operations that may fail one path may do
 MAX_OUTPUTS = 64  # how many events a task may put out at once
@@ -228,7 +228,7 @@ class _Explorer:
         self.params = params
         self.truth = truth
         self.identity = False
-        self.paths = 0
+        self.decided = 0  # truth tests, on all paths so far
         self.raises: list[str] = []
         self.optional: dict[Expr, frozenset[Expr]] = {}
 
@@ -241,7 +241,7 @@ class _Explorer:
                 return self.explore([])
             except AsksIdentity:
                 self.identity = self.watch.identity = True
-                self.paths = 0
+                self.decided = 0
                 self.raises.clear()
                 return self.explore([])
 
@@ -255,10 +255,10 @@ class _Explorer:
         return tree
 
     def run(self, prefix: list[tuple[Expr, bool]]) -> tuple[_Path, _Leaf]:
-        self.paths += 1
-        if self.paths > MAX_PATHS:
+        if self.decided > MAX_WORK:
             raise Untraceable(
-                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches",
+                f"has too many paths: together they ask for more than {MAX_WORK:,} truth values; split it into steps, "
+                "or use min, max, & and | instead of branches",
                 large=True,
             )
         path = _Path(prefix, self.identity, self.text, self.run_it, optional=self.optional)
@@ -275,9 +275,9 @@ class _Explorer:
                     value = self.f(*args)
                     if self.truth and not isinstance(value, UNDONE):
                         value = truth_of(value)
-            except (Untraceable, RecursionError):
+            except (Control, KeyboardInterrupt, RecursionError):
                 raise
-            except Exception as error:
+            except BaseException as error:
                 _refuse_unguarded(error, path)
                 raised = self.number_of(error)
             refuse_undone_value(name_of(self.original), value)
@@ -287,9 +287,10 @@ class _Explorer:
             raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)") from None
         finally:
             _current.reset(token)
+        self.decided += len(path.decisions)
         return path, _Leaf(path.checks[-1], value, raised)
 
-    def number_of(self, error: Exception) -> int:
+    def number_of(self, error: BaseException) -> int:
         text = ", ".join(a if type(a) is str else "…" for a in error.args)  # an argument may be symbolic
         if isinstance(error, (TypeError, AttributeError, NameError)):
             # Most likely code that takes no symbolic value, not a decision of the user's.
@@ -320,10 +321,13 @@ def value_of(t: Type, leaves: Sequence[Expr], name: str = "", lazy: bool = False
 
         return Maybe(t, leaves, look) if lazy else look()
     if isinstance(t, EnumType):
-        for member in t.members[:-1]:
-            if path.decide(n.eq(leaves[0], n.const(member))):
-                return member
-        return t.members[-1]
+        kind = t
+
+        def member() -> Any:
+            tests = (m for m in kind.members[:-1] if current_path().decide(n.eq(leaves[0], n.const(m))))
+            return next(tests, kind.members[-1])
+
+        return Maybe(t, leaves, member) if lazy else member()
     if isinstance(t, (RecordType, TupleType)):
         record = isinstance(t, RecordType)
         parts, at = [], 0
@@ -342,7 +346,7 @@ def value_of(t: Type, leaves: Sequence[Expr], name: str = "", lazy: bool = False
     return path.decide(leaves[0]) if t == BOOL and path.identity else Sym(leaves[0])
 
 
-def _refuse_unguarded(error: Exception, path: _Path) -> None:
+def _refuse_unguarded(error: BaseException, path: _Path) -> None:
     """Say what to write where a value that may be missing is used as if it were always there."""
     if not path.nones or not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in str(error):
         return
@@ -359,7 +363,7 @@ def _refuse_unguarded(error: Exception, path: _Path) -> None:
     ) from None
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return str(error).replace("'Sym'", "'int'").replace("'SymTime'", "'datetime'").replace("'SymDecimal'", "'Decimal'")
 
 

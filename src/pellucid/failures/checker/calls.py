@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pellucid.errors import PellucidError, StepError, UsageError
+from pellucid.errors import Control, PellucidError, StepError, UsageError
 from pellucid.expr.tracing.mistakes import refuse_undefined
 from pellucid.expr.tracing.witness import Witness
 from pellucid.failures.model.syntax import Map, Task
@@ -119,12 +119,12 @@ class Calls:
             given = (v, w)
         try:
             answer = self._run[p](*given)
-        except (CutShort, UsageError):
+        except (CutShort, UsageError, Control, KeyboardInterrupt):
             raise
         except PellucidError as error:
             refuse_undefined(error, f"task {p!r}")
             return error
-        except Exception as error:
+        except BaseException as error:
             refuse_undefined(error, f"task {p!r}")
             failed = StepError(f"task {p!r} failed on f({v!r}, {w!r}): {type(error).__name__}: {error}", step=p)
             failed.__cause__ = error
