@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from pellucid.expr.stable import codes
@@ -76,9 +76,15 @@ def _makes_sets(code: types.CodeType) -> bool:
     for one in codes(code):
         if {"set", "frozenset"} & set(one.co_names) or any(op.opname in _MAKES for op in dis.get_instructions(one)):
             return True
+        if any(_loads_set(op) and after.opname != "CONTAINS_OP" for op, after in pairwise(dis.get_instructions(one))):
+            return True  # Python keeps the set of `for c in {"a", "b"}` as a constant
         if {"keys", "items"} & set(one.co_names) and any(op.opname == "BINARY_OP" for op in dis.get_instructions(one)):
             return True
     return False
+
+
+def _loads_set(op: dis.Instruction) -> bool:
+    return op.opname == "LOAD_CONST" and isinstance(op.argval, frozenset) and not all(map(_steady, op.argval))
 
 
 @functools.lru_cache(maxsize=4096)
