@@ -251,6 +251,22 @@ def first_of_constants(v: int) -> int:
     return 0
 
 
+class Thing:
+    label = "x"
+
+    def worth(self, v: int) -> int:
+        return v
+
+
+def made() -> Thing:
+    return Thing()
+
+
+def shown(thing: Thing) -> int:
+    return len(f"{thing}") * 0
+
+
+THING = Thing()
 NAMES = frozenset({"a", "b"})
 fickle: dict[str, Any] = {
     "counter": counter,
@@ -275,7 +291,15 @@ fickle: dict[str, Any] = {
     "arguments of the program": lambda v: len(sys.argv) * 0,
     "arguments, imported by name": lambda v: len(ARGUMENTS) * 0,
     "machine": lambda v: len(platform.node()) * 0,
+    "address in a text": lambda v: int(repr(THING)[-8:-1], 16) * 0,
+    "address in an f-string": lambda v: len(f"{[THING]}") * 0,
+    "address of a function": lambda v: len(str.format("{}", first_of_a_set)) * 0,
+    "address of what is made": lambda v: len(str(Thing())) * 0,
+    "address of what is returned": lambda v: len(f"{made()}") * 0,
+    "address in a loop": lambda v: sum(len(repr(thing)) for thing in [THING]) * 0,
+    "address in a helper": lambda v: shown(THING),
     # without a source, as with python -c
+    "address of a command": eval("lambda v: len(repr(THING)) * 0", {"THING": object()}),
     "hash of a command": eval("lambda v: hash(str(v)) * 0"),
     "order of constants of a command": eval("lambda v: [ord(c) for c in {'p', 'q'}][0] * 0"),
     "order of a command": eval("lambda v: len(next(iter({str(v), 'x'}))) * 0"),
@@ -374,6 +398,25 @@ def test_sets_without_their_order_and_constants_are_taken_without_a_word() -> No
         p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
         verdict = check.holds(p, "G (out -> out.value < 9)", ints=range(3))
         assert verdict.proved and "assuming" not in verdict.question, str(verdict)
+
+
+class Named:
+    def __str__(self) -> str:
+        return "named"
+
+
+def test_texts_without_an_address_are_taken_without_a_word() -> None:
+    for f in (
+        lambda v: len(f"{THING.worth(v)} {Thing().worth(v)}"),
+        lambda v: len(f"{same(v)}") + len(f"{made().worth(v)} %s" % v),
+        lambda v: len(",".join(str(one) for one in [v, 2])),
+        lambda v: len(f"{[same(i) for i, _ in enumerate(map(same, [v]))]}"),
+        lambda v: len(f"{Named()} {v}"),
+        eval("lambda v: len(f'{same(v)}')", {"same": same}),
+    ):
+        p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
+        verdict = check.holds(p, "G (out -> out.value < 9)", ints=range(3))
+        assert verdict.proved, str(verdict)
 
 
 WIDTH = 2

@@ -89,7 +89,7 @@ def _loads_set(op: dis.Instruction) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _looked_at(code: types.CodeType, given: frozenset[str]) -> str:
-    source = _source(code)
+    source = source_of(code)
     if source is None:
         ops = {op.opname for one in codes(code) for op in dis.get_instructions(one)}
         goes = ops & _GOES or _ORDERED & {name for one in codes(code) for name in one.co_names}
@@ -102,7 +102,8 @@ def _looked_at(code: types.CodeType, given: frozenset[str]) -> str:
     return f"depends on the order of the set {ast.unparse(found)}, which differs from process to process (use sorted())"
 
 
-def _source(code: types.CodeType) -> ast.AST | None:
+@functools.lru_cache(maxsize=4096)
+def source_of(code: types.CodeType) -> ast.AST | None:
     """The function, lambda or comprehension of this code, in the tree of its file."""
     tree = _tree(code.co_filename, len(linecache.getlines(code.co_filename)))
     if tree is None:

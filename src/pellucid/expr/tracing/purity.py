@@ -24,6 +24,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from pellucid.expr.reads.addresses import ADDRESS, calls_shown, has_address, shows_address
 from pellucid.expr.reads.unordered import depends_on_order
 from pellucid.expr.stable import chains, imports
 from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
@@ -131,7 +132,7 @@ def differs_by_process(frame: types.FrameType) -> str:
     read = _process_read(frame)
     if read:
         return f"reads {read}, which differs from process to process"
-    return depends_on_order(frame)
+    return depends_on_order(frame) or shows_address(frame)
 
 
 def _process_read(frame: types.FrameType) -> str:
@@ -272,6 +273,9 @@ class watched:  # noqa: N801 - used as `with watched(f):`
                 raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)")
         elif event == "return":
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
+            back = None if standard or arg is None else frame.f_back
+            if back is not None and frame.f_code.co_name in calls_shown(back.f_code) and has_address(arg):
+                self.tell(f"makes a text of what {frame.f_code.co_name}() returns, {ADDRESS}")
         elif event == "c_call":
             if arg is id and standard:
                 return  # to find what was copied already, say
@@ -284,6 +288,10 @@ class watched:  # noqa: N801 - used as `with watched(f):`
                 owner = self.guard.name_of(getattr(arg, "__self__", None))
                 if owner is not None:
                     raise Untraceable(f"changes {owner!r}, which it did not make", effect=True)
+
+    def tell(self, reason: str) -> None:
+        """What shows that it depends on the process."""
+        raise Untraceable(reason, effect=True)
 
     def look_at(self, frame: types.FrameType, standard: bool) -> None:
         code = frame.f_code
