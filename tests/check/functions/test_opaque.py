@@ -451,6 +451,11 @@ CHANGED: dict[str, tuple[Any, Callable[[pytest.MonkeyPatch, Any], None], str]] =
         lambda v, *, k=60: v + k, lambda m, f: m.setattr(f, "__kwdefaults__", {"k": 70}), "the default of k, which is",
     ),
     "class": (lambda v: v + Scale.k, lambda m, f: m.setattr(Scale, "k", 70), "reads Scale.k, which is 70 now and was"),
+    "class again": (
+        lambda v: v + Scale.k,
+        lambda m, f: m.setitem(globals(), "Scale", type("Scale", (), {"k": 70, "__module__": __name__})),
+        "reads Scale.k, which is 70 now and was",
+    ),
     "instance": (lambda v: v + Scale().k, lambda m, f: m.setattr(Scale, "k", 70), "reads Scale.k, which is 70 now"),
     "helper": (
         lambda v: _doubled(v),

@@ -84,8 +84,9 @@ class _Walk:
         self._seen: dict[int, Any] = {}
         self._set: dict[int, frozenset[str]] = {}
 
-    def look(self, value: Any, name: str = "", reader: Any = None) -> None:
-        """Look at a function, or at what may hold some; ``reader`` is the function that reads it."""
+    def look(self, value: Any, name: str = "", reader: Any = None, now: Callable[[], Any] | None = None) -> None:
+        """Look at a function, or at what may hold some; ``reader`` is the function that reads it, ``now`` tells what it
+        reads now: a class or a function that is defined once more is another object."""
         if id(value) in self._seen or len(self._seen) >= _MOST:
             return
         self._seen[id(value)] = value
@@ -102,13 +103,13 @@ class _Walk:
             self.look(value.fget)
         elif isinstance(value, types.FunctionType):
             if whose(value.__code__.co_filename) == "user":
-                self._function(value)
+                self._function(value, functools.partial(_current, now, value))
         elif hasattr(value, "__wrapped__"):
             self.look(value.__wrapped__)
         elif isinstance(value, type):
             for cls in value.__mro__:
                 if whose(file_of(cls.__module__)) == "user" and not issubclass(cls, enum.Enum):
-                    self._members(cls, reader or value)
+                    self._members(cls, reader or value, now if cls is value else None)
         elif isinstance(value, (tuple, list, set, frozenset)):
             for item in value:
                 self._held(item, reader)
@@ -125,15 +126,15 @@ class _Walk:
         if isinstance(item, _CALLED) or not isinstance(item, _SETTLED):
             self.look(item, "held", reader)
 
-    def _members(self, cls: type, reader: Any) -> None:
+    def _members(self, cls: type, reader: Any, again: Callable[[], Any] | None) -> None:
         """The methods of a class, and its attributes."""
         for name, member in list(vars(cls).items()):
             if isinstance(member, _CALLED) or not name.startswith("__"):
-                now = functools.partial(_of_class, cls, name)
+                now = functools.partial(_of_class, functools.partial(_current, again, cls), name)
                 self._read(f"{cls.__name__}.{name}", reader, member, now, False, private=name.startswith("_"))
 
-    def _function(self, f: types.FunctionType) -> None:
-        code = functools.partial(getattr, f, "__code__")
+    def _function(self, f: types.FunctionType, again: Callable[[], Any]) -> None:
+        code = functools.partial(_code_of, again)
         self.found[id(f), "its code", 0] = Outside("its code", _who(f), f.__code__, code, False)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         for chain in sorted(chains(f.__code__)):
@@ -148,7 +149,7 @@ class _Walk:
                 now = functools.partial(_of_builtins, f.__globals__, first)
                 self._follow(f, chain, now, first in self._names_set(f.__globals__))
         for given, value in _defaults(f).items():
-            self._read(f"the default of {given}", f, value, functools.partial(_default, f, given), False)
+            self._read(f"the default of {given}", f, value, functools.partial(_default, again, given), False)
 
     def _follow(self, f: types.FunctionType, chain: tuple[str, ...], now: Callable[[], Any], rebound: bool) -> None:
         """A name with attributes: of modules what is asked of them, of all else the whole."""
@@ -171,7 +172,7 @@ class _Walk:
             copy = () if not self.copies or isinstance(value, (*_SETTLED, *_CALLED)) else _copies(value)
             may_change = rebound or not (private or settled(value))
             self.found[key] = Outside(name, _who(f), value, now, may_change, copy)
-        self.look(value, name, f)
+        self.look(value, name, f, now)
 
     def _names_set(self, names: dict[str, Any]) -> frozenset[str]:
         """The globals of a module that one of its functions sets."""
@@ -211,8 +212,18 @@ def _of_module(module: types.ModuleType, name: str) -> Any:
     return vars(module).get(name, _GONE)
 
 
-def _of_class(cls: type, name: str) -> Any:
-    return vars(cls).get(name, _GONE)
+def _current(now: Callable[[], Any] | None, was: Any) -> Any:
+    """A function or class that is there now, in place of one that was."""
+    found = was if now is None else now()
+    return found if isinstance(found, type(was)) else was
+
+
+def _code_of(again: Callable[[], Any]) -> types.CodeType:
+    return again().__code__  # type: ignore[no-any-return]
+
+
+def _of_class(again: Callable[[], Any], name: str) -> Any:
+    return vars(again()).get(name, _GONE)
 
 
 def _of_builtins(names: dict[str, Any], name: str) -> Any:
@@ -225,8 +236,8 @@ def _defaults(f: types.FunctionType) -> dict[str, Any]:
     return dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
 
 
-def _default(f: types.FunctionType, given: str) -> Any:
-    return _defaults(f).get(given, _GONE)
+def _default(again: Callable[[], Any], given: str) -> Any:
+    return _defaults(again()).get(given, _GONE)
 
 
 def _copies(value: Any) -> tuple[tuple[str, Any, Any], ...]:
