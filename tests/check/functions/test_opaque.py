@@ -8,11 +8,15 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import platform
 import random
+import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
+from sys import argv as ARGUMENTS
 from typing import Any, NamedTuple
 
 import pytest
@@ -241,6 +245,28 @@ def first_of_a_set(v: int) -> int:
     return 0
 
 
+def first_of_constants(v: int) -> int:
+    for c in {"p", "q", "r"}:
+        return ord(c) * 0
+    return 0
+
+
+class Thing:
+    label = "x"
+
+    def worth(self, v: int) -> int:
+        return v
+
+
+def made() -> Thing:
+    return Thing()
+
+
+def shown(thing: Thing) -> int:
+    return len(f"{thing}") * 0
+
+
+THING = Thing()
 NAMES = frozenset({"a", "b"})
 fickle: dict[str, Any] = {
     "counter": counter,
@@ -258,8 +284,24 @@ fickle: dict[str, Any] = {
     "environment": lambda v: len(os.environ.get("NOBODY_SETS_THIS", "")),
     "order": lambda v: len(next(iter({str(v), "x"}))) * 0,
     "order in a loop": first_of_a_set,
+    "order of constants in a loop": first_of_constants,
+    "order of constants in a comprehension": lambda v: [ord(c) for c in {"p", "q", "r"}].pop() * 0,
+    "order of pairs": lambda v: next(n for _, n in {("a", 1), ("b", 2)}) * 0,
+    "order of None": lambda v: [c is None for c in {None, "p"}].pop() * 0,
+    "arguments of the program": lambda v: len(sys.argv) * 0,
+    "arguments, imported by name": lambda v: len(ARGUMENTS) * 0,
+    "machine": lambda v: len(platform.node()) * 0,
+    "address in a text": lambda v: int(repr(THING)[-8:-1], 16) * 0,
+    "address in an f-string": lambda v: len(f"{[THING]}") * 0,
+    "address of a function": lambda v: len(str.format("{}", first_of_a_set)) * 0,
+    "address of what is made": lambda v: len(str(Thing())) * 0,
+    "address of what is returned": lambda v: len(f"{made()}") * 0,
+    "address in a loop": lambda v: sum(len(repr(thing)) for thing in [THING]) * 0,
+    "address in a helper": lambda v: shown(THING),
     # without a source, as with python -c
+    "address of a command": eval("lambda v: len(repr(THING)) * 0", {"THING": object()}),
     "hash of a command": eval("lambda v: hash(str(v)) * 0"),
+    "order of constants of a command": eval("lambda v: [ord(c) for c in {'p', 'q'}][0] * 0"),
     "order of a command": eval("lambda v: len(next(iter({str(v), 'x'}))) * 0"),
 }
 
@@ -347,6 +389,8 @@ def test_sets_without_their_order_and_constants_are_taken_without_a_word() -> No
     for f in (
         lambda v: len(set(str(v))),
         lambda v: int(str(v) in NAMES),
+        lambda v: next(n for n in {8, 1, 3}) * int(str(v) in {"a", "b"}),
+        eval("lambda v: sum(n for n in (1, 2) if n not in {'a', 'b'})"),
         lambda v: len(sorted(w for w in {str(v), "x"})),
         lambda v: sum(len(w) for w in set(str(v))),
         lambda v: len(str(v)) * WIDTH,
@@ -354,6 +398,25 @@ def test_sets_without_their_order_and_constants_are_taken_without_a_word() -> No
         p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
         verdict = check.holds(p, "G (out -> out.value < 9)", ints=range(3))
         assert verdict.proved and "assuming" not in verdict.question, str(verdict)
+
+
+class Named:
+    def __str__(self) -> str:
+        return "named"
+
+
+def test_texts_without_an_address_are_taken_without_a_word() -> None:
+    for f in (
+        lambda v: len(f"{THING.worth(v)} {Thing().worth(v)}"),
+        lambda v: len(f"{same(v)}") + len(f"{made().worth(v)} %s" % v),
+        lambda v: len(",".join(str(one) for one in [v, 2])),
+        lambda v: len(f"{[same(i) for i, _ in enumerate(map(same, [v]))]}"),
+        lambda v: len(f"{Named()} {v}"),
+        eval("lambda v: len(f'{same(v)}')", {"same": same}),
+    ):
+        p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
+        verdict = check.holds(p, "G (out -> out.value < 9)", ints=range(3))
+        assert verdict.proved, str(verdict)
 
 
 WIDTH = 2
@@ -372,6 +435,48 @@ def test_a_global_that_changed_since_the_pipeline_was_built_is_named(monkeypatch
         assert verdict.unknown and "reads WIDTH, which is -100 now and was 2 when the pipeline" in verdict.notes[0]
     q = pipeline(lambda x: x.map(lambda v: widened(v)), x=int)
     assert check.holds(q, "G (out -> out.value >= -100)", warn=False).proved
+
+
+class Scale:
+    k = 60
+
+
+def _doubled(v: int) -> int:
+    return v * 2
+
+
+CHANGED: dict[str, tuple[Any, Callable[[pytest.MonkeyPatch, Any], None], str]] = {
+    "default": (lambda v, k=60: v + k, lambda m, f: m.setattr(f, "__defaults__", (70,)), "the default of k, which is"),
+    "keyword": (
+        lambda v, *, k=60: v + k, lambda m, f: m.setattr(f, "__kwdefaults__", {"k": 70}), "the default of k, which is",
+    ),
+    "class": (lambda v: v + Scale.k, lambda m, f: m.setattr(Scale, "k", 70), "reads Scale.k, which is 70 now and was"),
+    "class again": (
+        lambda v: v + Scale.k,
+        lambda m, f: m.setitem(globals(), "Scale", type("Scale", (), {"k": 70, "__module__": __name__})),
+        "reads Scale.k, which is 70 now and was",
+    ),
+    "instance": (lambda v: v + Scale().k, lambda m, f: m.setattr(Scale, "k", 70), "reads Scale.k, which is 70 now"),
+    "helper": (
+        lambda v: _doubled(v),
+        lambda m, f: m.setattr(_doubled, "__code__", (lambda v: v * 3).__code__),
+        "_doubled() (test_opaque.py",
+    ),
+    "builtin": (lambda v: abs(v), lambda m, f: m.setitem(globals(), "abs", lambda v: v + 9), "reads abs, which is"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_is_changed_in_place_since_the_pipeline_was_built_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in an AssertionError: two engines disagreed."""
+    f, change, said = CHANGED[name]
+    p = pipeline(lambda x: x.map(f, to=int), x=int)
+    assert check.holds(p, "G (out -> out.value < 65)", ints=range(2)).proved
+    change(monkeypatch, f)
+    verdict = check.holds(p, "G (out -> out.value < 65)", ints=range(2))
+    assert verdict.unknown and said in verdict.notes[0], str(verdict)
 
 
 @pytest.mark.parametrize("ints", [None, range(3)])

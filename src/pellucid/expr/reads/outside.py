@@ -8,14 +8,15 @@ since a pipeline was built is told by name.
 >>> def scaled(v): return v * limits[0] * width
 >>> reads = outside(scaled)
 >>> [(read.name, read.may_change) for read in reads]
-[('limits', True), ('width', False)]
+[('its code', False), ('limits', True), ('width', False)]
 >>> width = 5
 >>> [read.change().replace(read.who, "scaled()") for read in reads]
-['', 'scaled() reads width, which is 5 now and was 2 when the pipeline was built']
+['', '', 'scaled() reads width, which is 5 now and was 2 when the pipeline was built']
 """
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import dis
 import enum
@@ -57,6 +58,8 @@ class Outside:
         if now is _GONE:
             return f"{self.who} reads {self.name}, which is gone since the pipeline was built"
         if not _alike(now, self.was):
+            if isinstance(now, types.CodeType):
+                return f"{self.who} has other code now than when the pipeline was built"
             values = f"{_short(now)} now and was {_short(self.was)} when the pipeline was built"
             return f"{self.who} reads {self.name}, which is {values}"
         if not all(same_contents(value, copy) for _, value, copy in self.copy):
@@ -77,12 +80,13 @@ def outside(f: Any, *, copies: bool = False) -> tuple[Outside, ...]:
 class _Walk:
     def __init__(self, copies: bool) -> None:
         self.copies = copies
-        self.found: dict[tuple[str, str], Outside] = {}
+        self.found: dict[tuple[int, str, int], Outside] = {}
         self._seen: dict[int, Any] = {}
         self._set: dict[int, frozenset[str]] = {}
 
-    def look(self, value: Any, name: str = "") -> None:
-        """Look at a function, or at what may hold some."""
+    def look(self, value: Any, name: str = "", reader: Any = None, now: Callable[[], Any] | None = None) -> None:
+        """Look at a function, or at what may hold some; ``reader`` is the function that reads it, ``now`` tells what it
+        reads now: a class or a function that is defined once more is another object."""
         if id(value) in self._seen or len(self._seen) >= _MOST:
             return
         self._seen[id(value)] = value
@@ -99,31 +103,39 @@ class _Walk:
             self.look(value.fget)
         elif isinstance(value, types.FunctionType):
             if whose(value.__code__.co_filename) == "user":
-                self._function(value)
+                self._function(value, functools.partial(_current, now, value))
         elif hasattr(value, "__wrapped__"):
             self.look(value.__wrapped__)
         elif isinstance(value, type):
-            if whose(file_of(value.__module__)) == "user" and not issubclass(value, enum.Enum):
-                for member in vars(value).values():
-                    if isinstance(member, _CALLED):
-                        self.look(member)
+            for cls in value.__mro__:
+                if whose(file_of(cls.__module__)) == "user" and not issubclass(cls, enum.Enum):
+                    self._members(cls, reader or value, now if cls is value else None)
         elif isinstance(value, (tuple, list, set, frozenset)):
             for item in value:
-                self._held(item)
+                self._held(item, reader)
         elif isinstance(value, dict):
             for item in value.values():
-                self._held(item)
+                self._held(item, reader)
         elif not isinstance(value, _SETTLED) and not ours(type(value).__module__):
-            self.look(type(value))
+            self.look(type(value), reader=reader)
             called = getattr(type(value), "__call__", None)  # noqa: B004 - its code is wanted
             if isinstance(called, types.FunctionType) and not name:  # the object is the function itself
                 self._read(type(value).__name__, called, value, lambda: value, False)
 
-    def _held(self, item: Any) -> None:
+    def _held(self, item: Any, reader: Any) -> None:
         if isinstance(item, _CALLED) or not isinstance(item, _SETTLED):
-            self.look(item, "held")
+            self.look(item, "held", reader)
 
-    def _function(self, f: types.FunctionType) -> None:
+    def _members(self, cls: type, reader: Any, again: Callable[[], Any] | None) -> None:
+        """The methods of a class, and its attributes."""
+        for name, member in list(vars(cls).items()):
+            if isinstance(member, _CALLED) or not name.startswith("__"):
+                now = functools.partial(_of_class, functools.partial(_current, again, cls), name)
+                self._read(f"{cls.__name__}.{name}", reader, member, now, False, private=name.startswith("_"))
+
+    def _function(self, f: types.FunctionType, again: Callable[[], Any]) -> None:
+        code = functools.partial(_code_of, again)
+        self.found[id(f), "its code", 0] = Outside("its code", _who(f), f.__code__, code, False)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         for chain in sorted(chains(f.__code__)):
             first = chain[0]
@@ -133,10 +145,11 @@ class _Walk:
             elif first in f.__globals__:
                 now = functools.partial(dict.get, f.__globals__, first, _GONE)
                 self._follow(f, chain, now, first in self._names_set(f.__globals__))
-        arguments = f.__code__.co_varnames[: f.__code__.co_argcount]
-        defaults = dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
-        for given, value in defaults.items():
-            self._read(f"the default of {given}", f, value, functools.partial(_itself, value), False)
+            elif hasattr(builtins, first):
+                now = functools.partial(_of_builtins, f.__globals__, first)
+                self._follow(f, chain, now, first in self._names_set(f.__globals__))
+        for given, value in _defaults(f).items():
+            self._read(f"the default of {given}", f, value, functools.partial(_default, again, given), False)
 
     def _follow(self, f: types.FunctionType, chain: tuple[str, ...], now: Callable[[], Any], rebound: bool) -> None:
         """A name with attributes: of modules what is asked of them, of all else the whole."""
@@ -151,12 +164,15 @@ class _Walk:
         if value is not _GONE and not isinstance(value, types.ModuleType):
             self._read(name, f, value, now, rebound)
 
-    def _read(self, name: str, f: Any, value: Any, now: Callable[[], Any], rebound: bool) -> None:
-        who = _who(f)
-        if (who, name) not in self.found:
+    def _read(
+        self, name: str, f: Any, value: Any, now: Callable[[], Any], rebound: bool, *, private: bool = False
+    ) -> None:
+        key = id(f), name, id(value)
+        if key not in self.found:
             copy = () if not self.copies or isinstance(value, (*_SETTLED, *_CALLED)) else _copies(value)
-            self.found[who, name] = Outside(name, who, value, now, rebound or not settled(value), copy)
-        self.look(value, name)
+            may_change = rebound or not (private or settled(value))
+            self.found[key] = Outside(name, _who(f), value, now, may_change, copy)
+        self.look(value, name, f, now)
 
     def _names_set(self, names: dict[str, Any]) -> frozenset[str]:
         """The globals of a module that one of its functions sets."""
@@ -196,6 +212,34 @@ def _of_module(module: types.ModuleType, name: str) -> Any:
     return vars(module).get(name, _GONE)
 
 
+def _current(now: Callable[[], Any] | None, was: Any) -> Any:
+    """A function or class that is there now, in place of one that was."""
+    found = was if now is None else now()
+    return found if isinstance(found, type(was)) else was
+
+
+def _code_of(again: Callable[[], Any]) -> types.CodeType:
+    return again().__code__  # type: ignore[no-any-return]
+
+
+def _of_class(again: Callable[[], Any], name: str) -> Any:
+    return vars(again()).get(name, _GONE)
+
+
+def _of_builtins(names: dict[str, Any], name: str) -> Any:
+    """A builtin, unless there is a global of its name now."""
+    return names.get(name, getattr(builtins, name, _GONE))
+
+
+def _defaults(f: types.FunctionType) -> dict[str, Any]:
+    arguments = f.__code__.co_varnames[: f.__code__.co_argcount]
+    return dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
+
+
+def _default(again: Callable[[], Any], given: str) -> Any:
+    return _defaults(again()).get(given, _GONE)
+
+
 def _copies(value: Any) -> tuple[tuple[str, Any, Any], ...]:
     try:
         return kept_of(functools.partial(_nothing, value))
@@ -228,6 +272,8 @@ def settled(value: Any) -> bool:
 def _alike(now: Any, was: Any) -> bool:
     if now is was:
         return True
+    if isinstance(now, types.CodeType) and isinstance(was, types.CodeType):
+        return code_form(now) == code_form(was)
     if isinstance(now, types.FunctionType) and isinstance(was, types.FunctionType):  # a cell that is run once more
         return code_form(now.__code__) == code_form(was.__code__)
     if isinstance(now, type) and isinstance(was, type):

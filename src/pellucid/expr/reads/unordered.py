@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from pellucid.expr.stable import codes
@@ -76,14 +76,20 @@ def _makes_sets(code: types.CodeType) -> bool:
     for one in codes(code):
         if {"set", "frozenset"} & set(one.co_names) or any(op.opname in _MAKES for op in dis.get_instructions(one)):
             return True
+        if any(_loads_set(op) and after.opname != "CONTAINS_OP" for op, after in pairwise(dis.get_instructions(one))):
+            return True  # Python keeps the set of `for c in {"a", "b"}` as a constant
         if {"keys", "items"} & set(one.co_names) and any(op.opname == "BINARY_OP" for op in dis.get_instructions(one)):
             return True
     return False
 
 
+def _loads_set(op: dis.Instruction) -> bool:
+    return op.opname == "LOAD_CONST" and isinstance(op.argval, frozenset) and not all(map(_steady, op.argval))
+
+
 @functools.lru_cache(maxsize=4096)
 def _looked_at(code: types.CodeType, given: frozenset[str]) -> str:
-    source = _source(code)
+    source = source_of(code)
     if source is None:
         ops = {op.opname for one in codes(code) for op in dis.get_instructions(one)}
         goes = ops & _GOES or _ORDERED & {name for one in codes(code) for name in one.co_names}
@@ -96,7 +102,8 @@ def _looked_at(code: types.CodeType, given: frozenset[str]) -> str:
     return f"depends on the order of the set {ast.unparse(found)}, which differs from process to process (use sorted())"
 
 
-def _source(code: types.CodeType) -> ast.AST | None:
+@functools.lru_cache(maxsize=4096)
+def source_of(code: types.CodeType) -> ast.AST | None:
     """The function, lambda or comprehension of this code, in the tree of its file."""
     tree = _tree(code.co_filename, len(linecache.getlines(code.co_filename)))
     if tree is None:

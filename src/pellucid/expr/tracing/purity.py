@@ -25,7 +25,9 @@ from decimal import Decimal
 from typing import Any
 
 from pellucid.errors import Control
+from pellucid.expr.reads.addresses import ADDRESS, calls_shown, has_address, shows_address
 from pellucid.expr.reads.unordered import depends_on_order
+from pellucid.expr.stable import chains, imports
 from pellucid.expr.tracing.reach import MUTATORS, Captured, global_names
 from pellucid.expr.tracing.symbolic import Untraceable
 
@@ -46,11 +48,23 @@ _OF_THE_PROCESS = {
     "getegid", "uname", "times", "getloadavg", "cpu_count", "sched_getaffinity", "get_ident", "get_native_id",
     "gethostname", "getrusage",
 }  # fmt: skip
+#: What differs by process or machine of modules that hold other things as well, and modules that hold nothing else.
+_SOME_OF_THE_PROCESS = {
+    "sys": frozenset({
+        "argv", "orig_argv", "path", "modules", "meta_path", "executable", "flags", "platform", "prefix", "exec_prefix",
+        "base_prefix", "base_exec_prefix", "version", "version_info", "hexversion", "implementation", "warnoptions",
+        "_xoptions", "dont_write_bytecode", "pycache_prefix",
+    }),
+    "os": frozenset({"name"}),
+    "time": frozenset({"timezone", "altzone", "daylight", "tzname"}),
+}  # fmt: skip
+_ALL_OF_THE_PROCESS = frozenset({"platform", "socket", "locale", "tempfile", "getpass", "sysconfig", "site"})
 _PURE_OBJECTS = {id(getattr(builtins, name)) for name in _PURE_BUILTINS}
 _PURE_OBJECTS |= {id(f) for f in vars(math).values() if callable(f)}
 _PURE_OBJECTS |= {id(f) for f in vars(operator).values() if callable(f)}
 _PURE_OBJECTS.add(id(functools.reduce))
 _IMPURE_CODE = {m.__code__ for m in (os._Environ.__getitem__, os._Environ.__iter__, os._Environ.__len__)}
+_NOTHING = object()
 _MAKERS = ("__init__", "__post_init__", "__new__", "__setstate__", "__set_name__")
 
 
@@ -116,7 +130,49 @@ def differs_by_process(frame: types.FrameType) -> str:
             return f"uses {name}(), which differs from process to process"
     if "__hash__" in code.co_names:
         return "uses __hash__(), which differs from process to process"
-    return depends_on_order(frame)
+    read = _process_read(frame)
+    if read:
+        return f"reads {read}, which differs from process to process"
+    return depends_on_order(frame) or shows_address(frame)
+
+
+def _process_read(frame: types.FrameType) -> str:
+    """What a function that is being called reads of modules that tell of the process or the machine, such as
+    ``sys.argv``; empty if nothing is seen."""
+    code = frame.f_code
+    for chain in chains(code):
+        value = frame.f_globals.get(chain[0], frame.f_locals.get(chain[0]))
+        for at, attribute in enumerate(chain[1:], 1):
+            if not isinstance(value, types.ModuleType):
+                break
+            if _tells_of_process(value.__name__, attribute):
+                return ".".join(chain[: at + 1])
+            value = vars(value).get(attribute)
+        if not isinstance(value, types.ModuleType) and chain[0] in frame.f_globals:
+            found = _taken_from(chain[0], frame.f_globals[chain[0]])
+            if found:
+                return found
+    for _, module, names in imports(code):
+        for name in names or code.co_names:
+            if _tells_of_process(module, name):
+                return f"{module}.{name}"
+    return ""
+
+
+def _tells_of_process(module: str, name: str) -> bool:
+    return module in _ALL_OF_THE_PROCESS or name in _SOME_OF_THE_PROCESS.get(module, ())
+
+
+def _taken_from(name: str, value: Any) -> str:
+    """What a global is that was imported by ``from sys import argv``."""
+    if isinstance(value, types.FunctionType):
+        return f"{value.__module__}.{value.__name__}" if value.__module__ in _ALL_OF_THE_PROCESS else ""
+    for module, names in _SOME_OF_THE_PROCESS.items():
+        plain = isinstance(value, (str, int, type(None)))  # there are others that are the same object
+        for one in names & {name} if plain else names:
+            if getattr(sys.modules.get(module), one, _NOTHING) is value:
+                return f"{module}.{one}"
+    return ""
 
 
 def reads_environment(code: types.CodeType) -> bool:
@@ -218,6 +274,9 @@ class watched:  # noqa: N801 - used as `with watched(f):`
                 raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)")
         elif event == "return":
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
+            back = None if standard or arg is None else frame.f_back
+            if back is not None and frame.f_code.co_name in calls_shown(back.f_code) and has_address(arg):
+                self.tell(f"makes a text of what {frame.f_code.co_name}() returns, {ADDRESS}")
         elif event == "c_call":
             if arg is id and standard:
                 return  # to find what was copied already, say
@@ -230,6 +289,10 @@ class watched:  # noqa: N801 - used as `with watched(f):`
                 owner = self.guard.name_of(getattr(arg, "__self__", None))
                 if owner is not None:
                     raise Untraceable(f"changes {owner!r}, which it did not make", effect=True)
+
+    def tell(self, reason: str) -> None:
+        """What shows that it depends on the process."""
+        raise Untraceable(reason, effect=True)
 
     def look_at(self, frame: types.FrameType, standard: bool) -> None:
         code = frame.f_code

@@ -140,6 +140,9 @@ class _Noted(watched):
                 elif not _pure(arg):
                     self.doubts.append(error.reason)
 
+    def tell(self, reason: str) -> None:
+        self.fickle.append(reason)
+
     def look_at(self, frame: types.FrameType, standard: bool) -> None:
         code = frame.f_code
         if reads_environment(code):
