@@ -8,6 +8,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -171,24 +172,24 @@ def test_a_task_that_is_no_function_is_unknown_whatever_it_drew(name: str, proto
 @pytest.mark.parametrize("asks", ["insert into t values (1)", "select random()"])
 def test_answers_that_differ_are_no_ground_for_a_counterexample(asks: str, sink: str) -> None:
     """What is hidden behind a library in C is seen when another call answers otherwise: then nothing is known."""
-    table = sqlite3.connect(":memory:")
-    table.execute("create table t (x)")
+    with closing(sqlite3.connect(":memory:")) as table:
+        table.execute("create table t (x)")
 
-    def hidden(v: int, w: int) -> tuple[int, list[int]]:
-        drawn = table.execute(asks).fetchone()
-        count = table.execute("select count(*) from t").fetchone()[0]
-        return v, [w + (count > 2) + (drawn[0] % 2 if drawn else 0)]
+        def hidden(v: int, w: int) -> tuple[int, list[int]]:
+            drawn = table.execute(asks).fetchone()
+            count = table.execute("select count(*) from t").fetchone()[0]
+            return v, [w + (count > 2) + (drawn[0] % 2 if drawn else 0)]
 
-    for _ in range(12):
-        table.execute("delete from t")
-        verdict = check.failures(stamped(hidden), crashes=1, sink=sink)
-        assert verdict.unknown and "task 'stamp' is not a function" in verdict.notes[0], str(verdict)
+        for _ in range(12):
+            table.execute("delete from t")
+            verdict = check.failures(stamped(hidden), crashes=1, sink=sink)
+            assert verdict.unknown and "task 'stamp' is not a function" in verdict.notes[0], str(verdict)
 
 
 def test_a_function_of_a_library_is_believed_aloud() -> None:
-    table = sqlite3.connect(":memory:")
-    once = stamped(lambda v, w: (v, [table.execute("select abs(?)", (w,)).fetchone()[0]]))
-    verdict = check.failures(once, crashes=1)
+    with closing(sqlite3.connect(":memory:")) as table:
+        once = stamped(lambda v, w: (v, [table.execute("select abs(?)", (w,)).fetchone()[0]]))
+        verdict = check.failures(once, crashes=1)
     assert verdict.bounded and "assuming that a lambda always answers" in verdict.question, str(verdict)
 
 
