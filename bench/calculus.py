@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pellucid.atomic import Atomic, explore, parse
 from pellucid.atomic.reduction import Reduced
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 
 PLACES = "pqrs"
 

@@ -29,7 +29,7 @@ from pellucid.capacity.zones.decide import decide
 from pellucid.capacity.zones.figures import paper_table
 from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.search import search
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 
 SECONDS = 30.0
 PROTOCOLS = Path(__file__).resolve().parents[1] / "tests" / "capacity" / "protocols"

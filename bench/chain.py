@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import Stream, pipeline
-from pellucid.engine.epochs import run_epochs
+from pellucid.internal.engine.epochs import run_epochs
 from pellucid.sinks.interface import Staged
 from pellucid.sinks.sqlite_sink import SQLiteSink
 

@@ -40,7 +40,7 @@ from pellucid.check.formula import as_formula, resolve
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import UsageError
-from pellucid.export.smv.model import export
+from pellucid.internal.export.smv.model import export
 
 GROWING = ["Sum of 1s on window", "Sum of window of width 3", "Product of 1 and k-th"]
 TITLES = {"Sum of window of width 3": "Sum of window of width k"}

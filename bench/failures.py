@@ -25,7 +25,7 @@ from pellucid import check
 from pellucid.failures.checker.search.explore import explore
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import Configuration, Task, initial
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 
 Row = dict[str, Any]
 

@@ -28,11 +28,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from pellucid import Stream, pipeline
-from pellucid.data.feed import Feed
-from pellucid.data.files import open_reader
-from pellucid.data.writers import open_writer
-from pellucid.engine.epochs import run_epochs
-from pellucid.expr.types import INT
+from pellucid.internal.data.feed import Feed
+from pellucid.internal.data.files import open_reader
+from pellucid.internal.data.writers import open_writer
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.expr.types import INT
 
 
 @pipeline
@@ -51,7 +51,7 @@ def by_key(x: Stream[int]) -> Stream[int]:
 
 def plain(source: str, out: str, key: str | None) -> None:
     """One process, no epochs."""
-    from pellucid.data.formats.outputs import output_batch, output_schema
+    from pellucid.internal.data.formats.outputs import output_batch, output_schema
 
     reader = open_reader(source)
     engine = sums.engine(key=int if key else None)

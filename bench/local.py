@@ -20,9 +20,9 @@ import numpy as np
 from numba import njit
 
 from pellucid import Pipeline, Stream, pipeline
-from pellucid.data.columns import Batch
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
 
 
 @pipeline

@@ -38,9 +38,9 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.smt.engine import invariant
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.model.verdict import Verdict
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.model.verdict import Verdict
 
 
 def window_sum(k: int) -> Pipeline:
@@ -196,7 +196,7 @@ def nusmv(problem: Problem) -> str:
     """What NuSMV says of the exported model."""
     from tests.export.smv.nusmv import run_nusmv
 
-    from pellucid.export.smv.model import export
+    from pellucid.internal.export.smv.model import export
 
     if problem.asks in FORMULAS:
         graph, formula = SEVEN[problem.name](problem.k).graph, FORMULAS[problem.asks]

@@ -65,7 +65,7 @@ if __name__ != "__main__":  # loaded by `pellucid run`
 
 
 def ours(case: str, given: str, out: str, *more: str) -> None:
-    from pellucid.cli.main import main as command
+    from pellucid.internal.cli.main import main as command
 
     key = KEYS[case]
     sys.argv = ["pellucid", "run", f"{__file__}:{case}", "--in", given, "--keep-columns", "all", "--out", out, *more]

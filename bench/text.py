@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from pellucid import pipeline
-from pellucid.data.columns import Batch, Strings
-from pellucid.engine.kernel.engine import Engine
-from pellucid.graph.model import Graph
+from pellucid.internal.data.columns import Batch, Strings
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.graph.model import Graph
 
 NAMES = {f"C{i}": f"Carrier {i}" for i in range(300)}
 FUNCTIONS: dict[str, Callable[[str], Any]] = {

@@ -26,8 +26,8 @@ import numpy as np
 from time_events import DAY, LATE, MINUTE, Event, drawn, timed, total
 
 from pellucid import Pipeline, join, pipeline
-from pellucid.data.columns import Batch, Output
-from pellucid.engine.timed.engine import TimedEngine
+from pellucid.internal.data.columns import Batch, Output
+from pellucid.internal.engine.timed.engine import TimedEngine
 
 FEW = 200_000
 PEERS = ["polars", "duckdb", "bytewax", "pathway"]

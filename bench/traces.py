@@ -1,6 +1,6 @@
 """Recorded traces of any size, made quickly: a chain of tasks with epochs, snapshots, commits and crashes.
 
-The rows are those that the runtime would record (`pellucid.engine.epochs.recording`); they are made segment by segment
+The rows are those that the runtime would record (`engine.epochs.recording`); they are made segment by segment
 with NumPy, since ten million steps of a real run would take an hour.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.engine.epochs.recording import RULES, schema
+from pellucid.internal.engine.epochs.recording import RULES, schema
 
 __all__ = ["large_trace"]
 

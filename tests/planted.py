@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pellucid.base.files import sync
-from pellucid.cli.main import main
-from pellucid.engine.epochs import parts, targets
-from pellucid.engine.epochs.generation import Generation
-from pellucid.engine.epochs.parts import PartName, parts_in
-from pellucid.engine.epochs.store import Snapshot
-from pellucid.engine.epochs.tasks import sink
 from pellucid.failures.crash import Command
+from pellucid.internal.base.files import sync
+from pellucid.internal.cli.main import main
+from pellucid.internal.engine.epochs import parts, targets
+from pellucid.internal.engine.epochs.generation import Generation
+from pellucid.internal.engine.epochs.parts import PartName, parts_in
+from pellucid.internal.engine.epochs.store import Snapshot
+from pellucid.internal.engine.epochs.tasks import sink
 from pellucid.sinks import Staged
 
 
@@ -28,7 +28,7 @@ class Planted(Command):
     """What a crash test runs, with the bug."""
 
     def argv(self, folder: Path) -> list[str]:
-        return ["tests.planted" if word == "pellucid.cli.main" else word for word in super().argv(folder)]
+        return ["tests.planted" if word == "pellucid.internal.cli.main" else word for word in super().argv(folder)]
 
 
 def completed(generation: Any, task: Any) -> None:
@@ -82,7 +82,7 @@ class CarelessFile(targets.FileTarget):
 _completed = Generation._completed
 
 if __name__ == "__main__":
-    from pellucid.engine.epochs import job
+    from pellucid.internal.engine.epochs import job
 
     Generation._completed = completed  # type: ignore[method-assign]
     sink.SinkTask = CarelessSink  # type: ignore[misc]

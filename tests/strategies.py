@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 from tests.judge.told import Judged, told_outputs
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pellucid import sinks
-from pellucid.address import Address, from_environment, in_one_form
 from pellucid.errors import DataError, PellucidError, StepError, UsageError
 from pellucid.failures.crash import Command
-from pellucid.secrets import redact
+from pellucid.internal.address import Address, from_environment, in_one_form
+from pellucid.internal.secrets import redact
 from pellucid.sinks.address import parsed, sink_of
 
 SECRET = "S3cret-Pw"

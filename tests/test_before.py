@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import pipeline
-from pellucid.base import container
-from pellucid.cli.main import cli
 from pellucid.errors import PellucidError, StateError
+from pellucid.internal.base import container
+from pellucid.internal.cli.main import cli
 from pellucid.spark.state.store import Store
 
 BEFORE = Path(__file__).parent / "before"

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,11 @@ def imported(file: Path) -> Iterator[tuple[int, str]]:
         yield from imports_of(file.read_text(encoding="utf-8"))
     except AssertionError as error:
         raise AssertionError(f"{file}:{error}") from None
+
+
+def room_of(parts: Sequence[str]) -> str:
+    """The room of a module, by its path from ``pellucid`` on."""
+    return parts[1] if parts[0] == "internal" and len(parts) > 1 else parts[0]
 
 
 @functools.cache
@@ -52,7 +57,7 @@ def imports_of(text: str) -> list[tuple[int, str]]:
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names if alias.name.startswith("pellucid.")]
         for name in names:
-            room = name.split(".")[1]
+            room = room_of(name.split(".")[1:])
             if room in ORDER or not room.startswith("_"):
                 found.append((node.lineno, room))
     return found
@@ -63,11 +68,12 @@ def upward(source: Path) -> list[str]:
     wrong = []
     for file in sorted(source.rglob("*.py")):
         parts = file.relative_to(source).with_suffix("").parts
-        if parts == ("__init__",):  # the public face of all
+        if parts[-1] == "__init__" and len(parts) <= (2 if parts[0] == "internal" else 1):  # the public face of all
             continue
+        own = room_of(parts)
         for line, room in imported(file):
-            if room in ORDER and ORDER.index(room) > ORDER.index(parts[0]):
-                wrong.append(f"{'/'.join(parts)}.py:{line}: {parts[0]} imports {room}")
+            if room in ORDER and ORDER.index(room) > ORDER.index(own):
+                wrong.append(f"{'/'.join(parts)}.py:{line}: {own} imports {room}")
     return wrong
 
 
@@ -77,17 +83,25 @@ def test_imports_go_one_way() -> None:
 
 @pytest.mark.parametrize(
     ("room", "line"),
-    [("graph", "from pellucid.engine.interpreter import Interpreter"), ("data", "import pellucid.check.questions")],
+    [
+        ("internal/graph", "from pellucid.internal.engine.interpreter import Interpreter"),
+        ("internal/data", "import pellucid.check.questions"),
+    ],
 )
 def test_a_planted_import_is_found(tmp_path: Path, room: str, line: str) -> None:
     shutil.copytree(SOURCE, tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "pellucid" / room / "planted.py").write_text(f"def later() -> None:\n    {line}\n")
     (found,) = upward(tmp_path / "pellucid")
-    assert found.startswith(f"{room}/planted.py:2: {room} imports ")
+    assert found.startswith(f"{room}/planted.py:2: {Path(room).name} imports ")
+
+
+def inside() -> list[Path]:
+    """What lies at the top, and what lies behind it."""
+    return [p for folder in (SOURCE, SOURCE / "internal") for p in folder.iterdir() if p.name != "internal"]
 
 
 def test_every_module_has_its_place() -> None:
-    rooms = {p.stem for p in SOURCE.iterdir() if (p.suffix == ".py" or (p / "__init__.py").exists())}
+    rooms = {p.stem for p in inside() if (p.suffix == ".py" or (p / "__init__.py").exists())}
     assert rooms - {"__init__"} == set(ORDER) & rooms, "a new room needs a place in ORDER and in docs/architecture.md"
     full = {
         str(folder.relative_to(SOURCE)): count
@@ -99,9 +113,12 @@ def test_every_module_has_its_place() -> None:
 
 def test_every_room_is_on_the_map() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = {f"{p.name}/" if p.is_dir() else p.name for p in SOURCE.iterdir() if p.suffix == ".py" or p.is_dir()}
-    rooms -= {"__init__.py", "__main__.py", "__pycache__/"}
-    assert {room for room in rooms if f"[`{room}`](../src/pellucid/{room})" not in page} == set()
+    rooms = {
+        f"{p.relative_to(SOURCE)}/" if p.is_dir() else str(p.relative_to(SOURCE))
+        for p in inside()
+        if (p.suffix == ".py" or p.is_dir()) and p.stem not in ("__init__", "__main__", "__pycache__")
+    }
+    assert {room for room in rooms if f"](../src/pellucid/{room})" not in page} == set()
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "bench").glob("*.py")), ids=lambda file: file.stem)

@@ -1,6 +1,6 @@
 """Write a stateful stream pipeline once, as plain Python; Pellucid proves it, crashes it, and runs it on Spark."""
 
-from pellucid.cli import first
+from pellucid.internal.cli import first
 
 if first.is_command():
     first.begin()  # before what is imported below, which takes a while
@@ -19,12 +19,12 @@ from pellucid.errors import (
     TypeMismatch,
     UsageError,
 )
-from pellucid.expr.types import Scale
-from pellucid.graph.loops import iterate
-from pellucid.graph.stream import Stream, apply, merge, silent
-from pellucid.graph.timed import as_of, join, lookup
-from pellucid.graph.timing import Late, Windowed
-from pellucid.pipeline import Pipeline, pipeline
+from pellucid.internal.expr.types import Scale
+from pellucid.internal.graph.loops import iterate
+from pellucid.internal.graph.stream import Stream, apply, merge, silent
+from pellucid.internal.graph.timed import as_of, join, lookup
+from pellucid.internal.graph.timing import Late, Windowed
+from pellucid.internal.pipeline import Pipeline, pipeline
 
 __version__ = "0.1.0"
 

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
-from pellucid.secrets import redact
+from pellucid.internal.secrets import redact
 
 Listener = Literal["Python", "command line"]
 _to: Listener = "Python"
@@ -167,7 +167,7 @@ class Control(BaseException):
 
     Whatever else it raises is its failure, also what is no ``Exception``, such as ``asyncio.CancelledError``.
 
-    >>> from pellucid.expr.tracing.symbolic import Untraceable
+    >>> from pellucid.internal.expr.tracing.symbolic import Untraceable
     >>> issubclass(Untraceable, Control), issubclass(Control, Exception)
     (True, False)
     """

@@ -14,7 +14,7 @@ import pytest
 from pellucid.atomic import Atomic, network_text, parse
 from pellucid.atomic.rules import one_by_one
 from pellucid.atomic.state import State
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from tests.atomic.networks import network
 
 NAMES = "new t, u, v: Trans. new p, q: Place. new c, d, e: Chan[<>]. "

@@ -13,7 +13,7 @@ from pellucid.atomic.rules import closed_sets
 from pellucid.atomic.running import MOST, offers
 from pellucid.atomic.state import WITHIN
 from pellucid.errors import DataError
-from pellucid.model import Budget, Search
+from pellucid.internal.model import Budget, Search
 from tests.atomic.networks import network
 
 NAMES = "new t, u: Trans. new p: Place. new c: Chan[<>]. new a: Chan[Chan[<>]]. new b: Chan[<Chan[<>], Chan[<>]>]. "

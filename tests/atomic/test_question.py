@@ -15,7 +15,7 @@ from pellucid.atomic.rules import EQUIVALENT, MUTANTS
 from pellucid.atomic.state import State
 from pellucid.atomic.sticking import hopeless
 from pellucid.errors import DataError, UsageError
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from tests.atomic.networks import network
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "atomic"

@@ -10,7 +10,7 @@ from pellucid.atomic.properties import Judge
 from pellucid.atomic.reduction import KEPT, Reduced
 from pellucid.atomic.rules import MUTANTS
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from tests.atomic.networks import network
 
 

@@ -7,7 +7,7 @@ import pytest
 from pellucid.atomic import Atomic, explore, network_text, parse
 from pellucid.atomic.sticking import why_stuck
 from pellucid.errors import DataError, UsageError
-from pellucid.model import follow
+from pellucid.internal.model import follow
 
 NAMES = (
     "new t, u, v: Trans. new p, q: Place. new c, d: Chan[<>]. new k, l: Key[<>]. new s: Chan[Packet[<>]]. "

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from pellucid import pipeline
-from pellucid.base import cache
+from pellucid.internal.base import cache
 
 ROWS, KEYS = 3_000, 700
 p = pipeline(
@@ -210,7 +210,7 @@ RIGHT = p.engine(mode="python").push(DATA.tolist())
 def main(arguments: list[str] | None = None) -> int:
     import numba  # noqa: F401 - loaded once, and not in each start
 
-    from pellucid.base import kept as _  # noqa: F401
+    from pellucid.internal.base import kept as _  # noqa: F401
 
     options = argparse.ArgumentParser()
     options.add_argument("--cases", type=int, default=500)

@@ -10,8 +10,8 @@ import pytest
 
 from pellucid import UsageError
 from pellucid.atomic import parse
-from pellucid.base import languages
 from pellucid.capacity.arrays import read_text
+from pellucid.internal.base import languages
 
 
 @pytest.mark.parametrize(("read", "what"), [(parse, "a network"), (read_text, "a system in Cubicle's language")])

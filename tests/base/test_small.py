@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pellucid.base.files import no_links, open_own, read_own
-from pellucid.base.small import checked, parsed, read_small, sealed
-from pellucid.engine.epochs.lock import running_in, take
-from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.errors import StateError
+from pellucid.internal.base.files import no_links, open_own, read_own
+from pellucid.internal.base.small import checked, parsed, read_small, sealed
+from pellucid.internal.engine.epochs.lock import running_in, take
+from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.sinks.group.log import NOTHING, DecisionLog
 
 

@@ -16,7 +16,7 @@ from pellucid.capacity.arrays.storm import storm_system
 from pellucid.capacity.steps import Step, Worker
 from pellucid.capacity.zones.network import cone
 from pellucid.errors import UsageError
-from pellucid.model import Run
+from pellucid.internal.model import Run
 from tests.seeds import seeds
 
 

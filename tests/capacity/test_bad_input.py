@@ -14,9 +14,9 @@ from pellucid.capacity.flow.linear import certified, maximum
 from pellucid.capacity.flow.network import ONE, Network
 from pellucid.capacity.planning import changes, plan
 from pellucid.capacity.zones.decide import decide
-from pellucid.cli.main import cli
 from pellucid.errors import UsageError
-from pellucid.model import Budget
+from pellucid.internal.cli.main import cli
+from pellucid.internal.model import Budget
 
 GOOD = '[spouts.S]\ngap = 1\n[bolts.B]\ntime = 1\nhears = ["S"]\n'
 

@@ -15,8 +15,8 @@ from pellucid.capacity.flow import grow, threshold
 from pellucid.capacity.planning import changes, plan, plan_text
 from pellucid.capacity.zones.decide import longest
 from pellucid.capacity.zones.thresholds import least_gap, least_workers
-from pellucid.cli.main import cli
-from pellucid.model import Budget, CutShort
+from pellucid.internal.cli.main import cli
+from pellucid.internal.model import Budget, CutShort
 
 MANY = 200
 

@@ -13,8 +13,8 @@ from pellucid.check.explicit.program import choices_of
 from pellucid.check.formula import AG, Formula, evaluate_lasso, is_invariant, kind
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
 from tests.check.formula.meaning import evaluate_ctl
 
 __all__ = ["decide_by_reference", "points"]

@@ -18,10 +18,10 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import domain_of
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.types import BOOL, INT, simplest
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.types import BOOL, INT, simplest
 from tests.check.reference import decide_by_reference
 from tests.strategies import Choice, Drawn, Seeded, make_pipeline
 from tests.volumes import examples, some_seeds

@@ -11,7 +11,7 @@ import pytest
 
 from pellucid import UsageError, check, pipeline
 from pellucid.check.declare import Property, declared
-from pellucid.load import _load_path
+from pellucid.internal.load import _load_path
 
 HEAD = "from pellucid import check, pipeline\np = pipeline(lambda x: x.trim(1), x=int)\n"
 late = pipeline(lambda x: x.trim(1), x=int)

@@ -19,13 +19,13 @@ from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import FALSE, Variable
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.checked import Int64
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.rewrite import failure, overflow
-from pellucid.expr.types import BOOL, FLOAT, INT, Type, fits_int
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.checked import Int64
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.rewrite import failure, overflow
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type, fits_int
 
 POWERS = [2**31, 2**32, 2**53, 2**62, 2**63]
 INTS = sorted(

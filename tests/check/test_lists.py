@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import check, pipeline
 from pellucid.errors import NotTraceable, UsageError
-from pellucid.export.smv.model import export
+from pellucid.internal.export.smv.model import export
 
 
 class Order(NamedTuple):

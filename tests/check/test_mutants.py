@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, UsageError, check, pipeline
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
-from pellucid.expr.function import Function
-from pellucid.expr.types import BOOL, INT
-from pellucid.graph.build import instantiate
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.types import BOOL, INT
+from pellucid.internal.graph.build import instantiate
+from pellucid.internal.graph.model import Graph
 from tests.strategies import Seeded, make_pipeline
 
 LENGTH = 5

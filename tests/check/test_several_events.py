@@ -10,7 +10,7 @@ from pellucid import Mod, apply, check, merge, pipeline, silent
 from pellucid.check.formula import any_, explain, stream
 from pellucid.check.formula.parse import parse
 from pellucid.errors import UsageError
-from pellucid.export.smv.model import export
+from pellucid.internal.export.smv.model import export
 
 BURSTS = [[], [4], [3], [4, 5], [3, 5], [5, 3], [0, 6, 2]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pellucid import Mod, check, merge, pipeline
-from pellucid.model.verdict import Verdict
+from pellucid.internal.model.verdict import Verdict
 
 never = pipeline(lambda x: x.filter(lambda v: v * v < 0), x=int)
 hot = pipeline(lambda x: x.filter(lambda v: v > 80), x=int)
@@ -103,7 +103,7 @@ def test_several_streams() -> None:
 def test_it_is_shown(tmp_path: Any) -> None:
     from click.testing import CliRunner
 
-    from pellucid.cli.main import cli
+    from pellucid.internal.cli.main import cli
 
     verdict = check.holds(never, "G (out -> out.value = 7)")
     assert "it says nothing: out never holds" in str(verdict)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 PIPELINES = """\
 import enum

@@ -16,8 +16,8 @@ import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 
-from pellucid.data.blocks import blocks
 from pellucid.errors import DataError
+from pellucid.internal.data.blocks import blocks
 from tests.words import DIVISION
 
 Command = Callable[..., Result]

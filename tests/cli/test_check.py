@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from pellucid.cli import check as verb
+from pellucid.internal.cli import check as verb
 from tests.words import DIVISION
 
 Command = Callable[..., Result]

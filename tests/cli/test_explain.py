@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from pellucid.engine import cores
+from pellucid.internal.engine import cores
 
 Command = Callable[..., Result]
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
-from pellucid.load import load_pipeline
+from pellucid.internal.cli.main import cli
+from pellucid.internal.load import load_pipeline
 from tests.examples.flights_oracle import example
 
 PIPELINE = """

@@ -36,7 +36,7 @@ def test_five_gigabytes(tmp_path: Path) -> None:
             writer.write_table(pa.table(columns, schema=schema))
     assert events.stat().st_size > 5_000_000_000
     (tmp_path / "p.py").write_text(PIPELINE)
-    run = ["-m", "pellucid.cli.main", "run", "p.py:total", "--in", "events.parquet", "--out", "out.parquet"]
+    run = ["-m", "pellucid", "run", "p.py:total", "--in", "events.parquet", "--out", "out.parquet"]
     command = [sys.executable, "-c", MEASURE, sys.executable, *run, "--value", "x"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 600_000, done.stderr  # kB

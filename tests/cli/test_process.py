@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SOURCE = str(Path(__file__).parents[2] / "src")
-COMMAND = [sys.executable, "-m", "pellucid.cli.main"]
+COMMAND = [sys.executable, "-m", "pellucid"]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -137,7 +137,7 @@ def test_lists_stay_plain_python_and_help_is_quick(folder: Path) -> None:
     code = (
         "import sys, pipes\n"
         "assert pipes.total([1, 2, 3]) == [1, 3, 6]\n"
-        "from pellucid.cli.main import cli\n"
+        "from pellucid.internal.cli.main import cli\n"
         "heavy = {'numpy', 'pyarrow', 'pandas', 'numba'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

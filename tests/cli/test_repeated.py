@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import Result
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 Command = Callable[..., Result]
 

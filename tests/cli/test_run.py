@@ -72,7 +72,7 @@ def test_every_format_out_reads_back(pellucid: Command, folder: Path, ending: st
 
 
 def test_a_file_of_several_blocks(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pellucid.data.blocks as text
+    import pellucid.internal.data.blocks as text
 
     defaults = text.blocks.__kwdefaults__
     assert defaults is not None

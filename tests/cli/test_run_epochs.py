@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import sinks
-from pellucid.cli.main import cli
-from pellucid.engine.epochs.lock import _alive
+from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.epochs.lock import _alive
 
 PIPELINES = """\
 from pellucid import Stream, merge, pipeline
@@ -299,7 +299,7 @@ def test_a_row_that_cannot_be_read(folder: Path) -> None:
     assert "in.csv: row 301 (line 302)" in refused(run(*TOTAL))
 
 
-COMMAND = [sys.executable, "-m", "pellucid.cli.main", "run"]
+COMMAND = [sys.executable, "-m", "pellucid", "run"]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,13 @@ def test_folders_and_tables_together(folder: Path) -> None:
     outs = ["--out", "archive/", "--out", "delta:lake", "--out", "sqlite:shop.db#sums"]
     asked = ["p.py:total", "--in", "in.csv", *outs, "--pushes", "100", "--state", "state"]
     pytest.importorskip("deltalake")
-    command = [sys.executable, "-m", "pellucid.cli.main", "run", *asked]  # deltalake outlives no fork of this process
+    command = [
+        sys.executable,
+        "-m",
+        "pellucid.internal.cli.main",
+        "run",
+        *asked,
+    ]  # deltalake outlives no fork of this process
     first = subprocess.run(command, capture_output=True, text=True)
     assert first.returncode == 0, first.stderr
     sums = [i * (i + 1) // 2 for i in range(1, 501)]
@@ -367,9 +373,7 @@ def test_folders_and_tables_together(folder: Path) -> None:
     again = subprocess.run(slashless, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert "0 pushes in" in again.stderr
-    doubt = subprocess.run(
-        [sys.executable, "-m", "pellucid.cli.main", "net", "doubt", "state"], capture_output=True, text=True
-    )
+    doubt = subprocess.run([sys.executable, "-m", "pellucid", "net", "doubt", "state"], capture_output=True, text=True)
     assert doubt.returncode == 0, doubt.stdout
     assert len(re.findall(r"out-\d +has it", doubt.stdout)) == 3
 

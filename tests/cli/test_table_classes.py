@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.cli.main import cli
 from pellucid.errors import TypeMismatch
-from pellucid.expr.types import type_of
+from pellucid.internal.cli.main import cli
+from pellucid.internal.expr.types import type_of
 
 PLAIN = pa.table(
     {

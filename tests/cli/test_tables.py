@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
-from pellucid.data.files import open_reader
-from pellucid.data.tables import folders
-from pellucid.expr.types import INT
+from pellucid.internal.cli.main import cli
+from pellucid.internal.data.files import open_reader
+from pellucid.internal.data.tables import folders
+from pellucid.internal.expr.types import INT
 
 PIPELINE = """
 from typing import NamedTuple

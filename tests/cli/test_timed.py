@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from pellucid.load import load_pipeline
+from pellucid.internal.load import load_pipeline
 
 Command = Callable[..., Result]
 

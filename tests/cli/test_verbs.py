@@ -111,7 +111,7 @@ def test_help_has_examples(pellucid: Command) -> None:
 
 
 def test_an_internal_error_is_4(pellucid: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pellucid.data.feed as feed
+    import pellucid.internal.data.feed as feed
 
     def broken(*args: object, **more: object) -> None:
         raise RuntimeError("out of order")

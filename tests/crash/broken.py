@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from pellucid.spark.state import store
 
 AFTER = "append:after-commit"

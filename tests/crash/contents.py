@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet as pq
 
 from pellucid import Pipeline, sinks
-from pellucid.expr.types import RecordType
+from pellucid.internal.expr.types import RecordType
 from tests.spark.worlds import found
 
 

@@ -15,7 +15,7 @@ a victim and a moment:
 =================  ==============================================================================================
 
 ``time``: some seconds after the start; ``offsets``, ``commits``, ``snapshot``: as soon as a new entry of that kind
-appears in any query; ``point``: inside a sink (`pellucid.base.faults`), for instance between its commit and
+appears in any query; ``point``: inside a sink (`base.faults`), for instance between its commit and
 Spark's.
 
 The schedule is printed, and the same seed makes it again.  What exactly a kill hits depends on the machine as well, and

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pellucid import sinks
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from pellucid.spark.session import session
 from tests.crash import broken
 from tests.crash.pipelines import CASES, MISBEHAVING, Case

@@ -35,7 +35,7 @@ import pyarrow.parquet as parquet
 from click.testing import CliRunner
 
 from pellucid import Stream, pipeline
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 SECONDS, MEGABYTES = 20, 600  # what one file may take
 PER_PROCESS = 250

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import csv
 
-from pellucid.cli.main import cli
-from pellucid.data.files import open_reader
-from pellucid.data.formats.pages import _walk, pages_of, refuse_huge_pages
 from pellucid.errors import DataError
-from pellucid.expr.types import DATETIME, INT, STR, OptionalType
+from pellucid.internal.cli.main import cli
+from pellucid.internal.data.files import open_reader
+from pellucid.internal.data.formats.pages import _walk, pages_of, refuse_huge_pages
+from pellucid.internal.expr.types import DATETIME, INT, STR, OptionalType
 from tests.data import mutants
 
 DAMAGED = "cannot be read after record batch 0: it is damaged or cut off (In column 0: Invalid: "
@@ -149,7 +149,7 @@ def test_every_page_of_a_whole_parquet_file_is_seen(
             assert all(_walk(path, file, column) for column in group)
             assert reader.pages_in(number, ["w", "n"]) == group[1:]
             with monkeypatch.context() as patch:  # as of an index that is too large
-                patch.setattr("pellucid.data.formats.pages._INDEX", 10)
+                patch.setattr("pellucid.internal.data.formats.pages._INDEX", 10)
                 reader.pages = pages_of(path)
                 assert reader.pages is None and reader.pages_in(number, ["w", "n"]) == group[1:]
             reader.pages = groups

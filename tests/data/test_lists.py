@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import Scale, Stream, pipeline
-from pellucid.cli.main import cli
 from pellucid.errors import DataError
+from pellucid.internal.cli.main import cli
 from tests.seeds import seeds
 
 

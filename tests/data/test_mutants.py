@@ -27,7 +27,7 @@ def test_the_judge_sees_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
         patch.setattr(mutants, "from_json", lambda data: rows(data) * 2)
         assert "but it is [(1, 2.0, '', True, 'RED'), (1, " in str(mutants.judged(0, tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr("pellucid.data.formats.jsonl.JsonLinesReader._batch", lambda *_: 1 / 0)
+        patch.setattr("pellucid.internal.data.formats.jsonl.JsonLinesReader._batch", lambda *_: 1 / 0)
         assert str(mutants.judged(0, tmp_path)).startswith("exit ")
     monkeypatch.setattr(mutants, "from_json", lambda data: [])
     monkeypatch.setattr(mutants, "mutant", lambda seed: ("jsonl", whole[5:]))

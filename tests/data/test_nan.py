@@ -21,8 +21,8 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import DataError, Stream, UsageError, check, pipeline
-from pellucid.cli.main import cli
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.spark.plan import choose
 
 NAN = math.nan

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pellucid.data import exact
-from pellucid.data.bind import Place
-from pellucid.data.files import open_reader
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type
+from pellucid.internal.data import exact
+from pellucid.internal.data.bind import Place
+from pellucid.internal.data.files import open_reader
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, OptionalType, Type
 
 BIG = 2**63
 CELLS: list[tuple[str, int | None, float | None, bool | None]] = [

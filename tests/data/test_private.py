@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import pipeline
-from pellucid.base import cache, files
-from pellucid.cli.main import cli
-from pellucid.engine.epochs import store as stores
-from pellucid.engine.kernel import compile as compiling
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.internal.base import cache, files
+from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.epochs import store as stores
+from pellucid.internal.engine.kernel import compile as compiling
 from pellucid.spark.state.files import LocalFiles
 
 PIPELINE = """\
@@ -118,7 +118,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     store = stores.Store(tmp_path)
     store.write("run.json", {"run": "r"})
     store.write("hint.json", {"epoch": 1}, durable=False)
-    from pellucid.engine.epochs.parts import Part
+    from pellucid.internal.engine.epochs.parts import Part
 
     part = Part(planted[2], lambda data: data, b"head", b"")
     part.absorb(part)
@@ -126,7 +126,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     assert precious.read_text() == "mine" and (tmp_path / "done.part").read_bytes() == b"head"
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / "000000.worker.steps").symlink_to(precious)
-    from pellucid.engine.epochs.recording import Recorder
+    from pellucid.internal.engine.epochs.recording import Recorder
 
     with pytest.raises(OSError, match="symbolic links"):
         Recorder(tmp_path, "worker", 0)

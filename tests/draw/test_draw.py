@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, UsageError, apply, merge, pipeline
-from pellucid.draw.graph import STYLES, draw
-from pellucid.draw.labels import cells
-from pellucid.draw.svg import parts
-from pellucid.draw.text import draw_text
-from pellucid.graph.model import Graph
+from pellucid.internal.draw.graph import STYLES, draw
+from pellucid.internal.draw.labels import cells
+from pellucid.internal.draw.svg import parts
+from pellucid.internal.draw.text import draw_text
+from pellucid.internal.graph.model import Graph
 
 STEPS = ("map", "filter", "cumulate", "decimate", "trim", "window", "task", "apply", "apply3", "merge", "filter_by")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from pellucid import Stream, pipeline
-from pellucid.draw.fold import fold
-from pellucid.draw.graph import draw
-from pellucid.draw.svg import parts
+from pellucid.internal.draw.fold import fold
+from pellucid.internal.draw.graph import draw
+from pellucid.internal.draw.svg import parts
 
 
 def long(x: Stream[int]) -> Stream[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pellucid.draw.layout import Item, Wire, _crossings, arrange
+from pellucid.internal.draw.layout import Item, Wire, _crossings, arrange
 
 BOX = Item(10, 10, (5,), 5)
 JOIN = Item(10, 20, (5, 15), 10)

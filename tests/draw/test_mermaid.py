@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid import pipeline
-from pellucid.draw.mermaid import draw_mermaid
-from pellucid.graph.processors import PROCESSORS
+from pellucid.internal.draw.mermaid import draw_mermaid
+from pellucid.internal.graph.processors import PROCESSORS
 
 
 def drawn(fn: Any, **types: Any) -> list[str]:

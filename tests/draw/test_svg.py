@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid import Stream, apply, as_of, iterate, join, lookup, merge, pipeline
-from pellucid.draw.graph import draw
-from pellucid.draw.theme import FAMILY
-from pellucid.graph.processors import PROCESSORS
+from pellucid.internal.draw.graph import draw
+from pellucid.internal.draw.theme import FAMILY
+from pellucid.internal.graph.processors import PROCESSORS
 
 SVG = "{http://www.w3.org/2000/svg}"
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)

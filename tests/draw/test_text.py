@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid import apply, merge, pipeline
-from pellucid.draw.text import draw_text
+from pellucid.internal.draw.text import draw_text
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid import StepError, Stream, UsageError, pipeline
-from pellucid.data.columns import Batch, Output, Strings, values_of
-from pellucid.engine import cores
-from pellucid.engine.cores import OnCores
-from pellucid.engine.kernel import buckets
-from pellucid.expr.types import INT, STR, TupleType
+from pellucid.internal.data.columns import Batch, Output, Strings, values_of
+from pellucid.internal.engine import cores
+from pellucid.internal.engine.cores import OnCores
+from pellucid.internal.engine.kernel import buckets
+from pellucid.internal.expr.types import INT, STR, TupleType
 
 CARRIERS = ["UA", "B6", "EV", "DL", "AA", "MQ"]
 ROWS = 90_000

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import StepError, pipeline
-from pellucid.cli.main import cli
-from pellucid.expr.function import Function
-from pellucid.expr.types import INT
+from pellucid.internal.cli.main import cli
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.types import INT
 
 FILE = """import sys
 from pellucid import Stream, pipeline

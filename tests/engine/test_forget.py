@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import Pipeline, PipelineError, StateError, UsageError, apply, check, merge, pipeline
-from pellucid.cli.main import cli
-from pellucid.data.columns import Batch
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.graph.build import instantiate
+from pellucid.internal.cli.main import cli
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.graph.build import instantiate
 from pellucid.spark.plan import choose
 from tests.engine.saved.test_carry_random import compare
 from tests.strategies import Seeded, make_input, make_pipeline
@@ -76,7 +76,7 @@ def test_at_most_so_many_keys_are_held(mode: str) -> None:
 
 
 def test_texts_of_users_that_are_gone_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pellucid.engine.kernel import engine as module
+    from pellucid.internal.engine.kernel import engine as module
 
     monkeypatch.setattr(module, "_MANY_STRINGS", 1000)
     engine = sessions(50, str).engine(mode="python")

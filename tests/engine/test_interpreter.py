@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pellucid import IntOverflow, StepError, UsageError, apply, merge, pipeline
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 
 add = lambda t, v: t + v
 

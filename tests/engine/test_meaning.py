@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, pipeline
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import FLOAT, INT
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import FLOAT, INT
 from tests import strategies
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut, marked
 from tests.judge.told import Judged, told_outputs

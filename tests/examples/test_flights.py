@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import check
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 from tests.diagonal import diagonal
 from tests.examples.flights_oracle import (
     EXAMPLES,

@@ -13,17 +13,17 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pellucid import pipeline
-from pellucid.engine.kernel.compile import _HEAD, _PLAIN
-from pellucid.engine.kernel.emit.lookups import lookers
-from pellucid.engine.kernel.layout import KernelLayout
-from pellucid.engine.kernel.lookups import Lookups
-from pellucid.engine.state import TextTable
-from pellucid.expr.checked import wrap
-from pellucid.expr.codegen import OVERFLOW, RAISED, CodeWriter
-from pellucid.expr.evaluate import UserRaise, evaluate_call
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, conform
+from pellucid.internal.engine.kernel.compile import _HEAD, _PLAIN
+from pellucid.internal.engine.kernel.emit.lookups import lookers
+from pellucid.internal.engine.kernel.layout import KernelLayout
+from pellucid.internal.engine.kernel.lookups import Lookups
+from pellucid.internal.engine.state import TextTable
+from pellucid.internal.expr.checked import wrap
+from pellucid.internal.expr.codegen import OVERFLOW, RAISED, CodeWriter
+from pellucid.internal.expr.evaluate import UserRaise, evaluate_call
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, conform
 
 SITE = 7
 Outcome = tuple[str, ...]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
 
 
 class Side(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type
 
 HEAD = """
 import math

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.expr.checked import Int64, wrap
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import INT, INT_MAX, INT_MIN, fits_int
+from pellucid.internal.expr.checked import Int64, wrap
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import INT, INT_MAX, INT_MIN, fits_int
 from tests.expr.compare import values
 from tests.expr.functions import PAIR, POINT, Pair, Point
 

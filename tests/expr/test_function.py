@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pellucid import PipelineError
-from pellucid.expr.function import Function
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import BOOL, FLOAT, INT
 
 
 def test_call_conforms_the_result() -> None:
@@ -60,9 +60,9 @@ def test_equal_meaning_equal_digest() -> None:
 
 
 SCRIPT = """
-from pellucid.expr.evaluate import Overflow64
-from pellucid.expr.function import Function
-from pellucid.expr.types import STR
+from pellucid.internal.expr.evaluate import Overflow64
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.types import STR
 print(Function.make(lambda s: s.upper() in {"a", "b", "c", "d", "e"}, (STR,), truth=True).digest)
 """
 
@@ -81,7 +81,7 @@ def test_digest_of_an_opaque_function_is_the_same_in_every_process() -> None:
 
 def test_the_spot_check_catches_what_the_watch_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function whose trace is wrong at a number it mentions does not get through."""
-    from pellucid.expr import function as module
+    from pellucid.internal.expr import function as module
 
     def f(v: int) -> bool:
         return v == 54321

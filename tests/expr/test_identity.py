@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.expr.function import Function
-from pellucid.expr.identity import differences, identity_of
-from pellucid.expr.types import INT
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.identity import differences, identity_of
+from pellucid.internal.expr.types import INT
 
 FILES = {
     "shop/__init__.py": "",
@@ -163,8 +163,8 @@ def test_the_same_in_another_process_with_another_hash_seed(project: Any, tmp_pa
     here = [identity_of(getattr(project(), name)).digest for name in names]
     project()  # another folder
     code = (
-        f"import q\nfrom pellucid.expr.identity import identity_of\nfor n in {names}: print(identity_of(getattr(q, "
-        "n)).digest)"
+        "import q\nfrom pellucid.internal.expr.identity import identity_of\n"
+        f"for n in {names}: print(identity_of(getattr(q, n)).digest)"
     )
     for seed in ("0", "4711"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -251,12 +251,12 @@ def test_packages_count_by_their_version(monkeypatch: pytest.MonkeyPatch) -> Non
         return int(np.abs(v))
 
     assert identity_of(f).parts["package numpy"] == np.__version__
-    monkeypatch.setattr("pellucid.expr.identity.version_of", lambda name: None)
+    monkeypatch.setattr("pellucid.internal.expr.identity.version_of", lambda name: None)
     assert identity_of(f).unseen == ("package numpy: it tells no version",)
 
 
 def test_odd_values_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.expr.identity._MOST", 1000)
+    monkeypatch.setattr("pellucid.internal.expr.identity._MOST", 1000)
     circle: list[Any] = [1]
     circle.append(circle)
     deep: Any = ()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pellucid import Scale, pipeline
 from pellucid.errors import PipelineError, TypeMismatch
-from pellucid.expr.function import Function
-from pellucid.expr.types import INT, ListType, TupleType, conform, type_of
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.types import INT, ListType, TupleType, conform, type_of
 
 
 class Color(enum.Enum):

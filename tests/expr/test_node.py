@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import _OPS, UserRaise, evaluate
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, fits_int
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import _OPS, UserRaise, evaluate
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, fits_int
 from tests.expr.compare import values
 from tests.expr.functions import SIDE, Side
 from tests.volumes import volumes

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from pellucid import PipelineError, TypeMismatch, apply, pipeline
-from pellucid.expr.function import Function
-from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.trace import _Explorer, trace
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.tracing.symbolic import Untraceable
+from pellucid.internal.expr.tracing.trace import _Explorer, trace
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
 from tests.expr.functions import Side
 
 COUNT = 0

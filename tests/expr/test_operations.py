@@ -18,17 +18,17 @@ from pellucid.check.smt.order import Ordered
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotNamed, PellucidError
-from pellucid.export.smv.expr import SmvKind, SmvWriter
-from pellucid.expr import node as n
-from pellucid.expr import text
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import OPERATIONS, Operation
-from pellucid.expr.printing import show
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type
-from pellucid.solve.terms import Terms
+from pellucid.internal.export.smv.expr import SmvKind, SmvWriter
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr import text
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import OPERATIONS, Operation
+from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type
+from pellucid.internal.solve.terms import Terms
 from pellucid.spark.native.column import _Translation, why_not
 from tests.expr.compare import Compiled
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.function import Function
-from pellucid.expr.printing import show
-from pellucid.expr.tracing.trace import trace
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.tracing.trace import trace
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
 from tests.expr.compare import values
 from tests.expr.functions import POINT, SIDE, Side
 from tests.expr.test_node import build, recipes

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pellucid import PipelineError, Scale, StepError, TypeMismatch, pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.node import walk
-from pellucid.expr.types import OptionalType, TupleType, conform, join, type_of, type_of_value
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.node import walk
+from pellucid.internal.expr.types import OptionalType, TupleType, conform, join, type_of, type_of_value
 from tests.expr.rich_functions import NAMES, Row, function_text, rows
 from tests.seeds import seeds
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid import check, pipeline
-from pellucid.expr.function import Function
-from pellucid.expr.types import FLOAT, INT
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.types import FLOAT, INT
 from tests.expr.compare import Compiled, values
 from tests.seeds import seeds
 
@@ -59,7 +59,7 @@ def drawn(rng: random.Random) -> float:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_the_compiled_one_is_pythons(seed: int) -> None:
-    from pellucid.engine.kernel.prims import _digits
+    from pellucid.internal.engine.kernel.prims import _digits
 
     rng = random.Random(seed)
     for _ in range(20_000):

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from pellucid.expr.function import Function
-from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.trace import trace
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
-from pellucid.expr.types.of import type_of
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.tracing.symbolic import Untraceable
+from pellucid.internal.expr.tracing.trace import trace
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
+from pellucid.internal.expr.types.of import type_of
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.programs import Program
@@ -224,7 +224,7 @@ def test_floats_may_be_neither_less_nor_more() -> None:
 
 @pytest.fixture(scope="module")
 def prims() -> Any:
-    return pytest.importorskip("pellucid.engine.kernel.prims")
+    return pytest.importorskip("pellucid.internal.engine.kernel.prims")
 
 
 SMALL = [*range(-9, 10), 2**53 - 1, 2**53, 2**53 + 1, 2**62, INT_MAX - 1, INT_MAX, INT_MIN, INT_MIN + 1]
@@ -253,7 +253,7 @@ def test_small_values(prims: Any) -> None:
 @settings(max_examples=250)
 @given(values(INT), values(INT), values(FLOAT), values(FLOAT), st.integers(-3, 80))
 def test_random_values(a: int, b: int, x: float, y: float, s: int) -> None:
-    from pellucid.engine.kernel import prims
+    from pellucid.internal.engine.kernel import prims
 
     if b:
         assert prims._idiv(a, b) == a / b

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pellucid import TypeMismatch
-from pellucid.expr.types import (
+from pellucid.internal.expr.types import (
     BOOL,
     FLOAT,
     INT,

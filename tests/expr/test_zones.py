@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pellucid import StepError, check, pipeline
-from pellucid.expr.tracing.clock.zones import Offset, QuarterOffset
+from pellucid.internal.expr.tracing.clock.zones import Offset, QuarterOffset
 
 INSTANT = Annotated[dt.datetime, dt.UTC]
 START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

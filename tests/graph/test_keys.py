@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, PipelineError, Stream, UsageError, apply, check, merge, pipeline
-from pellucid.data.columns import Batch
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph
 from tests.keyed_shapes import EVENTS, SHAPES, add, made, pairs, parity, running, third
 
 
@@ -106,7 +106,7 @@ def test_the_type_of_an_opaque_key_is_part_of_the_graph() -> None:
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])
 def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
     """Also where the key_by is inside a window."""
-    from pellucid.export.smv.kinds import refuse_what_smv_cannot
+    from pellucid.internal.export.smv.kinds import refuse_what_smv_cannot
 
     for p in made(shape):
         with pytest.raises(UsageError, match="cannot be exported"):

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import StateError, apply, check, merge, pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
 
 MODES = ["python", "numba"]
 

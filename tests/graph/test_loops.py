@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import Pipeline, PipelineError, Stream, TypeMismatch, UsageError, check, iterate, pipeline
-from pellucid.cli.main import cli
-from pellucid.draw.graph import draw
+from pellucid.internal.cli.main import cli
+from pellucid.internal.draw.graph import draw
 
 
 def built(f: Any, **types: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.internal.engine.interpreter import Interpreter
 
 
 def gaps(s: int, e: int) -> tuple[int, list[int | None]]:

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pellucid import CycleError, Pipeline, PipelineError, Scale, Stream, TypeMismatch, UsageError, apply, pipeline
-from pellucid.expr.types import INT
-from pellucid.graph.build import call
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.build import call
+from pellucid.internal.graph.model import Graph, Node
 
 Money = Annotated[Decimal, Scale(2)]
 Instant = Annotated[datetime, UTC]

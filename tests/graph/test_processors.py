@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import PipelineError, Stream, TypeMismatch, apply, merge, pipeline
-from pellucid.expr.types import BOOL, FLOAT, INT, TupleType
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, TupleType
 
 
 class Trade(NamedTuple):

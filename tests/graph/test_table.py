@@ -17,16 +17,16 @@ from pellucid.check.functions.arguments import tables_of
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.tracking import Track
-from pellucid.draw.graph import draw
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import NotNamed, PellucidError
-from pellucid.export.smv.model import export
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.types import INT, Type
 from pellucid.failures.model.tasks import tasks_of, thaw
-from pellucid.graph.memory import remembering
-from pellucid.graph.processors import PROCESSORS, Processor
+from pellucid.internal.draw.graph import draw
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.export.smv.model import export
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.types import INT, Type
+from pellucid.internal.graph.memory import remembering
+from pellucid.internal.graph.processors import PROCESSORS, Processor
 from pellucid.spark.native.stateless import slots
 from pellucid.spark.plan import choose
 from pellucid.spark.step import Runner

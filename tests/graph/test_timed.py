@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from pellucid import Late, PipelineError, Stream, TypeMismatch, Windowed, as_of, join, lookup, merge, pipeline
-from pellucid.expr.types import DATETIME, INT, type_of
-from pellucid.graph.timing import Timing
+from pellucid.internal.expr.types import DATETIME, INT, type_of
+from pellucid.internal.graph.timing import Timing
 
 Instant = Annotated[datetime, UTC]
 

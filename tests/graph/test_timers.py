@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from pellucid import PipelineError, Stream, TypeMismatch, pipeline
-from pellucid.draw.graph import draw
+from pellucid.internal.draw.graph import draw
 
 HOUR = timedelta(hours=1)
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import Scale, Stream, TypeMismatch, check, merge, pipeline
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 
 
 class Color(enum.Enum):

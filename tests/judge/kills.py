@@ -287,7 +287,7 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--program", default=f"{sys.executable} -m pellucid.cli.main")
+    parser.add_argument("--program", default=f"{sys.executable} -m pellucid")
     given = parser.parse_args()
     tally = judge(given.kills, given.seed, given.program.split())
     for name, count in sorted(tally.counts.items()):

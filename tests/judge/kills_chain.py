@@ -21,8 +21,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pellucid.engine.epochs.parts import parts_in
-from pellucid.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.parts import parts_in
+from pellucid.internal.engine.epochs.store import Store
 from tests.engine.epochs.chain import chain_job
 from tests.engine.epochs.chain.chain_job import ROWS, committed, given, seconds_of, thirds_of, unsalted
 from tests.engine.epochs.chain.programs import Program

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 from .row_frames import _arrow, as_dict
 from .row_values import E, rows

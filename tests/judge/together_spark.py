@@ -93,7 +93,7 @@ class SparkJudge:
     def start(self, *options: str) -> subprocess.Popen[str]:
         out = [f"{self.dsn}#orders", "archive", "sqlite:totals.db#totals"]
         command = [
-            sys.executable, "-m", "pellucid.cli.main", "run", "jobs.py:total", "--on", "spark", "--stream", "--in",
+            sys.executable, "-m", "pellucid", "run", "jobs.py:total", "--on", "spark", "--stream", "--in",
             "in", "--key", "user", "--order", "seq", "--checkpoint", "check", "--patience", "20",
             "--master", "local[2,4]",
             "--conf", "spark.sql.shuffle.partitions=2", "--conf",

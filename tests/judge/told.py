@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pellucid import Stream, apply, merge
-from pellucid.expr.types import (
+from pellucid.internal.expr.types import (
     INT,
     INT_MAX,
     INT_MIN,

@@ -14,7 +14,7 @@ import pytest
 from pellucid import check, pipeline
 from pellucid.check.decide import Options
 from pellucid.failures.model import Task, initial
-from pellucid.model import Budget, Verdict, now, patiently
+from pellucid.internal.model import Budget, Verdict, now, patiently
 from pellucid.progress.graph import Graph, Node
 
 
@@ -41,9 +41,9 @@ class Time:
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Time:
     fake = Time()
-    monkeypatch.setattr("pellucid.model.budget.time", fake)
-    monkeypatch.setattr("pellucid.model.budget._starved", fake.starved)
-    monkeypatch.setattr("pellucid.model.budget.now.starved", 0.0)
+    monkeypatch.setattr("pellucid.internal.model.budget.time", fake)
+    monkeypatch.setattr("pellucid.internal.model.budget._starved", fake.starved)
+    monkeypatch.setattr("pellucid.internal.model.budget.now.starved", 0.0)
     now()  # from one clock to the other
     return fake
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pellucid import UsageError
-from pellucid.model import Run, Search, Verdict, follow
+from pellucid.internal.model import Run, Search, Verdict, follow
 
 SOURCE = """\
 class Jugs:

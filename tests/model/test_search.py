@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from pellucid.model import Budget, CutShort, Search, components, shortest_cycle
+from pellucid.internal.model import Budget, CutShort, Search, components, shortest_cycle
 from tests.seeds import seeds
 
 Edges = dict[int, list[tuple[str, int]]]

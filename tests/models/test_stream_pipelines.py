@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, silent
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

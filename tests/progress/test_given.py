@@ -13,7 +13,7 @@ import pytest
 
 from pellucid import check
 from pellucid.errors import PellucidError, StepError, UsageError
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 from pellucid.progress import (
     Antichain,
     Builder,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import UsageError
-from pellucid.model import Run
+from pellucid.internal.model import Run
 from pellucid.progress import Builder, Operator, Source, Target, Views, Worker, never_ahead
 from tests.progress.meaning import draw, families, frontiers
 from tests.seeds import seeds

@@ -17,10 +17,10 @@ from pellucid import apply, check, pipeline
 from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.counterexample.replay import StepView
 from pellucid.check.counterexample.sheet import asked_about, sheet_of
-from pellucid.draw.labels import cells
-from pellucid.model.sheet import event_text
-from pellucid.model.show.svg import sheet_svg
-from pellucid.model.show.text import sheet_text
+from pellucid.internal.draw.labels import cells
+from pellucid.internal.model.sheet import event_text
+from pellucid.internal.model.show.svg import sheet_svg
+from pellucid.internal.model.show.text import sheet_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.load import _load_path
-from pellucid.model.show.pytest_file import Case, pytest_file, slug
-from pellucid.model.verdict import Verdict
+from pellucid.internal.load import _load_path
+from pellucid.internal.model.show.pytest_file import Case, pytest_file, slug
+from pellucid.internal.model.verdict import Verdict
 
 SOURCE = """\
 import enum

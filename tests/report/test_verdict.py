@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.model.show.outcomes import Outcome, junit, outcomes_document, summary
-from pellucid.model.show.verdict import evidence, headline, seconds_text, verdict_html
-from pellucid.model.verdict import Verdict
+from pellucid.internal.model.show.outcomes import Outcome, junit, outcomes_document, summary
+from pellucid.internal.model.show.verdict import evidence, headline, seconds_text, verdict_html
+from pellucid.internal.model.verdict import Verdict
 
 late = pipeline(lambda x: x.trim(1), x=int)
 PROVED = Verdict("proved", "AG EF out", "explicit", 0.003, details={"states": 7})

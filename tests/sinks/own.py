@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from pellucid.sinks import Sink, Staged, rows_of
 
 

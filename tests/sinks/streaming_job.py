@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import sinks
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from pellucid.spark.session import session
 
 SCHEMA = "id bigint, user string, x double, note string, at timestamp"

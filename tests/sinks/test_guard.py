@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import sinks
-from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
+from pellucid.internal.base import faults
 from pellucid.sinks import interface
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.kafka_sink import _records

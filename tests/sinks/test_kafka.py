@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import sinks
-from pellucid.base import faults
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base import faults
 from tests.engine.epochs.rich_rows import many, same
 from tests.engine.epochs.test_rich import table_of
 from tests.sinks import broker as brokers

@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from pellucid import sinks
-from pellucid.base import faults, files
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base import faults, files
 from pellucid.sinks.files import folder, manifest
 from pellucid.sinks.files import sink as files_sink
 from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog

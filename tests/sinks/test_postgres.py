@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pellucid import sinks
-from pellucid.base import faults
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base import faults
 from tests.seeds import OF_SPEED
 from tests.sinks.postgres import Postgres
 

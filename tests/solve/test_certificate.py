@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.expr import node as n
-from pellucid.expr.types import BOOL, INT
-from pellucid.model import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.types import BOOL, INT
+from pellucid.internal.model import Budget
 
 pytest.importorskip("z3")
 
-from pellucid.solve.certificate import Induction, Proof, check_certificate, shrink
-from pellucid.solve.session import ask
-from pellucid.solve.spacer import spacer
-from pellucid.solve.transition import Frames, Transition
+from pellucid.internal.solve.certificate import Induction, Proof, check_certificate, shrink
+from pellucid.internal.solve.session import ask
+from pellucid.internal.solve.spacer import spacer
+from pellucid.internal.solve.transition import Frames, Transition
 
 A, B, RESET = n.var(0, INT), n.var(1, INT), n.var(2, BOOL)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import Pipeline, StepError, Stream, merge, pipeline
-from pellucid.expr.types import list_in
+from pellucid.internal.expr.types import list_in
 from pellucid.spark.failure import explain
 from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of

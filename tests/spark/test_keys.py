@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, pipeline, sinks
-from pellucid.expr.types import INT, STR
+from pellucid.internal.expr.types import INT, STR
 from pellucid.spark import read_csv
 from pellucid.spark.failure import explain
 from pellucid.spark.files.csv import Wanted, cells

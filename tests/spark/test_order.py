@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, UsageError, apply, pipeline
-from pellucid.expr.types import BOOL, INT, STR, Type
+from pellucid.internal.expr.types import BOOL, INT, STR, Type
 from pellucid.spark.api import _wait
 from pellucid.spark.failure import explain
 from pellucid.spark.frames import Fields, Frame, FrameSource, key_leaf, order_leaf

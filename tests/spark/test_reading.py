@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pellucid.data.arrow import leaf_column
-from pellucid.data.bind import Binding, Place
-from pellucid.data.formats.outputs import event_arrays, output_schema
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
+from pellucid.internal.data.arrow import leaf_column
+from pellucid.internal.data.bind import Binding, Place
+from pellucid.internal.data.formats.outputs import event_arrays, output_schema
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 from pellucid.spark.reading import event_columns, pack, source_leaves, surely_events
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
-from pellucid.expr.types import INT, STR
+from pellucid.internal.expr.types import INT, STR
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import Late, SparkJob, packed, unpacked
 from pellucid.spark.state.bucket import Bucket, in_order, run_bucket

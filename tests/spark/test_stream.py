@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from pellucid import PellucidError, Pipeline, StateError, UsageError, pipeline
-from pellucid.engine.saved import form as saved
-from pellucid.expr.types import INT, STR
+from pellucid.internal.engine.saved import form as saved
+from pellucid.internal.expr.types import INT, STR
 from pellucid.spark import stream
 from pellucid.spark.failure import explain
 from pellucid.spark.frames import Fields, FrameSource

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pellucid import Pipeline, StepError
-from pellucid.data.formats.outputs import arrow_type
-from pellucid.engine.interpreter import Interpreter
-from pellucid.expr.types import EnumType, RecordType, TupleType, Type
+from pellucid.internal.data.formats.outputs import arrow_type
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.types import EnumType, RecordType, TupleType, Type
 
 
 class Row(NamedTuple):

@@ -17,7 +17,7 @@ from pellucid.atomic.machine import TOO_DEEP, Atomic, Step
 from pellucid.atomic.properties import USUAL, Judge
 from pellucid.atomic.state import State
 from pellucid.atomic.sticking import hopeless, lost
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 
 Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
 

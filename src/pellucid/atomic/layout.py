@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeAlias
 from pellucid.atomic import syntax as s
 from pellucid.atomic.names import by_height, free, put
 from pellucid.atomic.printing import network_text, process_text
-from pellucid.base.languages import caret
 from pellucid.errors import DataError
+from pellucid.internal.base.languages import caret
 
 
 class Item(NamedTuple):

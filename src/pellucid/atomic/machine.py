@@ -20,8 +20,8 @@ from pellucid.atomic.rules import Rules, closed_sets, one_by_one, rules_of
 from pellucid.atomic.state import State, Store
 from pellucid.atomic.typing import System, typecheck
 from pellucid.errors import DataError, UsageError
-from pellucid.model import CutShort
-from pellucid.model.sheet import Word
+from pellucid.internal.model import CutShort
+from pellucid.internal.model.sheet import Word
 
 TOO_DEEP = "a process is nested too deeply"
 

@@ -14,7 +14,7 @@ from pellucid.atomic.layout import TAKES, Item
 from pellucid.atomic.machine import Atomic
 from pellucid.atomic.state import State
 from pellucid.atomic.typing import Checker, IllTyped
-from pellucid.model import Budget, Search
+from pellucid.internal.model import Budget, Search
 
 SAYS = {
     "A1": "nothing is both committed and aborted",

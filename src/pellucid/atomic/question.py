@@ -22,7 +22,7 @@ from pellucid.atomic.state import State
 from pellucid.atomic.sticking import hopeless, why_stuck
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, Verdict, combined, now
+from pellucid.internal.model import Budget, Verdict, combined, now
 
 USUAL = ("A1", "A2", "A3", "C1", "C2", "types", "place", "progress")
 ALL = (*USUAL, "F0", "F1")

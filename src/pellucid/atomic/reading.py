@@ -12,8 +12,8 @@ from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
 from pellucid.atomic import syntax as s
-from pellucid.base.languages import parsed
 from pellucid.errors import DataError
+from pellucid.internal.base.languages import parsed
 
 if TYPE_CHECKING:
     from lark import Token, Tree

@@ -59,7 +59,7 @@ class Reduced:
     >>> from pellucid.atomic import parse
     >>> machine = Atomic(parse('''new t, u: Trans. new p, q: Place. new c: Chan[<>].
     ...     p[ t{send(out p.in q.in c, <>) | commit} ] | q[ u{receive(out c, (x) commit, 0)} ]'''))
-    >>> from pellucid.model import Search
+    >>> from pellucid.internal.model import Search
     >>> [len(Search([m.start()], m.steps).all()) for m in (machine, Reduced(machine))]
     [17, 11]
     """

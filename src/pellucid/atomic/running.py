@@ -15,9 +15,9 @@ from pellucid.atomic.rules import Rules
 from pellucid.atomic.state import State
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError
-from pellucid.model import Run, follow
-from pellucid.model.sheet import Sheet
-from pellucid.model.show.pytest_file import Case, Imports, literal
+from pellucid.internal.model import Run, follow
+from pellucid.internal.model.sheet import Sheet
+from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 MOST = 1000  # next steps among which a run chooses
 
@@ -74,7 +74,7 @@ class NetworkRun(Run):
         """It makes the network from its text, and follows the steps."""
         assert isinstance(self.machine, Atomic)
         m = self.machine
-        imports.ours |= {"from pellucid.atomic import Atomic, parse", "from pellucid.model import follow"}
+        imports.ours |= {"from pellucid.atomic import Atomic, parse", "from pellucid.internal.model import follow"}
         labels = ", ".join(literal(label, case.files[0] if case.files else "", imports) for label in self.steps)
         options = f"rules={m.rules.name!r}, unfold={m.unfold}, system={m.system!r}"
         return [

@@ -17,7 +17,7 @@ from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import Entry, Item, Layout
 from pellucid.atomic.names import free, put, spoken
 from pellucid.atomic.printing import process_text
-from pellucid.model import CutShort
+from pellucid.internal.model import CutShort
 
 ALIKE = 6  # orders of private names that look alike which are tried; of more, those that stand together
 WITHIN = 5040  # orders of those

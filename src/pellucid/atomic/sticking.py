@@ -11,7 +11,7 @@ from pellucid.atomic.printing import process_text
 from pellucid.atomic.reduction import may_abort
 from pellucid.atomic.state import State
 from pellucid.atomic.typing import unfolded
-from pellucid.model import follow
+from pellucid.internal.model import follow
 
 
 def hopeless(machine: Atomic, at: State, trans: str) -> bool:

@@ -15,8 +15,8 @@ from typing import Literal, NoReturn, TypeAlias
 
 from pellucid.atomic import syntax as s
 from pellucid.atomic.printing import type_text, value_text
-from pellucid.base.languages import caret
 from pellucid.errors import DataError, UsageError, nearest
+from pellucid.internal.base.languages import caret
 
 System: TypeAlias = Literal["corrected", "printed"]
 SYSTEMS = ("corrected", "printed")

@@ -23,7 +23,7 @@ from pellucid.capacity.topology import Bolt, Number, Spout, Topology, Workers, e
 from pellucid.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from pellucid.graph.model import Graph, Node
+    from pellucid.internal.graph.model import Graph, Node
 
 
 def topology_of(

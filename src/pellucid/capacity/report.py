@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from pellucid.draw.labels import cells, clean
+from pellucid.internal.draw.labels import cells, clean
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

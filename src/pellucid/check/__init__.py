@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pellucid.check.watch import Transitions as Transitions
     from pellucid.check.watch import monitor as monitor
     from pellucid.failures.checker.question import failures as failures
-    from pellucid.model.counterexample import Counterexample as Counterexample
-    from pellucid.model.verdict import Verdict as Verdict
+    from pellucid.internal.model.counterexample import Counterexample as Counterexample
+    from pellucid.internal.model.verdict import Verdict as Verdict
 
 _HOME = {
     "atomic": "pellucid.atomic.question",
@@ -42,8 +42,8 @@ _HOME = {
     "holds_on": "questions",
     "implies": "questions",
     "live": "questions",
-    "Counterexample": "pellucid.model.counterexample",
-    "Verdict": "pellucid.model.verdict",
+    "Counterexample": "pellucid.internal.model.counterexample",
+    "Verdict": "pellucid.internal.model.verdict",
     "dead_paths": "paths",
     "Transitions": "watch",
     "monitor": "watch",

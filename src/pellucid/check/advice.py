@@ -15,10 +15,10 @@ from typing import Any
 
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.printing import show
-from pellucid.expr.types import INT, fits_int
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.types import INT, fits_int
 
 _MOST = 16  # values of a suggested domain
 
@@ -27,7 +27,7 @@ _MOST = 16  # values of a suggested domain
 class Threshold:
     """A comparison of the pipeline, in words, and the neighbours between which its answer changes.
 
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> Threshold("d > 60", n.lt(n.const(60), n.var(0, INT)), 60, 61).told_apart(range(4))
     False
     """

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.formula import And, Atom, Formula, Not, Or
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.model import Judgement, Status
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.model import Judgement, Status
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
     """The resolved formula with what is not known counted for it, or against it.
 
     >>> from pellucid.check.formula import G
-    >>> from pellucid.expr.types import BOOL
+    >>> from pellucid.internal.expr.types import BOOL
     >>> p, lost = Atom(n.var(0, BOOL), "p"), n.var(1, BOOL)
     >>> counted(G(Not(p)), lost, for_it=False).args[0].args[0].body
     v0 or v1

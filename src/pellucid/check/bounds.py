@@ -26,11 +26,11 @@ from pellucid.check.functions.called import asks
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain, domain_of
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.graph.model import Graph
-from pellucid.model import Budget, Status, Verdict
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr import node as n
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Budget, Status, Verdict
 
 _SIZES = (1, 2, 4, 8, 16, 32)
 _FEW_STATES = 20_000

@@ -31,10 +31,10 @@ from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.variable import FALSE
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import INT
-from pellucid.model.budget import Budget, now
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import INT
+from pellucid.internal.model.budget import Budget, now
 
 _FLOATS = 8.0  # seconds
 ENGINES = ("auto", "explicit", "smt")
@@ -50,7 +50,7 @@ class Options:
     max_depth: int = 20
     progress: Callable[[dict[str, Any]], None] | None = None
     until: float | None = (
-        # when this share of the work is done (`pellucid.model.budget`); what is made from these options ends no later
+        # when this share of the work is done (`model.budget`); what is made from these options ends no later
         None
     )
 

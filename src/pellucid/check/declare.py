@@ -30,7 +30,7 @@ from typing import Any, TypeVar, overload
 from pellucid.check.formula.parse import parse
 from pellucid.check.questions import holds
 from pellucid.errors import UsageError
-from pellucid.model.verdict import Verdict
+from pellucid.internal.model.verdict import Verdict
 
 _KEPT = "__pellucid_properties__"
 _OPTIONS = (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.graph.memory import refuse_timed
-from pellucid.graph.model import Graph
+from pellucid.internal.graph.memory import refuse_timed
+from pellucid.internal.graph.model import Graph
 
 OPTIONS = ("engine", "timeout", "max_states", "max_depth", "progress")
 #: What questions about a pipeline by event time are asked with, and which ones know such pipelines.

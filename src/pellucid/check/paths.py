@@ -22,10 +22,10 @@ from pellucid.check.functions.called import asks
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.queues import Room
-from pellucid.expr import node as n
-from pellucid.graph.build import assemble, instantiate, source
-from pellucid.graph.model import Graph
-from pellucid.model import Status, Verdict
+from pellucid.internal.expr import node as n
+from pellucid.internal.graph.build import assemble, instantiate, source
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Status, Verdict
 
 
 @asks(lambda p, **settings: f"every step of {p.name} matters")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.graph.model import Graph
+from pellucid.internal.graph.model import Graph
 from pellucid.progress.question import ProgressVerdict
 from pellucid.progress.question import progress as of_graph
 
@@ -25,7 +25,7 @@ def progress(graph: Any, **options: Any) -> ProgressVerdict:
     inner = getattr(graph, "graph", None)
     if not isinstance(inner, Graph):
         return of_graph(graph, **options)
-    from pellucid.engine.timed.why.question import ASKED, pipeline_progress
+    from pellucid.internal.engine.timed.why.question import ASKED, pipeline_progress
 
     about = options.pop("about", ASKED)
     if options:

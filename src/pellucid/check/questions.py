@@ -70,11 +70,11 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
 from pellucid.errors import NotTraceable, UsageError
-from pellucid.expr import node as n
-from pellucid.expr.tracing.witness import fickle_reason
-from pellucid.graph.model import Graph
-from pellucid.graph.stream import silent
-from pellucid.model import Status, Verdict
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.stream import silent
+from pellucid.internal.model import Status, Verdict
 
 #: What every proof about a pipeline that reads floats assumes: checks do not see the options of runs.
 NO_NAN = "of floats that are not NaN: it says nothing about a run with nan='keep' in which one comes"

@@ -31,13 +31,13 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.tracking import Track
 from pellucid.check.system.variable import Variable
 from pellucid.errors import StepError, UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, INT, conform, simplest
-from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Search
-from pellucid.model.verdict import Verdict
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, INT, conform, simplest
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Budget, CutShort, Search
+from pellucid.internal.model.verdict import Verdict
 
 _KEYS = 12  # that a monitor keeps apart
 

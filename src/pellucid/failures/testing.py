@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError, by_new_names
 from pellucid.failures.crash import Command, CrashReport, crash, default_outputs
-from pellucid.load import load_pipeline
+from pellucid.internal.load import load_pipeline
 
 if TYPE_CHECKING:
-    from pellucid.graph.model import Graph
-    from pellucid.pipeline import Pipeline
+    from pellucid.internal.graph.model import Graph
+    from pellucid.internal.pipeline import Pipeline
 
 EPOCHS = 20  # in a run, unless told otherwise
 BATCHES = 4  # in an epoch
@@ -142,7 +142,7 @@ def _pushes(
     argv = [
         sys.executable,
         "-m",
-        "pellucid.cli.main",
+        "pellucid",
         "run",
         target,
         *(w for given in inputs for w in ("--in", given)),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from pellucid.errors import PellucidError, PipelineError, StepError, UsageError, nearest
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from pellucid.progress.given import hashed, kept, named, several, told_apart
 from pellucid.progress.times import Integers, Order, Time
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from pellucid.errors import PipelineError
-from pellucid.model.components import components
+from pellucid.internal.model.components import components
 from pellucid.progress.builder import Arcs, Location
 from pellucid.progress.paths import Label, spread
 from pellucid.progress.summaries import Same, Shift, Summary

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pellucid.errors import UsageError, nearest
-from pellucid.model import Budget, CutShort, Run, Verdict, combined, now
-from pellucid.model.stopping import stopping
+from pellucid.internal.model import Budget, CutShort, Run, Verdict, combined, now
+from pellucid.internal.model.stopping import stopping
 from pellucid.progress.given import several, whole
 from pellucid.progress.graph import LISTED, Graph, Message
 from pellucid.progress.loops import Loop, standing_loop

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from pellucid.errors import UsageError
-from pellucid.model.components import components
+from pellucid.internal.model.components import components
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.builder import Arcs, Location, Source, Target  # noqa: F401 - the examples use them
 from pellucid.progress.given import hashed, several, whole

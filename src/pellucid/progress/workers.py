@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple, get_args
 
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Run, Search, Verdict
+from pellucid.internal.model import Budget, CutShort, Run, Search, Verdict
 from pellucid.progress.antichain import Antichain, ChangeBatch
 from pellucid.progress.builder import Arcs, Builder, Location, arcs_of
 from pellucid.progress.given import hashed, several, whole

@@ -7,8 +7,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from pellucid.address import Address, epochs_of, from_environment
 from pellucid.errors import UsageError, option
+from pellucid.internal.address import Address, epochs_of, from_environment
 
 if TYPE_CHECKING:
     from pellucid.sinks.interface import Sink

@@ -17,9 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.base import faults
-from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import by_any_name
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
 from pellucid.sinks.files import claimed, partitions

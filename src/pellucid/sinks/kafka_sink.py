@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.secrets import is_secret, without
+from pellucid.internal.base import faults
+from pellucid.internal.secrets import is_secret, without
 from pellucid.sinks import interface
 from pellucid.sinks.rows import Rows, rows_of, schema_of
 from pellucid.sinks.schema import refuse_doubled, value_text

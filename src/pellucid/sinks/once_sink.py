@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pellucid.base import faults
-from pellucid.base.small import read_small
 from pellucid.errors import StateError, UsageError
+from pellucid.internal.base import faults
+from pellucid.internal.base.small import read_small
 from pellucid.sinks import interface
 from pellucid.sinks.files import folder
 from pellucid.sinks.rows import computed

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.address import Address
-from pellucid.base import faults
 from pellucid.errors import DataError, StateError, Unreachable, UsageError, option
+from pellucid.internal.address import Address
+from pellucid.internal.base import faults
 from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks import postgres_prepared as prepared

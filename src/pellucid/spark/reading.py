@@ -1,7 +1,7 @@
 """A DataFrame's columns as the leaves of a source, and leaves as the columns of an event.
 
 In: each leaf is read from one column (or a field of a struct) as ``bigint``, ``double``, ``boolean`` or ``string``, an
-enum as the name of its member.  What fits is what the local reader takes (`pellucid.data.arrow`): a type that does not
+enum as the name of its member.  What fits is what the local reader takes (`data.arrow`): a type that does not
 fit is refused at once, from the schema; a null, a NaN or an unknown member fails where a row brings it.  A guard costs
 a look at each value, so a column that cannot be null has none.
 
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.data.arrow import EXACT, check_kind, column_leaves, no_whole
-from pellucid.data.bind import Binding, Place, no_nan
-from pellucid.data.formats.outputs import event_fields, struct_fields
-from pellucid.data.rich import rich_column
-from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError
-from pellucid.expr.types import (
+from pellucid.internal.data.arrow import EXACT, check_kind, column_leaves, no_whole
+from pellucid.internal.data.bind import Binding, Place, no_nan
+from pellucid.internal.data.formats.outputs import event_fields, struct_fields
+from pellucid.internal.data.rich import rich_column
+from pellucid.internal.data.spelled import inner_type
+from pellucid.internal.expr.types import (
     BOOL,
     DATE,
     DATETIME,

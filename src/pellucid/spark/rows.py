@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_leaves, one_mask
-from pellucid.data.bind import Binding, Place
-from pellucid.data.columns import Column
 from pellucid.errors import DataError
-from pellucid.expr.types import OptionalType, Type
+from pellucid.internal.data.arrow import column_leaves, one_mask
+from pellucid.internal.data.bind import Binding, Place
+from pellucid.internal.data.columns import Column
+from pellucid.internal.expr.types import OptionalType, Type
 from pellucid.spark.job import SparkJob
 from pellucid.spark.state.order import shown
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError, option
-from pellucid.secrets import is_secret
+from pellucid.internal.secrets import is_secret
 from pellucid.spark import daemon, failure, java
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.bind import Place
-from pellucid.data.columns import Batch, Column, Output, Strings
-from pellucid.data.formats.met import refuse_other_columns
-from pellucid.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
-from pellucid.data.tables.bad import BadRow, as_text, one_line
-from pellucid.data.tables.bad import schema as letters_schema
-from pellucid.data.tables.bad import table_of as letters_of
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
-from pellucid.expr.types import OptionalType, Type
+from pellucid.internal.data.bind import Place
+from pellucid.internal.data.columns import Batch, Column, Output, Strings
+from pellucid.internal.data.formats.met import refuse_other_columns
+from pellucid.internal.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
+from pellucid.internal.data.tables.bad import BadRow, as_text, one_line
+from pellucid.internal.data.tables.bad import schema as letters_schema
+from pellucid.internal.data.tables.bad import table_of as letters_of
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import OptionalType, Type
 from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
 from pellucid.spark.rows import Reader, row_digests
 from pellucid.spark.state.order import Judge, Refusal, shown
@@ -432,7 +432,7 @@ def one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
 def column_type(name: str, t: Type) -> Any:
     """The Arrow type of an event as one column.
 
-    >>> from pellucid.expr.types import INT, TupleType
+    >>> from pellucid.internal.expr.types import INT, TupleType
     >>> print(column_type("out", INT), column_type("out", TupleType((INT, INT))))
     int64 struct<out_0: int64, out_1: int64>
     """

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.base.identity import refuse_other
-from pellucid.engine.saved.form import DamagedState
 from pellucid.errors import StateError, UsageError, option
-from pellucid.graph.memory import remembering
+from pellucid.internal.base.identity import refuse_other
+from pellucid.internal.engine.saved.form import DamagedState
+from pellucid.internal.graph.memory import remembering
 from pellucid.spark.daemon import dropped_before
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked

@@ -25,9 +25,9 @@ from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.records import FIELDS, make
 from pellucid.atomic.places.serving import doubt, looking
 from pellucid.atomic.places.serving.lock import running
-from pellucid.base import faults
-from pellucid.cli.main import cli
 from pellucid.errors import PellucidError, StateError
+from pellucid.internal.base import faults
+from pellucid.internal.cli.main import cli
 from tests.atomic.places.trips import Aside
 
 COPY = "the log of 'hotel' is an older copy: it lacks records up to "

@@ -13,7 +13,7 @@ from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.serving.doubt import doubts
 from pellucid.atomic.places.serving.lock import running
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from tests.atomic.places.trips import Aside, fill, left, provide, trips
 
 MOMENTS = [

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places.serving.doubt import decide_by_hand
 from pellucid.atomic.places.serving.lock import running
-from pellucid.cli.main import cli
 from pellucid.errors import StateError
+from pellucid.internal.cli.main import cli
 
 NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept "
 

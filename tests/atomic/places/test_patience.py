@@ -22,7 +22,7 @@ from pellucid.atomic.places.host import Host, main
 from pellucid.atomic.places.link import CLIENT, Link
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.serving import connections
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from tests.sinks.postgres import Postgres
 
 

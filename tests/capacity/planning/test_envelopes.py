@@ -11,7 +11,7 @@ from pellucid.capacity import ANY, Bolt, Spout, Topology, figure_1, simulate
 from pellucid.capacity.planning import plan, plan_text
 from pellucid.capacity.planning.envelopes import check_envelopes, envelopes
 from pellucid.capacity.zones.decide import longest
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.capacity import random_topologies
 from tests.capacity.planning.topologies import topology
 

@@ -10,7 +10,7 @@ import pytest
 from pellucid.capacity import ANY, Bolt, Spout, Topology, figure_1
 from pellucid.capacity.planning import changes, plan, plan_text
 from pellucid.errors import UsageError
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 
 CHAIN = Topology({"S": Spout(gap="0.5")}, {"A": Bolt(1, "S"), "B": Bolt(1, "A")})
 

@@ -11,7 +11,7 @@ import pytest
 from pellucid.capacity import replay, simulate
 from pellucid.capacity.planning import plan
 from pellucid.capacity.planning.plan import SHOWN
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.capacity.planning.topologies import topology
 
 CHOICES = ("longest", "round robin", "random", "shortest")

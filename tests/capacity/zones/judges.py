@@ -11,7 +11,7 @@ from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.proof.certificate import certificate
 from pellucid.capacity.zones.run import trace
 from pellucid.capacity.zones.search import Zones, search
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 
 
 def small(number: int, *, semantics: str = "urgent") -> tuple[Topology, str, int]:

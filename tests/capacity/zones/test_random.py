@@ -18,7 +18,7 @@ from pellucid.capacity.zones.search import search
 from pellucid.capacity.zones.thresholds import least_gap
 from pellucid.capacity.zones.workers import decide_any
 from pellucid.errors import UsageError
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.capacity.zones.judges import Tally, judge, small
 
 

@@ -20,7 +20,7 @@ from pellucid import check
 from pellucid.capacity import Bolt, Spout, Topology, figure_1
 from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.search import search
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.capacity.zones.judges import small
 
 ROOT = Path(__file__).resolve().parents[3]

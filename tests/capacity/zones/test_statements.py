@@ -13,7 +13,7 @@ from pellucid.capacity.zones.decide import decide, longest
 from pellucid.capacity.zones.figures import figure_table, paper_table
 from pellucid.capacity.zones.thresholds import least_gap, least_workers
 from pellucid.capacity.zones.workers import decide_any
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 
 THRESHOLDS = {"B1": "1 1/2 1/3 1/4", "B2": "2 1 2/3 1/2", "B3": "2 1 2/3 1/2"}
 

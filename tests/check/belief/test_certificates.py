@@ -23,11 +23,11 @@ from pellucid.check.system import run
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.check.system.queues import Queue
-from pellucid.expr import node as n
-from pellucid.expr.types import INT
-from pellucid.solve import second as solver
-from pellucid.solve import terms
-from pellucid.solve.certificate import Proof
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.types import INT
+from pellucid.internal.solve import second as solver
+from pellucid.internal.solve import terms
+from pellucid.internal.solve.certificate import Proof
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 of_three = pipeline(lambda x: x.window(3, total), x=int)
@@ -220,7 +220,7 @@ def test_integers_modulo_n_are_tried_on_the_system_alone() -> None:
 
 
 def test_straight_is_what_evaluate_says() -> None:
-    from pellucid.expr.evaluate import evaluate
+    from pellucid.internal.expr.evaluate import evaluate
 
     s = build_system(
         pipeline(lambda x, y: apply(lambda a, b: (a // 3 - b * 2) % 7, x.decimate(2), y), x=int, y=int).graph,

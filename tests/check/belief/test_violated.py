@@ -11,7 +11,7 @@ import pytest
 from pellucid import check, pipeline
 from pellucid.check.system.run import SystemRun
 from pellucid.check.system.variable import FALSE, Slot
-from pellucid.expr import node as n
+from pellucid.internal.expr import node as n
 
 same = pipeline(lambda x: x.map(lambda v: v, id="same"), x=int)
 shown = pipeline(lambda x: x, x=int)

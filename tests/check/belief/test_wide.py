@@ -20,10 +20,10 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import domain_of
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import INT
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import INT
 from tests.check.reference import decide_by_reference
 
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pellucid import TypeMismatch, check
-from pellucid.load import load_pipeline
-from pellucid.pipeline import Pipeline
+from pellucid.internal.load import load_pipeline
+from pellucid.internal.pipeline import Pipeline
 
 VERSION = """\
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from pellucid import StepError, apply, check, merge, pipeline
 from pellucid.check.belief.violated import put_out
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 
 later = pipeline(lambda x: x.decimate(2), x=int)  # in a window of two: the event before
 IN_64_BITS = "runs in which no integer leaves 64 bits"

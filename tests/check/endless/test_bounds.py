@@ -149,8 +149,8 @@ def test_a_monitor_gets_the_room_that_it_needs() -> None:
 def test_a_system_with_deep_queues_can_do_all_that_the_interpreter_does() -> None:
     """Lengths are exact; the first events are those that wait, as long as no more than the bound ever did."""
     from pellucid.check.smt.encode import input_leaves
-    from pellucid.engine.interpreter import Interpreter
-    from pellucid.expr.evaluate import evaluate
+    from pellucid.internal.engine.interpreter import Interpreter
+    from pellucid.internal.expr.evaluate import evaluate
 
     p = pipeline(lambda a, b: apply(lambda u, v: u - v, a.filter(lambda v: v > 1), b.trim(1), id="join"), a=int, b=int)
     runs = [

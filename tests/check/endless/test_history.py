@@ -15,7 +15,7 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.formula.terms import Ref
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
-from pellucid.expr.evaluate import evaluate
+from pellucid.internal.expr.evaluate import evaluate
 from tests.check.test_agree import atom, small_pipeline
 from tests.seeds import seeds
 from tests.strategies import Seeded

@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import Pipeline, check, merge, pipeline
 from pellucid.check.formula.parse import parse
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 from tests.seeds import seeds
 from tests.strategies import Seeded
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.engine.interpreter import Interpreter
+from pellucid.internal.engine.interpreter import Interpreter
 
 
 class Log(NamedTuple):

@@ -39,7 +39,7 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
-from pellucid.expr.evaluate import evaluate
+from pellucid.internal.expr.evaluate import evaluate
 from tests.check.formula.meaning import evaluate_ctl
 
 x, out = stream("x"), stream("out")

@@ -109,8 +109,8 @@ def test_a_float_and_an_int_are_compared_exactly(c: int, op: str) -> None:
     from pellucid.check.smt.encode import Encoding
     from pellucid.check.system.build import build_system
     from pellucid.check.system.domains import domain_of
-    from pellucid.expr import node as n
-    from pellucid.expr.types import FLOAT
+    from pellucid.internal.expr import node as n
+    from pellucid.internal.expr.types import FLOAT
 
     code = Encoding(build_system(pipeline(lambda x: x, x=float).graph, domain_of(None)))
     near = [float(c)]
@@ -203,7 +203,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
     """Every fact, at the edges of doubles, with the result that Python has."""
     import z3
 
-    from pellucid.solve.float_facts import INFINITE, NOT_A_NUMBER, FloatOperation, facts
+    from pellucid.internal.solve.float_facts import INFINITE, NOT_A_NUMBER, FloatOperation, facts
 
     def number(v: float) -> Any:
         if isinstance(v, int):
@@ -236,7 +236,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
 def test_two_operations_keep_the_order_of_their_exact_results() -> None:
     import z3
 
-    from pellucid.solve.float_facts import FloatOperation, facts
+    from pellucid.internal.solve.float_facts import FloatOperation, facts
 
     a, one, two = z3.Reals("a one two")
     told = z3.And(

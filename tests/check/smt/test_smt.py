@@ -19,18 +19,18 @@ from pellucid import Pipeline, Stream, apply, pipeline
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, INT
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, INT
 from tests.strategies import Seeded, make_pipeline
 
 z3 = pytest.importorskip("z3")
 
 from pellucid.check.smt import engine as smt  # noqa: E402
 from pellucid.check.smt.encode import Encoding, default, input_leaves, replay  # noqa: E402  # noqa: E402
-from pellucid.model.budget import Budget  # noqa: E402
-from pellucid.solve.spacer import expression_of, spacer  # noqa: E402
+from pellucid.internal.model.budget import Budget  # noqa: E402
+from pellucid.internal.solve.spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
 from tests.volumes import examples  # noqa: E402
 

@@ -21,10 +21,10 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import NotTraceable, UsageError
-from pellucid.expr import node as n
-from pellucid.expr import text
-from pellucid.expr.types import INT, STR
-from pellucid.solve.text import HIGHEST, Texts
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr import text
+from pellucid.internal.expr.types import INT, STR
+from pellucid.internal.solve.text import HIGHEST, Texts
 from tests.seeds import seeds
 
 EDGES = [

@@ -195,7 +195,7 @@ def test_a_predicate_needs_a_source_to_be_about():
 
 
 def test_the_command_line(tmp_path):
-    from pellucid.cli.main import cli
+    from pellucid.internal.cli.main import cli
 
     file = tmp_path / "steps.py"
     file.write_text(

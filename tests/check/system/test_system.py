@@ -10,8 +10,8 @@ from pellucid import IntOverflow, Mod, Pipeline, StepError, UsageError, check, p
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.tracking import Track
-from pellucid.engine.interpreter import Interpreter
-from pellucid.expr.evaluate import evaluate
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.evaluate import evaluate
 from tests.engine.kernel.test_kernel_random import by_interpreter
 from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_pipeline

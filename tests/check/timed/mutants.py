@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pellucid import Stream, as_of, join, merge, pipeline
-from pellucid.engine.timed import clock, literal
+from pellucid.internal.engine.timed import clock, literal
 
 
 class Mutant(NamedTuple):
@@ -315,7 +315,7 @@ def engine(name: str) -> Any:
         own = types.ModuleType(f"pellucid.mutant_{module.__name__.rpartition('.')[2]}_{len(sys.modules)}")
         sys.modules[own.__name__] = own
         own.__dict__.update({"Clocks": made[clock].Clocks} if clock in made else {})
-        text = texts[module].replace("from pellucid.engine.timed.clock import Clocks\n", "")
+        text = texts[module].replace("from pellucid.internal.engine.timed.clock import Clocks\n", "")
         exec(compile(text, f"<{name}>", "exec"), own.__dict__)
         made[module] = own
     return made[literal].Literal

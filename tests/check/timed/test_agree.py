@@ -17,8 +17,8 @@ import pytest
 from pellucid import Stream, as_of, check, join, merge, pipeline
 from pellucid.check.formula import evaluate_finite
 from pellucid.check.formula.parse import parse
-from pellucid.engine.timed.literal import Literal, Row
 from pellucid.errors import LateError
+from pellucid.internal.engine.timed.literal import Literal, Row
 
 TIMES = (0, 1, 2, 4)
 

@@ -11,7 +11,7 @@ from pellucid import Stream, as_of, check, join, lookup, pipeline
 from pellucid.check.timed.inputs import Inputs, Rows
 from pellucid.check.timed.machine import TimedMachine
 from pellucid.errors import UsageError
-from pellucid.model import Search
+from pellucid.internal.model import Search
 
 
 def count(w: Stream[int]) -> Stream[int]:

@@ -7,8 +7,8 @@ import pytest
 from pellucid.check.timed.inputs import Inputs
 from pellucid.check.timed.promises import ALL
 from pellucid.check.timed.question import TimesVerdict, decide_times
-from pellucid.engine.timed.literal import Literal
-from pellucid.model import Budget
+from pellucid.internal.engine.timed.literal import Literal
+from pellucid.internal.model import Budget
 from tests.check.timed.mutants import MUTANTS, engine
 
 

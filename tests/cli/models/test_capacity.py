@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import Result
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 from tests.capacity.measured.test_read import FLINK, GREEDY
 from tests.capacity.recording import RECORDED
 
@@ -290,7 +290,7 @@ def test_what_the_docs_show(pellucid: Command, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_progress_is_told_where_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pellucid.cli.models.capacity import _Status
+    from pellucid.internal.cli.models.capacity import _Status
 
     seen = io.StringIO()
     monkeypatch.setattr(seen, "isatty", lambda: True, raising=False)

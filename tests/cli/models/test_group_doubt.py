@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import sinks
-from pellucid.cli.main import cli
-from pellucid.cli.models.group_doubt import is_group, show_group_doubt
+from pellucid.internal.cli.main import cli
+from pellucid.internal.cli.models.group_doubt import is_group, show_group_doubt
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.postgres import Postgres
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 TRANSACTIONS = "id,status\na,pending\nb,pending\nc,pending\nd,active\ne,pending\nf,committed\n"
 DEPENDENCIES = "needs,who\na,b\nb,a\nb,c\nd,e\nf,a\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "atomic"
 

@@ -23,8 +23,8 @@ from pellucid.atomic.places.records import make
 from pellucid.atomic.places.serving import doubt
 from pellucid.atomic.places.serving.lock import running
 from pellucid.atomic.places.serving.looking import Looked
-from pellucid.base import faults
-from pellucid.cli.main import cli
+from pellucid.internal.base import faults
+from pellucid.internal.cli.main import cli
 from pellucid.sinks.group.log import DecisionLog
 from tests.atomic.places.trips import Aside, fill, provide
 

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import pytest
 from click.testing import Result
 
-from pellucid.engine.timed.why import flow
-from pellucid.load import load_pipeline
+from pellucid.internal.engine.timed.why import flow
+from pellucid.internal.load import load_pipeline
 
 Command: TypeAlias = Callable[..., Result]
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import sinks
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 from tests.cli.spark.conftest import KEYED, TOTALS, Command, rows
 
 if TYPE_CHECKING:

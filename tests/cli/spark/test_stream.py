@@ -283,7 +283,7 @@ def test_a_query_that_began_apart_goes_on_apart(
     (folder / "in" / "1.csv").write_text(EVENTS)
     args = ["two", *TOGETHER, "--out", "sums=sums", "--out", "evens=sqlite:evens.db#evens"]
     with monkeypatch.context() as patch:
-        patch.setattr("pellucid.cli.spark.together.can_be_members", lambda places: [])
+        patch.setattr("pellucid.internal.cli.spark.together.can_be_members", lambda places: [])
         assert run(*args).exit_code == 0
     (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\n")
     done = run(*args)
@@ -327,7 +327,7 @@ def test_what_cannot_commit_together_is_refused(run: Command, folder: Path, args
 
 # ------------------------------------------------------------------ a process of its own
 
-COMMAND = [sys.executable, "-m", "pellucid.cli.main"]
+COMMAND = [sys.executable, "-m", "pellucid"]
 
 
 def environment(home: JavaHome) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pellucid.data.formats.ahead import ahead
+from pellucid.internal.data.formats.ahead import ahead
 
 
 def _noted(items: Iterator[int], seen: list[int]) -> Iterator[int]:

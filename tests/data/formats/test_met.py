@@ -23,11 +23,11 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import DataError, PellucidError, Stream, UsageError, Windowed, pipeline
-from pellucid.cli.main import cli
-from pellucid.data.columns import Output
-from pellucid.data.formats.met import refuse_other_columns, refuse_other_keys
-from pellucid.expr.types import FLOAT, INT, STR, OptionalType, TupleType
-from pellucid.expr.types import type_of as made
+from pellucid.internal.cli.main import cli
+from pellucid.internal.data.columns import Output
+from pellucid.internal.data.formats.met import refuse_other_columns, refuse_other_keys
+from pellucid.internal.expr.types import FLOAT, INT, STR, OptionalType, TupleType
+from pellucid.internal.expr.types import type_of as made
 
 
 class Row(NamedTuple):

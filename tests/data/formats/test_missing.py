@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import DataError, Scale, StateError, Stream, UsageError, pipeline
-from pellucid.cli.main import cli
-from pellucid.data.tables.describe import describe, record_source
+from pellucid.internal.cli.main import cli
+from pellucid.internal.data.tables.describe import describe, record_source
 
 
 class Row(NamedTuple):

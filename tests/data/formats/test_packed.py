@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pellucid.data.formats.packed import Packer
-from pellucid.data.writers import open_writer
+from pellucid.internal.data.formats.packed import Packer
+from pellucid.internal.data.writers import open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])
 BATCH = pa.record_batch({"x": [1, 2]})

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pellucid.data import exact
-from pellucid.data.bind import Place
-from pellucid.data.blocks import Block
-from pellucid.data.formats.csv import CsvReader
-from pellucid.data.formats.missing import Missing
-from pellucid.data.formats.suspects import rows_in
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
+from pellucid.internal.data import exact
+from pellucid.internal.data.bind import Place
+from pellucid.internal.data.blocks import Block
+from pellucid.internal.data.formats.csv import CsvReader
+from pellucid.internal.data.formats.missing import Missing
+from pellucid.internal.data.formats.suspects import rows_in
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
 
 WANTED: dict[str, Type] = {"i": INT, "m": OptionalType(INT), "f": FLOAT, "b": BOOL, "s": STR}
 GOOD = {

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import DataError, UsageError, pipeline
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 
 class Event(NamedTuple):

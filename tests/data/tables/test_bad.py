@@ -23,7 +23,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import DataError, PellucidError, Stream, UsageError, apply, pipeline, silent
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 from tests.seeds import seeds
 
 PIPES = """

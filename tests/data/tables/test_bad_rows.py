@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import PellucidError, Scale, pipeline
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 NAIVE = dt.datetime(2013, 1, 1, 5)
 AWARE = NAIVE.replace(tzinfo=dt.UTC)

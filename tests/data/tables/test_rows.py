@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import DataError, PellucidError, Stream, UsageError, pipeline, silent
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 
 class Color(enum.Enum):
@@ -265,7 +265,7 @@ def test_a_declared_null_comes_in_at_any_depth(way: str, order: list[int]) -> No
     import pandas as pd
     import polars as pl
 
-    from pellucid.data.formats.outputs import output_schema
+    from pellucid.internal.data.formats.outputs import output_schema
 
     trips = pipeline(_trips)
     rows = [TRIPS[i] for i in order]

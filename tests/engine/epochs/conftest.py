@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 from tests.sinks.postgres import Postgres, server_or_skip
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,7 @@ class Runs:
         (folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(1000)))
         (folder / "y.jsonl").write_text("".join(f"{(i * 104729) % 997}\n" for i in range(730)))
 
-    def command(self, *args: str, module: str = "pellucid.cli.main") -> list[str]:
+    def command(self, *args: str, module: str = "pellucid.internal.cli.main") -> list[str]:
         return [sys.executable, "-m", module, "run", *args]
 
     def environment(self, faults: str = "") -> dict[str, str]:
@@ -68,7 +68,7 @@ class Runs:
         return {**os.environ, "PELLUCID_FAULTS": faults, "PYTHONPATH": path}
 
     def __call__(
-        self, *args: str, faults: str = "", module: str = "pellucid.cli.main"
+        self, *args: str, faults: str = "", module: str = "pellucid.internal.cli.main"
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(*args, module=module),

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pellucid.base.faults import RUNTIME as POINTS
-from pellucid.cli.main import cli
-from pellucid.engine.epochs.recording import trace_table
-from pellucid.load import load_pipeline
+from pellucid.internal.base.faults import RUNTIME as POINTS
+from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.epochs.recording import trace_table
+from pellucid.internal.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
 
 DIAMOND = (

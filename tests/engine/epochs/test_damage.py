@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.epochs import run_epochs
-from pellucid.engine.epochs.parts import Chain, PartName, parts_in, survey
-from pellucid.engine.epochs.recording import last_generation, trace_table
 from pellucid.errors import PellucidError, StateError
 from pellucid.failures.audit import audit
-from pellucid.load import load_pipeline
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.engine.epochs.parts import Chain, PartName, parts_in, survey
+from pellucid.internal.engine.epochs.recording import last_generation, trace_table
+from pellucid.internal.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
 
 # ---------------------------------------------------------------- committed parts

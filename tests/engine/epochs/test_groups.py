@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pellucid.base.files import Draft
-from pellucid.engine.epochs import parts
-from pellucid.engine.epochs.parts import parts_in
-from pellucid.engine.epochs.store import Damaged, Snapshot, Store
-from pellucid.engine.epochs.targets import FileTarget
-from pellucid.engine.epochs.tasks.messages import Events
-from pellucid.engine.epochs.tasks.sink import SinkTask
-from pellucid.expr.types import INT
+from pellucid.internal.base.files import Draft
+from pellucid.internal.engine.epochs import parts
+from pellucid.internal.engine.epochs.parts import parts_in
+from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
+from pellucid.internal.engine.epochs.targets import FileTarget
+from pellucid.internal.engine.epochs.tasks.messages import Events
+from pellucid.internal.engine.epochs.tasks.sink import SinkTask
+from pellucid.internal.expr.types import INT
 from tests.engine.epochs.conftest import Runs
 
 SCHEMA = pa.schema([("out", pa.int64())])
@@ -218,9 +218,9 @@ def test_a_disk_that_is_too_full_for_a_name(tmp_path: Path, monkeypatch: pytest.
 # each time.
 BUNCHED = """
 import sys
-from pellucid.base import faults
+from pellucid.internal.base import faults
 faults.armed = lambda: False
-from pellucid.cli.main import main
+from pellucid.internal.cli.main import main
 sys.exit(main())
 """
 

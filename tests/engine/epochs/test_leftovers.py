@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from pellucid import pipeline
-from pellucid.engine.epochs import lock, run_epochs
-from pellucid.engine.epochs.store import Store
-from pellucid.engine.epochs.tasks import task
-from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox, channel
-from pellucid.engine.epochs.tasks.messages import BORDER, ChannelMessage, Shape
 from pellucid.errors import DataError, StateError
-from pellucid.expr.types import INT
+from pellucid.internal.engine.epochs import lock, run_epochs
+from pellucid.internal.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.tasks import task
+from pellucid.internal.engine.epochs.tasks.channels import Gone, Inbox, Outbox, channel
+from pellucid.internal.engine.epochs.tasks.messages import BORDER, ChannelMessage, Shape
+from pellucid.internal.expr.types import INT
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 
@@ -141,7 +141,7 @@ def test_no_half_message_to_a_task_that_is_stopped() -> None:
     """The coordinator never waits for a task: what does not fit into the socket goes later, whole and in order."""
     import socket
 
-    from pellucid.engine.epochs.tasks.channels import Link
+    from pellucid.internal.engine.epochs.tasks.channels import Link
 
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
@@ -162,7 +162,7 @@ def test_no_half_message_to_a_task_that_is_stopped() -> None:
 
 ORPHAN = """
 import os, signal, sys
-from pellucid.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.store import Store
 store = Store(sys.argv[1])
 store.open()
 pid = os.fork()
@@ -212,7 +212,7 @@ def test_one_that_ends_while_it_is_looked_at_holds_no_lock(
 def test_the_message_names_who_has_the_lock(tmp_path: Path) -> None:
     """Not who is named in the file: that may be an old number."""
     code = (
-        f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
+        f"import time; from pellucid.internal.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
         "print('open', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:

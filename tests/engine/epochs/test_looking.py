@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Pipeline, Stream, as_of, pipeline
-from pellucid.engine.epochs import run_epochs
-from pellucid.engine.epochs.looking import look, type_named
-from pellucid.engine.epochs.store import Store
-from pellucid.engine.epochs.tasks.times import TimesTold, Told
-from pellucid.engine.timed.literal import Literal, Row
-from pellucid.engine.timed.why.answer import Progress
 from pellucid.errors import StateError
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.engine.epochs.looking import look, type_named
+from pellucid.internal.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.tasks.times import TimesTold, Told
+from pellucid.internal.engine.timed.literal import Literal, Row
+from pellucid.internal.engine.timed.why.answer import Progress
 from tests.engine.epochs.test_times import Paid, paid
 
 PUSHES, ROWS = 50, paid(3, 600, spread=4)

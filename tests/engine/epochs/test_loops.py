@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pellucid import iterate, pipeline
-from pellucid.base.faults import RUNTIME as POINTS
-from pellucid.engine.epochs import run_epochs
+from pellucid.internal.base.faults import RUNTIME as POINTS
+from pellucid.internal.engine.epochs import run_epochs
 from tests.engine.epochs.conftest import Runs
 from tests.engine.epochs.test_crash import schedule
 from tests.examples.flights_oracle import EXAMPLES, example

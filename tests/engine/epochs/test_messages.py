@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.columns import Strings
-from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
-from pellucid.engine.epochs.tasks.messages import (
+from pellucid.internal.data.columns import Strings
+from pellucid.internal.engine.epochs.tasks.channels import Inbox, Outbox, channel
+from pellucid.internal.engine.epochs.tasks.messages import (
     BORDER,
     END,
     EVENTS,
@@ -27,7 +27,7 @@ from pellucid.engine.epochs.tasks.messages import (
     encode,
     frame_lengths,
 )
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 
 
 class Side(enum.Enum):

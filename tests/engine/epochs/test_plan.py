@@ -10,12 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, merge, pipeline
-from pellucid.data.columns import columns_of, events_of
-from pellucid.engine.epochs.plan import fragments, make_plan
-from pellucid.engine.epochs.tasks.messages import EVENTS, ChannelMessage, Events, Shape, as_arrays, decode, encode
-from pellucid.engine.epochs.tasks.worker import events_of_output, joined
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import PellucidError, UsageError
+from pellucid.internal.data.columns import columns_of, events_of
+from pellucid.internal.engine.epochs.plan import fragments, make_plan
+from pellucid.internal.engine.epochs.tasks.messages import (
+    EVENTS,
+    ChannelMessage,
+    Events,
+    Shape,
+    as_arrays,
+    decode,
+    encode,
+)
+from pellucid.internal.engine.epochs.tasks.worker import events_of_output, joined
+from pellucid.internal.engine.kernel.engine import Engine
 from tests.strategies import inputs, pipelines
 
 
@@ -73,7 +81,7 @@ def test_parts_mean_what_the_whole_means(data: st.DataObject) -> None:
 
 
 def whole(p: Pipeline, steps: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    from pellucid.engine.interpreter import Interpreter
+    from pellucid.internal.engine.interpreter import Interpreter
 
     out: dict[str, list[Any]] = {name: [] for name, _ in p.graph.outputs}
     for result in Interpreter(p.graph).run(steps):

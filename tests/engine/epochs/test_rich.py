@@ -420,7 +420,7 @@ def test_a_field_of_another_type_is_another_run(rich: Runs, was: str, now: str, 
 
 def test_a_crash_test_of_rich_rows(rich: Runs) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pellucid.cli.main", "crash", "rich.py:told", "--in", "in.csv", "--out", "out.parquet",
+        [sys.executable, "-m", "pellucid", "crash", "rich.py:told", "--in", "in.csv", "--out", "out.parquet",
          "--kills", "1", "--points", "commit", "--pushes", "50", "--seed", "1"],
         cwd=rich.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.epochs.tasks.member_sink import MemberSink
-from pellucid.engine.epochs.together import Rounds, Span, _settle_left
 from pellucid.errors import StateError
+from pellucid.internal.engine.epochs.tasks.member_sink import MemberSink
+from pellucid.internal.engine.epochs.together import Rounds, Span, _settle_left
 from pellucid.sinks.group.log import NOTHING, DecisionLog
 
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
-from pellucid.data.writers import open_writer
-from pellucid.engine.epochs import run_epochs
 from pellucid.errors import DataError, PellucidError, UsageError
+from pellucid.internal.data.writers import open_writer
+from pellucid.internal.engine.epochs import run_epochs
 from tests.strategies import Seeded, make_input, make_pipeline
 from tests.volumes import some_seeds
 
@@ -232,8 +232,8 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     types = {n: p.graph[n].type for n in names}
     files: dict[str, str] = {}
     data: dict[str, list[Any]] = {}
-    from pellucid.data.columns import Output, columns_of
-    from pellucid.data.formats.outputs import output_batch, output_schema
+    from pellucid.internal.data.columns import Output, columns_of
+    from pellucid.internal.data.formats.outputs import output_batch, output_schema
 
     for name in names:
         events = data[name] = [step[name] for step in inputs if name in step]

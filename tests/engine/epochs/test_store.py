@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.base import container
-from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.errors import StateError, UsageError
+from pellucid.internal.base import container
+from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
 
 
 def filled(root: Path, *groups: tuple[int, int]) -> Store:
@@ -99,7 +99,7 @@ def test_of_another_run(tmp_path: Path) -> None:
 
 def test_a_second_run_is_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
     code = (
-        f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
+        f"import time; from pellucid.internal.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
         "print('open', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:

@@ -85,7 +85,7 @@ def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs
     audit = [
         sys.executable,
         "-m",
-        "pellucid.cli.main",
+        "pellucid.internal.cli.main",
         "audit",
         "state",
         "--against",
@@ -105,7 +105,7 @@ def test_the_audit_logs_in_with_the_password_of_the_address_it_is_given(runs: Ru
     assert runs(*command(f"{secret}#sums"), "--record").returncode == 0
 
     def audit(against: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "pellucid.cli.main", "audit", "state", "--against", against]
+        words = [sys.executable, "-m", "pellucid", "audit", "state", "--against", against]
         return subprocess.run(words, cwd=runs.folder, capture_output=True, text=True, env=os.environ | {"BASE": secret})
 
     for address in (f"{secret}#sums", "env:BASE#sums"):
@@ -131,7 +131,7 @@ def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgr
         [
             sys.executable,
             "-m",
-            "pellucid.cli.main",
+            "pellucid.internal.cli.main",
             "crash",
             "p.py:diamond",
             "--in",

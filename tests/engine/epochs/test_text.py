@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pellucid import Stream, pipeline
-from pellucid.engine.epochs import run_epochs
+from pellucid.internal.engine.epochs import run_epochs
 
 NAMES = {"AA": "American", "UA": "United"}
 

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import Stream, merge, pipeline
-from pellucid.data.columns import Output, columns_of
-from pellucid.data.formats.outputs import output_batch, output_schema
-from pellucid.engine.epochs import run_epochs
-from pellucid.engine.epochs.parts import parts_in
-from pellucid.engine.epochs.store import Store
-from pellucid.engine.epochs.tasks.times import TimesTold
-from pellucid.engine.timed.clock import feeders
-from pellucid.engine.timed.literal import Literal, Row
 from pellucid.errors import DataError, LateError, PellucidError, StateError, UsageError
-from pellucid.graph.model import Graph
+from pellucid.internal.data.columns import Output, columns_of
+from pellucid.internal.data.formats.outputs import output_batch, output_schema
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.engine.epochs.parts import parts_in
+from pellucid.internal.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.tasks.times import TimesTold
+from pellucid.internal.engine.timed.clock import feeders
+from pellucid.internal.engine.timed.literal import Literal, Row
+from pellucid.internal.graph.model import Graph
 from tests.engine.timed.drawn import drawn, event, times, with_timers
 from tests.seeds import seeds
 

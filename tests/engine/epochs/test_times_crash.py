@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pellucid.base.faults import RUNTIME as POINTS
-from pellucid.cli.main import cli
-from pellucid.graph.model import Graph
-from pellucid.load import load_pipeline
+from pellucid.internal.base.faults import RUNTIME as POINTS
+from pellucid.internal.cli.main import cli
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
 from tests.engine.epochs.test_crash import schedule, wait_for_tasks
 from tests.engine.epochs.test_times import Paid, literally, paid

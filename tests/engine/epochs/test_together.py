@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid import Stream, pipeline, sinks
-from pellucid.engine.epochs.parts import PartName
-from pellucid.engine.epochs.store import Store
-from pellucid.engine.epochs.targets import Target
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.failures.audit import audit
+from pellucid.internal.engine.epochs.parts import PartName
+from pellucid.internal.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.targets import Target
 from pellucid.sinks.group.doubt import doubt_of_group
 from pellucid.sinks.group.log import DecisionLog
 from tests.engine.epochs.conftest import ROOT, Runs

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
-from pellucid.base import cache
-from pellucid.data.columns import Batch, Strings
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT, STR
+from pellucid.internal.base import cache
+from pellucid.internal.data.columns import Batch, Strings
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT, STR
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,7 +79,7 @@ def test_text_keys_and_text_in_the_state(mode: str) -> None:
 
 
 def test_texts_are_forgotten_with_the_events_that_held_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.engine.kernel.engine._MANY_STRINGS", 1000)
+    monkeypatch.setattr("pellucid.internal.engine.kernel.engine._MANY_STRINGS", 1000)
     p = pipeline(lambda x: x.cumulate(lambda last, s: s if last == "first" else last, start="first"), x=str)
     engine = p.engine(mode="numba")
     for chunk in range(10):
@@ -150,7 +150,7 @@ def test_small_inputs_do_not_wait_for_a_compiler() -> None:
 
 def test_a_second_start_does_not_compile_again(tmp_path: Path) -> None:
     code = (
-        "import time; from pellucid import pipeline; import numba, numpy, pellucid.engine.kernel.prims as p; "
+        "import time; from pellucid import pipeline; import numba, numpy, pellucid.internal.engine.kernel.prims as p; "
         "from numba.core import event\n"
         "class L(event.Listener):\n"
         "    n = 0\n"
@@ -454,7 +454,7 @@ def test_many_starts_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
 
 def test_what_a_function_may_be_made_of_is_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of any module of its folder, of an option or of the types is another function."""
-    from pellucid.base.kept import kept_jit, sources
+    from pellucid.internal.base.kept import kept_jit, sources
 
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
     package = tmp_path / "made_of"
@@ -543,7 +543,7 @@ def test_an_engine_per_key() -> None:
         (lambda p: p.engine(key=str).push([1], key=[1]), "source 'key', event 0: expected str, found int 1"),
         (
             lambda p: p.engine(key=str).push_batch({"v": [1]}),
-            "push_batch takes a pellucid.data.columns.Batch, found dict",
+            "push_batch takes a Batch of columns, found dict",
         ),
     ],
 )

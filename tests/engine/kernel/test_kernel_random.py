@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError
-from pellucid.data.columns import Batch, columns_of, values_of
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.buckets import KeyBuckets
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT, Type
+from pellucid.internal.data.columns import Batch, columns_of, values_of
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.buckets import KeyBuckets
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT, Type
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 from tests.volumes import examples, some_seeds, volumes
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import StepError, Stream, pipeline
-from pellucid.engine.kernel import engine as engines
-from pellucid.engine.kernel import lookups
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StateError
+from pellucid.internal.engine.kernel import engine as engines
+from pellucid.internal.engine.kernel import lookups
+from pellucid.internal.engine.kernel.engine import Engine
 from tests.engine.test_meaning import check
 from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_judged

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import pipeline
-from pellucid.data.columns import Batch, Strings
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel import engine as kernel_engine
-from pellucid.engine.kernel import lookups
 from pellucid.errors import IntOverflow, StepError
-from pellucid.expr.text import Direct
+from pellucid.internal.data.columns import Batch, Strings
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel import engine as kernel_engine
+from pellucid.internal.engine.kernel import lookups
+from pellucid.internal.expr.text import Direct
 from tests.expr.texts import TEXTS
 from tests.seeds import seeds
 
@@ -174,7 +174,7 @@ def test_each_text_is_asked_for_once() -> None:
         return s + "x"
 
     table = lookups.Lookups([(Direct("f", f, pipeline(lambda x: x, x=str).graph["x"].type, False), (STRING,))], False)
-    from pellucid.engine.state import TextTable
+    from pellucid.internal.engine.state import TextTable
 
     strings = TextTable(["a", "b"])
     table.of(strings)

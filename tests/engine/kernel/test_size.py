@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from pellucid import pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.emit import MOST_LINES, emit, loop
-from pellucid.engine.kernel.engine import Engine
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
-from pellucid.engine.timed.stages.timers import Timers
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.emit import MOST_LINES, emit, loop
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.engine.timed.stages.timers import Timers
+from pellucid.internal.graph.model import Graph
 from tests.engine.kernel.machines import machine
 from tests.seeds import seeds
 

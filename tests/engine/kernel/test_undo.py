@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, StepError, Stream, apply, merge, pipeline
-from pellucid.data.columns import Batch
-from pellucid.engine.cores import OnCores
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.cores import OnCores
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
 from tests.engine.kernel.test_kernel_random import batch_of, cut
 from tests.seeds import seeds
 from tests.strategies import Seeded, Telling, make_input, make_judged

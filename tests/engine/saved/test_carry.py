@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from pellucid import StateError, Stream, apply, pipeline
-from pellucid.base.container import parts
-from pellucid.data.columns import Batch
-from pellucid.engine.kernel.engine import Engine
-from pellucid.engine.saved.carry import _plan
-from pellucid.engine.saved.form import describe, unpack
-from pellucid.expr.types import BOOL, INT, STR, Type
-from pellucid.graph.model import Graph
+from pellucid.internal.base.container import parts
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.engine.saved.carry import _plan
+from pellucid.internal.engine.saved.form import describe, unpack
+from pellucid.internal.expr.types import BOOL, INT, STR, Type
+from pellucid.internal.graph.model import Graph
 
 MODES = ["python", "numba"]
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph, Node
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 from tests.volumes import examples, some_seeds

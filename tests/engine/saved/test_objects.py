@@ -21,11 +21,11 @@ import pytest
 
 import pellucid
 from pellucid import Pipeline, StateError, Stream, apply, pipeline
-from pellucid.engine.epochs import run_epochs
-from pellucid.engine.kernel.engine import Engine
-from pellucid.engine.saved import form as saved
-from pellucid.engine.saved.objects import check_states
-from pellucid.expr.types import INT
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.engine.saved import form as saved
+from pellucid.internal.engine.saved.objects import check_states
+from pellucid.internal.expr.types import INT
 from tests.old_form import old_state
 
 
@@ -75,7 +75,7 @@ def mixed(x: Stream[int]) -> Stream[int]:
 @pytest.mark.parametrize("p", [remembering, mixed], ids=lambda p: p.name)
 @pytest.mark.parametrize("key", [None, INT])
 def test_it_goes_on_as_if_nothing_had_been(p: Pipeline, key: Any) -> None:
-    from pellucid.data.columns import Batch
+    from pellucid.internal.data.columns import Batch
 
     def push(engine: Engine, values: list[int]) -> list[Any]:
         keys = [[[v % 5 for v in values]]] if key is not None else None

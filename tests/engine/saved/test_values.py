@@ -27,11 +27,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.engine.saved.own_types import OwnTypes
-from pellucid.engine.saved.value_columns import Damage
-from pellucid.engine.saved.value_kinds import FIXED, MANY, Unfit
-from pellucid.engine.saved.value_records import Misfit
-from pellucid.engine.saved.values import DEEPEST, decode, encode
+from pellucid.internal.engine.saved.own_types import OwnTypes
+from pellucid.internal.engine.saved.value_columns import Damage
+from pellucid.internal.engine.saved.value_kinds import FIXED, MANY, Unfit
+from pellucid.internal.engine.saved.value_records import Misfit
+from pellucid.internal.engine.saved.values import DEEPEST, decode, encode
 from tests.volumes import examples
 
 

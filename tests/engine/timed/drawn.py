@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pellucid import Stream, as_of, join, lookup, merge, pipeline
-from pellucid.data.columns import Batch, columns_of
-from pellucid.expr.types import Type, type_of
-from pellucid.graph.model import Graph
-from pellucid.pipeline import Pipeline
+from pellucid.internal.data.columns import Batch, columns_of
+from pellucid.internal.expr.types import Type, type_of
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.pipeline import Pipeline
 
 
 class Colour(enum.Enum):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid import Stream, iterate, pipeline
-from pellucid.pipeline import Pipeline
+from pellucid.internal.pipeline import Pipeline
 from tests.engine.timed.drawn import BEFORE, KEYS, Colour, Event
 
 NOBODY = Event(0, None, 0, None, Colour.RED, False)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from pellucid import LateError, PipelineError, StepError, as_of, join, pipeline
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
 
 
 class Ping(NamedTuple):

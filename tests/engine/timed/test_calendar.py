@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pellucid.engine.timed.calendar import day_of, day_start, windows_of
-from pellucid.expr.types import INSTANT
-from pellucid.expr.types.times import DAY
-from pellucid.graph.timing import Timing
+from pellucid.internal.engine.timed.calendar import day_of, day_start, windows_of
+from pellucid.internal.expr.types import INSTANT
+from pellucid.internal.expr.types.times import DAY
+from pellucid.internal.graph.timing import Timing
 
 HOUR = DAY // 24
 

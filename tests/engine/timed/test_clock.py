@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pellucid import Stream, as_of, merge, pipeline
-from pellucid.engine.timed.clock import BEGINNING, END, Clocks
 from pellucid.errors import StateError
+from pellucid.internal.engine.timed.clock import BEGINNING, END, Clocks
 
 
 def both(x: Stream[int], y: Stream[int]) -> Any:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pellucid import pipeline
-from pellucid.data.columns import Batch
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import LateError, PellucidError, UsageError
-from pellucid.expr.types import STR
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.types import STR
 from tests.engine.timed.drawn import batches, drawn
 from tests.seeds import HUNT, seeds
 
@@ -145,7 +145,7 @@ def test_marks_are_of_steps_that_say_times() -> None:
 
 def plain(outputs: list[Any], key: Any) -> Any:
     """Events, and the keys that came with the data."""
-    from pellucid.data.columns import events_of
+    from pellucid.internal.data.columns import events_of
 
     return [
         (o.name, [repr(e) for e in o.events()], events_of(key, o.keys) if key is not None else None) for o in outputs

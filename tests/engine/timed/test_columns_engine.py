@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from pellucid import Stream, as_of, join, merge, pipeline
-from pellucid.data.columns import Batch, Output, Strings, columns_of
-from pellucid.engine.kernel.pieces import joined
-from pellucid.engine.timed import engine as engine_module
-from pellucid.engine.timed.columns import order, windows
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import PellucidError, StateError, UsageError
-from pellucid.expr.types import INT, STR, type_of
-from pellucid.pipeline import Pipeline
+from pellucid.internal.data.columns import Batch, Output, Strings, columns_of
+from pellucid.internal.engine.kernel.pieces import joined
+from pellucid.internal.engine.timed import engine as engine_module
+from pellucid.internal.engine.timed.columns import order, windows
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.types import INT, STR, type_of
+from pellucid.internal.pipeline import Pipeline
 from tests.engine.timed.test_columns_agree import agree
 from tests.seeds import seeds
 
@@ -211,7 +211,7 @@ def test_a_damaged_state_is_refused_wherever_it_is_damaged() -> None:
 
 def test_a_state_that_was_made_up_is_refused() -> None:
     """The checksum is right, but what stands there cannot be."""
-    from pellucid.base import container
+    from pellucid.internal.base import container
 
     p = pipeline(lambda x: x.at(lambda e: e[0]).key_by(lambda e: e[1]).tumbling(5, count), x=tuple[int, str])
     engine = TimedEngine(p.graph)
@@ -392,7 +392,7 @@ def test_texts_of_two_tables_are_joined() -> None:
 
 def test_both_keys_of_a_kernel() -> None:
     """Where a key comes with the data, what is under a key_by has both."""
-    from pellucid.engine.kernel.engine import Engine
+    from pellucid.internal.engine.kernel.engine import Engine
 
     p = pipeline(lambda x: x.key_by(lambda v: v % 3).cumulate(lambda t, v: t + v, start=0), x=int)
     for mode in ("python", "numba"):

@@ -7,15 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from pellucid.engine.timed.columns import order as order_module
-from pellucid.engine.timed.columns.keys import Keys, Numbers
-from pellucid.engine.timed.columns.order import by_key_and_time, canonical, numbers, order_by
-from pellucid.engine.timed.columns.rows import LEAST, MOST, later
-from pellucid.engine.timed.columns.search import Index
-from pellucid.engine.timed.columns.texts import Texts
-from pellucid.engine.timed.columns.waiting import Waiting
-from pellucid.engine.timed.order import ranking
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, type_of
+from pellucid.internal.engine.timed.columns import order as order_module
+from pellucid.internal.engine.timed.columns.keys import Keys, Numbers
+from pellucid.internal.engine.timed.columns.order import by_key_and_time, canonical, numbers, order_by
+from pellucid.internal.engine.timed.columns.rows import LEAST, MOST, later
+from pellucid.internal.engine.timed.columns.search import Index
+from pellucid.internal.engine.timed.columns.texts import Texts
+from pellucid.internal.engine.timed.columns.waiting import Waiting
+from pellucid.internal.engine.timed.order import ranking
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, type_of
 from tests.seeds import seeds
 
 MANY = 40_000

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pellucid import LateError, Stream, Windowed, merge, pipeline
-from pellucid.engine.explain import step_facts
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
-from pellucid.graph.timing import Timing
+from pellucid.internal.engine.explain import step_facts
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.graph.timing import Timing
 
 ENGINES = [LiteralEngine, TimedEngine]
 

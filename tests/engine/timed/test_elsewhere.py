@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check, pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel.engine import Engine
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
 
 timed = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(5, lambda w: w).map(lambda w: w.value), x=int)
 plain = pipeline(lambda x: x.map(lambda v: v), x=int)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import IntOverflow, LateError, StepError, Stream, Windowed, as_of, join, lookup, merge, pipeline
-from pellucid.engine.timed.literal import Literal, Row
 from pellucid.errors import DataError, StateError
+from pellucid.internal.engine.timed.literal import Literal, Row
 from tests.seeds import seeds
 
 
@@ -422,7 +422,7 @@ def test_a_key_that_comes_with_the_data_keeps_everything_apart_but_the_clock() -
     def p(x: Stream[int]) -> Any:
         return x.at(lambda v: v).cumulate(lambda t, v: t + 1, start=0).tumbling(10, lambda w: w)
 
-    from pellucid.expr.types import STR
+    from pellucid.internal.expr.types import STR
 
     run = Literal(pipeline(p, x=int).graph, STR)
     run.batch([Row("x", 1, "ada"), Row("x", 2, "bob"), Row("x", 3, "ada")])

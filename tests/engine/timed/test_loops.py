@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pellucid import LateError, PipelineError, StepError, iterate, pipeline
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import PellucidError
-from pellucid.expr.types import INT, STR
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.types import INT, STR
 from tests.engine.timed.drawn import batches
 from tests.engine.timed.drawn_loops import drawn_loop
 from tests.engine.timed.test_columns_agree import parts, plain

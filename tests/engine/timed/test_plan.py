@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid import Stream, join, merge, pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.timed.plan import Segment, Timed, levels, plan_of
-from pellucid.expr.types import INT, STR, TupleType
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.timed.plan import Segment, Timed, levels, plan_of
+from pellucid.internal.expr.types import INT, STR, TupleType
 
 
 def count(w: Stream[Any]) -> Stream[int]:

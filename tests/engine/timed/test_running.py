@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, LateError, StateError, StepError, Stream, UsageError, Windowed, join, pipeline, silent
-from pellucid.engine.timed.running import LiteralEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
 
 
 class Pay(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Stream, pipeline
-from pellucid.engine.timed import literal, words
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
 from pellucid.errors import LateError, StepError
-from pellucid.expr.types import INT, STR
+from pellucid.internal.engine.timed import literal, words
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.types import INT, STR
 from tests.seeds import seeds
 
 ENGINES = [
@@ -194,7 +194,7 @@ def test_a_time_that_is_over_is_refused(engine: Any) -> None:
 
 def test_a_task_that_asks_for_ever_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of the input all times are complete."""
-    from pellucid.engine.kernel.emit import timers
+    from pellucid.internal.engine.kernel.emit import timers
 
     for module in (literal, words, timers):
         monkeypatch.setattr(module, "MOST_ALONE", 500)

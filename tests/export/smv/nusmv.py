@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.export.smv.expr import literal
-from pellucid.expr.types import BOOL, EnumType
-from pellucid.graph.model import Graph
+from pellucid.internal.export.smv.expr import literal
+from pellucid.internal.expr.types import BOOL, EnumType
+from pellucid.internal.graph.model import Graph
 
 __all__ = ["MISSING", "Checked", "find_nusmv", "install", "parse_output", "pushes_of", "run_nusmv"]
 

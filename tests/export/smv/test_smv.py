@@ -18,11 +18,11 @@ from pellucid.check.decide import Options, decide
 from pellucid.check.formula import as_formula, resolve
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import UsageError
-from pellucid.export.smv.model import export
-from pellucid.expr.types import BOOL, INT, Type
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.export.smv.model import export
+from pellucid.internal.expr.types import BOOL, INT, Type
+from pellucid.internal.graph.model import Graph
 from tests.export.smv.nusmv import MISSING, Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from tests.seeds import seeds
 from tests.strategies import Choice, Seeded

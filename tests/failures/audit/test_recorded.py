@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pellucid.engine.epochs.recording import RecordedMessage, Recorder, schema, write_trace
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import audit
 from pellucid.failures.audit.arrays import columns
 from pellucid.failures.audit.recorded import read_trace, trace_files, trace_table, unfinished
+from pellucid.internal.engine.epochs.recording import RecordedMessage, Recorder, schema, write_trace
 from tests.failures.simulated import simulated
 
 

@@ -18,7 +18,7 @@ from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import FFail
 from pellucid.failures.model.explain import Explanation, explain
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.failures.random_graphs import random_graph, random_trace
 from tests.failures.shapes import chain, diamond, merged
 from tests.seeds import seeds

@@ -15,7 +15,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.variants import NotRecovered
 from pellucid.failures.model import Configuration, f_recover, gce, out
-from pellucid.model import Budget, follow
+from pellucid.internal.model import Budget, follow
 from tests.failures.shapes import chain
 
 

@@ -21,7 +21,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import Configuration, Task, initial
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from tests.failures.shapes import chain, merged
 
 NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}

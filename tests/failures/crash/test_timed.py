@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.epochs import run_epochs
 from pellucid.errors import UsageError
 from pellucid.failures.audit import audit
 from pellucid.failures.audit.recorded import read_trace, trace_table
 from pellucid.failures.testing import crash_test
-from pellucid.load import load_pipeline
+from pellucid.internal.engine.epochs import run_epochs
+from pellucid.internal.load import load_pipeline
 
 SHOP = """\
 from datetime import timedelta

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pellucid import Stream, apply, merge, pipeline
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import CycleError, DataError, StepError, UsageError
 from pellucid.failures.model import Configuration, FRecover, gce, steps
 from pellucid.failures.model.explain import explain
 from pellucid.failures.model.tasks import TaskGraph, freeze, tasks_of, thaw
 from pellucid.failures.model.trace import apply_trace
+from pellucid.internal.engine.interpreter import Interpreter
 from tests.failures.random_graphs import order_dependent, random_trace
 from tests.seeds import HUNT, seeds
 from tests.strategies import Seeded, make_input, make_pipeline

@@ -14,7 +14,7 @@ from pellucid.atomic import Atomic, IllTyped, NetworkRun, explore, network_text,
 from pellucid.atomic.properties import Judge
 from pellucid.atomic.reduction import KEPT, Reduced
 from pellucid.errors import DataError
-from pellucid.model import Search
+from pellucid.internal.model import Search
 from tests.judge.atomic import text as words
 from tests.judge.atomic.claims import FALSE, SAFETY, Claims, Found, TooLarge, children, everything, outcome
 from tests.judge.atomic.meaning import EQUIVALENT, VARIANTS, Meaning, nameless

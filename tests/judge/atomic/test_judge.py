@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pellucid import check
 from pellucid.atomic import Atomic, IllTyped, counterexample_to_lemma_1, network_text, parse, typecheck
 from pellucid.atomic.rules import MUTANTS
-from pellucid.cli.models.net import net
+from pellucid.internal.cli.models.net import net
 from tests.conformance import run
 from tests.judge.atomic.__main__ import judged
 from tests.judge.atomic.claims import SAFETY, Claims

@@ -12,7 +12,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 from .loop import hunt
 from .systems import Explorer, System, draw, text

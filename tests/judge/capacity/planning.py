@@ -20,7 +20,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from pellucid.capacity.measured import Job, MeasuredStep, Scaling, scale
-from pellucid.cli.main import cli
+from pellucid.internal.cli.main import cli
 
 from .case import Case, draw
 from .flow import most, unbounded

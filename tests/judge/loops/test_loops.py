@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pellucid import StepError, iterate, pipeline
-from pellucid.engine.timed import loops
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.running import LiteralEngine
+from pellucid.internal.engine.timed import loops
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
 from tests.judge.loops.cases import CASES, Case, Pair
 from tests.judge.loops.meaning import TooLong, by_push, by_time
 from tests.seeds import HUNT, seeds

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import PipelineError
-from pellucid.model import Search
+from pellucid.internal.model import Search
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.semantics.compose import Both, Spec12, compose, visible_difference

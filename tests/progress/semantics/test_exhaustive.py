@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.model import Budget
+from pellucid.internal.model import Budget
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.reach.conditions import condition_1, condition_2, no_time_passes
 from pellucid.progress.reach.exact import exact

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import UsageError
-from pellucid.model import Run, Search, follow
+from pellucid.internal.model import Run, Search, follow
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.semantics.machine import InitProp, Inp, Mess, Not, Outp, Semantics, Situation, stutter_free

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.model import Budget, follow
+from pellucid.internal.model import Budget, follow
 from pellucid.progress.graph import Graph, Message, Node, Notified, Received, buffer
 from pellucid.progress.reach.conditions import condition_1, condition_2
 from pellucid.progress.reach.declared import conservative, inferred

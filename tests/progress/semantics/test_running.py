@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import PipelineError, StepError, UsageError
-from pellucid.model import follow
+from pellucid.internal.model import follow
 from pellucid.progress import Graph, Message, Node, Semantics, Tracker, buffer, conservative, run
 from pellucid.progress.semantics.machine import InitProp
 from tests.progress.semantics.test_properties import mill

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import sinks
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from tests.sinks.group.world import QUERY, in_one_thread, rows
 
 BATCHES = 4

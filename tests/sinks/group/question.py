@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pellucid.model import Verdict
+from pellucid.internal.model import Verdict
 from tests.model.keeps import keeps, planted
 from tests.sinks.group.machine import FAULTS, NONE, At, Together
 

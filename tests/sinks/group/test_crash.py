@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.base import faults
-from pellucid.model import follow
+from pellucid.internal.base import faults
+from pellucid.internal.model import follow
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.machine import Together
 from tests.sinks.group.world import QUERY, World, dies, expected, rows

@@ -62,8 +62,8 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
-from pellucid.base.files import write_lasting
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base.files import write_lasting
 from pellucid.sinks.group import log as logs
 from pellucid.sinks.group import sink as group_sink
 from pellucid.sinks.group.doubt import doubt_of_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.errors import UsageError
-from pellucid.model import follow
+from pellucid.internal.model import follow
 from tests.sinks.group.machine import FAULTS, Together
 from tests.sinks.group.question import SAYS, together_keeps
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
-from pellucid.base.small import sealed
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.internal.base.small import sealed
 from pellucid.sinks.group import log as logs
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.world import QUERY, World, dies, expected, rows

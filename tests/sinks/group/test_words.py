@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pellucid import sinks
-from pellucid.base.small import sealed
 from pellucid.errors import PellucidError
+from pellucid.internal.base.small import sealed
 from pellucid.sinks.group.doubt import doubt_of_group
 from pellucid.sinks.group.log import DecisionLog
 from tests.sinks.group.test_together import Moody

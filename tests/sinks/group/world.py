@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pellucid import sinks
-from pellucid.base import faults
+from pellucid.internal.base import faults
 from pellucid.sinks.group import member as members
 
 QUERY = "shop"

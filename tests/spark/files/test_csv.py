@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import sinks
-from pellucid.cli.main import cli
-from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType
+from pellucid.internal.cli.main import cli
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, OptionalType
 from pellucid.spark.files import csv as spark_csv
 from pellucid.spark.files.blame import blamed
 from pellucid.spark.files.looks import files_of

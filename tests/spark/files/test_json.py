@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import sinks
-from pellucid.cli.main import cli
-from pellucid.expr.types import BOOL, FLOAT, INT, STR
+from pellucid.internal.cli.main import cli
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR
 from pellucid.spark.failure import explain
 from pellucid.spark.files.csv import Wanted
 from pellucid.spark.files.json import json_text, objects

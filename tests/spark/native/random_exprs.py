@@ -7,9 +7,9 @@ import math
 import random
 from typing import Any
 
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, Type, type_of
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, Type, type_of
 
 
 class Side(enum.Enum):

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
-from pellucid.expr.tracing.trace import trace
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, STR
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.tracing.trace import trace
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, STR
 from pellucid.spark.native.column import MARK, MAX_DEPTH, NotNative, barrier, column, why_not
 from tests.spark.native.random_exprs import CORNERS, KINDS, NAMES, Maker, Side, row
 from tests.volumes import examples

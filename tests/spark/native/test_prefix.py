@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import StepError, pipeline
-from pellucid.engine.interpreter import Interpreter
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.native.prefix import front, split
 from tests.strategies import MAPS, PREDICATES, Seeded, add_steps, make_input
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
-from pellucid.data.bind import bind
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import PellucidError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
+from pellucid.internal.data.bind import bind
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.spark.native.column import NotNative
 from pellucid.spark.native.stateless import Remembers, frame, obligations, slots, stateless
 from pellucid.spark.reading import column_of, event_columns, source_leaves, surely_events

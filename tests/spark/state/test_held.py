@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, Pipeline, StateError, pipeline
-from pellucid.expr.types import INT, STR, Type
+from pellucid.internal.expr.types import INT, STR, Type
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import Late, SparkJob
 from pellucid.spark.native.prefix import cut, front, split

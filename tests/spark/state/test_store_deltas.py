@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pellucid import pipeline
-from pellucid.data.columns import Batch
-from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT
 from pellucid.spark.state.delta import changes, patch, split
 from pellucid.spark.state.store import Store
 from tests.seeds import seeds

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, Scale, StepError, join, pipeline
-from pellucid.expr.types import INT, STR, OptionalType, type_of
+from pellucid.internal.expr.types import INT, STR, OptionalType, type_of
 from pellucid.spark import explain
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import SparkJob, packed
@@ -161,7 +161,7 @@ for p in (pipeline(pairs, a=Payment, b=Payment), pipeline(made, x=Payment)):
 """
 WORKER = """
 import pickle, sys
-from pellucid.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.engine import TimedEngine
 for _ in range(2):
     print(TimedEngine(pickle.load(sys.stdin.buffer)).why_plain)
 """

@@ -74,7 +74,7 @@ def run(p: Pipeline, folder: Path, by: str, monkeypatch: pytest.MonkeyPatch, *, 
 
 
 def _push(engine: Any, events: list[list[Any]], keys: dict[str, Any]) -> None:
-    from pellucid.data.columns import Batch, columns_of
+    from pellucid.internal.data.columns import Batch, columns_of
 
     graph = engine.graph
     count = sum(map(len, events))

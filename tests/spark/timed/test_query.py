@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import LateError, Pipeline, join, pipeline
-from pellucid.data.columns import Batch
-from pellucid.data.formats.outputs import output_batch, output_schema
-from pellucid.engine.timed.running import LiteralEngine
-from pellucid.expr.types import INT, Type
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.data.formats.outputs import output_batch, output_schema
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.types import INT, Type
 from pellucid.spark import explain, late_counts
 from pellucid.spark.timed.clock import murmur, routes_to
 from tests.spark.timed.shapes import MINUTE, OFFER, SALE, Offer, Sale, fold, offers, sales, silence
@@ -57,7 +57,7 @@ class Feed:
         return multiset([row for part in self._said(rows) for row in part])
 
     def _said(self, rows: tuple[list[dict[str, Any]], ...]) -> list[list[dict[str, Any]]]:
-        from pellucid.data.columns import columns_of
+        from pellucid.internal.data.columns import columns_of
 
         types: list[Type] = [self.p.graph.nodes[i].type for i in self.p.graph.sources]
         events = [[_event(t, row) for row in some] for t, some in zip(types, rows, strict=True)]

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid import LateError, PellucidError, Pipeline, StateError, lookup, pipeline
-from pellucid.data.columns import Batch, columns_of
-from pellucid.engine.timed.running import LiteralEngine
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.types import STR, EnumType, Type
-from pellucid.graph.memory import inner_keys
+from pellucid.internal.data.columns import Batch, columns_of
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.types import STR, EnumType, Type
+from pellucid.internal.graph.memory import inner_keys
 from pellucid.spark import late_counts, stream
 from pellucid.spark.frames import Fields, FrameSource
 from pellucid.spark.job import SparkJob, packed

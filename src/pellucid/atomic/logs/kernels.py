@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.base.kept import kept_jit
+from pellucid.internal.base.kept import kept_jit
 
 kept = kept_jit(error_model="numpy", nogil=True)
 

@@ -263,9 +263,9 @@ def text_batches(path: str, names: Sequence[str]) -> tuple[pa.Schema, Batches]:
     it looks like, or a whole number, as its first row has it; a file without lines is a table without rows."""
     import pyarrow as pa
 
-    from pellucid.data.files import open_reader
-    from pellucid.data.formats.csv import OneColumnError
-    from pellucid.expr.types import INT, STR, OptionalType
+    from pellucid.internal.data.files import open_reader
+    from pellucid.internal.data.formats.csv import OneColumnError
+    from pellucid.internal.expr.types import INT, STR, OptionalType
 
     json = TEXTS[os.path.splitext(path)[1].lower()] == "json"
     if json and not os.path.getsize(path):

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 from pellucid.atomic.machine import Atomic
 from pellucid.atomic.printing import network_text
 from pellucid.atomic.state import State
-from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.theme import CHAR, STYLE, document
-from pellucid.draw.theme import number as _n
+from pellucid.internal.draw.labels import cells, clean, shorten
+from pellucid.internal.draw.theme import CHAR, STYLE, document
+from pellucid.internal.draw.theme import number as _n
 
 _MORE = """
 .plc .plc-line{text-anchor:start}

@@ -13,9 +13,9 @@ from xml.sax.saxutils import escape
 
 from pellucid.atomic.layout import TAKES
 from pellucid.atomic.machine import Atomic, Step
-from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.theme import CHAR, STYLE, document
-from pellucid.draw.theme import number as _n
+from pellucid.internal.draw.labels import cells, clean, shorten
+from pellucid.internal.draw.theme import CHAR, STYLE, document
+from pellucid.internal.draw.theme import number as _n
 
 if TYPE_CHECKING:
     from pellucid.atomic.running import NetworkRun

@@ -34,9 +34,9 @@ from pellucid.atomic.places.serving.lock import only_one
 from pellucid.atomic.places.serving.lost import LISTENS, SAID, lost_log
 from pellucid.atomic.places.serving.newest import Newest
 from pellucid.atomic.places.serving.view import MINUTE, view
-from pellucid.base import faults
-from pellucid.base.files import no_links, own_folder
 from pellucid.errors import PellucidError, StateError, UsageError, from_outside, printable
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import no_links, own_folder
 
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that

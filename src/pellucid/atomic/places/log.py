@@ -22,8 +22,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from pellucid.atomic.places.records import VERSION, Record
-from pellucid.base.files import irregular, make_lasting, own_folder
 from pellucid.errors import StateError
+from pellucid.internal.base.files import irregular, make_lasting, own_folder
 
 Row = tuple[int, float, str, bytes, int]
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.address import Address
 from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.core.paths import Tree
 from pellucid.atomic.places.described import (
@@ -38,8 +37,9 @@ from pellucid.atomic.places.described import (
     text_of,
     tls_of,
 )
-from pellucid.base.files import own_folder, read_own, write_lasting
 from pellucid.errors import StateError, UsageError, nearest, option
+from pellucid.internal.address import Address
+from pellucid.internal.base.files import own_folder, read_own, write_lasting
 
 FILE, SECRETS, PLACES = "network.toml", "secrets", "places"
 

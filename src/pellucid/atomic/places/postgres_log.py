@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.address import Address
 from pellucid.atomic.places.log import Row, packed, unpacked
 from pellucid.atomic.places.records import VERSION, Record
 from pellucid.errors import StateError, UsageError
-from pellucid.secrets import redact
+from pellucid.internal.address import Address
+from pellucid.internal.secrets import redact
 
 if TYPE_CHECKING:
     import psycopg

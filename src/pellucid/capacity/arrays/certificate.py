@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from pellucid.capacity.arrays.language.system import And, Formula, Quantified, States, System, Transition, inside
 from pellucid.capacity.arrays.smt import Encoding, Frame
-from pellucid.model.budget import Budget, CutShort
+from pellucid.internal.model.budget import Budget, CutShort
 
 
 class Fault(NamedTuple):

@@ -16,8 +16,8 @@ from pellucid.capacity.arrays.language.interpreter import Datum, Instance, State
 from pellucid.capacity.arrays.language.system import System
 from pellucid.capacity.arrays.search.backward import Node
 from pellucid.capacity.arrays.smt import Encoding, ordered
-from pellucid.model.budget import Budget, patiently
-from pellucid.model.counterexample import Run
+from pellucid.internal.model.budget import Budget, patiently
+from pellucid.internal.model.counterexample import Run
 
 Choice = tuple[int, tuple[int, ...]]  # a transition and its processes
 

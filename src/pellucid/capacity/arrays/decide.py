@@ -28,9 +28,9 @@ from pellucid.capacity.arrays.search.oracle import Guesses, Oracle, countable
 from pellucid.capacity.arrays.search.somebody import Lemma, lemmas
 from pellucid.capacity.arrays.search.told import impossible, states_of
 from pellucid.errors import DataError
-from pellucid.model.budget import Budget, CutShort, now, on_time
-from pellucid.model.counterexample import Run
-from pellucid.model.verdict import Verdict
+from pellucid.internal.model.budget import Budget, CutShort, now, on_time
+from pellucid.internal.model.counterexample import Run
+from pellucid.internal.model.verdict import Verdict
 
 _STATES = 400_000  # of an oracle
 _PROCESSES = (2, 3)  # of an oracle

@@ -23,7 +23,7 @@ from pellucid.capacity.flow.proof import Proof, check_proofs, proved, why_unknow
 from pellucid.capacity.flow.runs import unbounded
 from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 FlowStatus: TypeAlias = Literal["bounded", "unbounded", "unknown"]
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from pellucid.capacity.topology import Topology
-from pellucid.model import components, on_time
+from pellucid.internal.model import components, on_time
 
 
 def circles(topology: Topology) -> list[list[str]]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from pellucid.capacity.flow.smaller import Smaller
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Row: TypeAlias = Mapping[Hashable, Fraction]
 

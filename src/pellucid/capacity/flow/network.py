@@ -21,7 +21,7 @@ from pellucid.capacity.steps.machine import places_of, workers_of
 from pellucid.capacity.steps.step import Place, named
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.errors import UsageError
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 ONE = Fraction(1)
 

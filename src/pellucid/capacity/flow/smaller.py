@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from fractions import Fraction
 
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Rows = dict[Hashable, dict[Hashable, Fraction]]
 ZERO = Fraction(0)

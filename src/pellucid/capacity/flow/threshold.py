@@ -18,7 +18,7 @@ from pellucid.capacity.flow.proof import behind, undecided
 from pellucid.capacity.steps.step import Place
 from pellucid.capacity.topology import Topology
 from pellucid.errors import UsageError
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 
 @dataclass(frozen=True)

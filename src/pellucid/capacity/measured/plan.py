@@ -19,7 +19,7 @@ from pellucid.capacity.measured.scale import Needed, Scaling, scale
 from pellucid.capacity.measured.spark import arrivals_of
 from pellucid.capacity.report import seconds_text
 from pellucid.errors import UsageError
-from pellucid.model import Status, combined
+from pellucid.internal.model import Status, combined
 
 
 @dataclass(frozen=True)

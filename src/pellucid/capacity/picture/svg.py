@@ -7,9 +7,9 @@ from fractions import Fraction
 from xml.sax.saxutils import escape, quoteattr
 
 from pellucid.capacity.picture.timeline import Timeline, number, ticks
-from pellucid.draw.labels import clean, shorten
-from pellucid.draw.theme import STYLE, document
-from pellucid.draw.theme import number as _n
+from pellucid.internal.draw.labels import clean, shorten
+from pellucid.internal.draw.theme import STYLE, document
+from pellucid.internal.draw.theme import number as _n
 
 _LEFT, _RIGHT, _TOP, _WIDE = 96.0, 26.0, 44.0, 760.0
 _QUEUE, _LANE, _GAP, _SPOUT = 46.0, 11.0, 14.0, 18.0

@@ -6,7 +6,7 @@ import shutil
 from fractions import Fraction
 
 from pellucid.capacity.picture.timeline import Timeline, number, ticks
-from pellucid.draw.labels import clean, shorten
+from pellucid.internal.draw.labels import clean, shorten
 
 _MOST_LANES = 6  # of one bolt: more look all the same
 

@@ -15,7 +15,7 @@ from pellucid.capacity.picture.timeline import number
 from pellucid.capacity.planning.plan import BoltPlan, Plan, Tell
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.capacity.zones.decide import longest
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 
 Lengths = Mapping[str, "int | str"]
 _SECONDS, _STATES = 2.0, 50_000  # for one queue of one proposal

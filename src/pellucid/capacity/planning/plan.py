@@ -23,7 +23,7 @@ from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.question import capacity
 from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status, combined
+from pellucid.internal.model import Budget, CutShort, Status, combined
 
 SHOWN = 8  # how long an unbounded queue is made, where nobody gave a limit
 Tell = Callable[[str], None]

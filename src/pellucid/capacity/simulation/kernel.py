@@ -16,7 +16,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import intrinsic
 
-from pellucid.base.kept import kept_jit
+from pellucid.internal.base.kept import kept_jit
 
 DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG, PAUSED = range(6)
 # registers

@@ -15,7 +15,7 @@ from pellucid.capacity.steps.machine import initial_of, places_of, workers_of
 from pellucid.capacity.steps.step import Place, Step, Worker
 from pellucid.capacity.topology import ANY, Number, Observation, Topology, exact
 from pellucid.errors import UsageError, nearest
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """The steps of a topology, exactly: two machines to be read beside the paper, and the judge of every run.
 
-`Urgent` and `Literal` are machines of `pellucid.model`, with exact fractions for times.  `replay` applies given steps
+`Urgent` and `Literal` are machines of `model`, with exact fractions for times.  `replay` applies given steps
 to them and refuses the first that is not possible: whatever engine found a counterexample, this says whether it is one.
 `grid` explores times that are multiples of a step, which gives lower bounds.
 """

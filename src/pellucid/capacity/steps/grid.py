@@ -15,7 +15,7 @@ from pellucid.capacity.steps.machine import Situation, Steps, Time, machine_of, 
 from pellucid.capacity.steps.step import Step
 from pellucid.capacity.topology import Bolt, Number, Observation, Spout, Topology, exact
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pellucid.capacity.steps.step import FLAGS, SYSTEM, Place, Step, Worker, named
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.errors import UsageError
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Time: TypeAlias = "Fraction | int"
 

@@ -10,7 +10,7 @@ from pellucid.capacity.steps.machine import Situation, Steps, machine_of
 from pellucid.capacity.steps.step import Step, Worker
 from pellucid.capacity.topology import Observation, Topology
 from pellucid.errors import UsageError
-from pellucid.model import Run
+from pellucid.internal.model import Run
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pellucid.capacity.zones.network import Network, Seen, cone
 from pellucid.capacity.zones.run import WITHIN, Trace, given_run, trace
 from pellucid.capacity.zones.search import Fewest, Zones, search
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status
+from pellucid.internal.model import Budget, CutShort, Status
 
 
 def numbered(topology: Topology, bolt: str) -> Topology:

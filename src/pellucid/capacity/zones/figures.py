@@ -18,8 +18,8 @@ from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.proof.certificate import certificate
 from pellucid.capacity.zones.thresholds import GapThreshold, least_gap
 from pellucid.capacity.zones.workers import AnyDecided, decide_any
-from pellucid.model import Budget, now
-from pellucid.model.show.verdict import seconds_text
+from pellucid.internal.model import Budget, now
+from pellucid.internal.model.show.verdict import seconds_text
 
 READINGS = {"B1": "one spout", "B2": "both spouts"}
 BELOW, ABOVE = Fraction(4, 5), Fraction(5, 4)  # gaps at which a run is shown, on either side of 1

@@ -15,7 +15,7 @@ from math import lcm
 from typing import NamedTuple
 
 from pellucid.capacity.topology import Topology
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 
 class Apart(NamedTuple):

@@ -22,7 +22,7 @@ from pellucid.capacity.zones.run import WITHIN, Trace
 from pellucid.capacity.zones.search import Fewest
 from pellucid.capacity.zones.workers import AnyDecided, decide_any
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Status, Verdict, combined, now
+from pellucid.internal.model import Budget, CutShort, Status, Verdict, combined, now
 
 CHECKED = 1_000  # zones of a certificate that is checked at once; a larger one is checked when that is asked for
 

@@ -16,7 +16,7 @@ from pellucid.capacity.topology import Number, Observation, Topology, exact
 from pellucid.capacity.zones.network import Network, Seen
 from pellucid.capacity.zones.search import Zones
 from pellucid.capacity.zones.way import Event, Way
-from pellucid.model import Run
+from pellucid.internal.model import Run
 
 WITHIN = Fraction(1, 100)
 

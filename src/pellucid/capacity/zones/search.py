@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pellucid.capacity.zones.compiled import layout as y
 from pellucid.capacity.zones.network import Network, Seen, Tables
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 
 if TYPE_CHECKING:
     import numpy as np

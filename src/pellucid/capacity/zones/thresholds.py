@@ -23,7 +23,7 @@ from pellucid.capacity.zones.network import Network, cone
 from pellucid.capacity.zones.run import Trace
 from pellucid.capacity.zones.search import search
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 
 Found: TypeAlias = Literal["at", "never", "always", "unknown"]
 _TINY = 2**10

@@ -20,7 +20,7 @@ from pellucid.capacity.zones.proof.any_workers import AnyCertificate, Case
 from pellucid.capacity.zones.proof.certificate import certificate
 from pellucid.capacity.zones.run import Trace
 from pellucid.capacity.zones.search import Fewest
-from pellucid.model import Budget, Status
+from pellucid.internal.model import Budget, Status
 
 MOST = 64  # workers of one bolt that are tried
 

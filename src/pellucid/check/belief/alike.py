@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import FLOAT
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import FLOAT
 
 
 def alike(a: Any, b: Any) -> bool:

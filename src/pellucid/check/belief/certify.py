@@ -3,7 +3,7 @@ believed.
 
 Of a proof by SMT (an inductive invariant, or k-induction with one):
 
-1. z3, afresh, finds every obligation to hold (`pellucid.solve.certificate.check_certificate`);
+1. z3, afresh, finds every obligation to hold (`solve.certificate.check_certificate`);
 2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in the
    invariant;
 3. what z3 was told is what the expressions say, at values of real runs, in z3's own arithmetic against Python's;
@@ -33,13 +33,13 @@ from pellucid.check.explicit.search import Space
 from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.order import Ordered
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, INT
-from pellucid.model.budget import Budget, now
-from pellucid.solve.certificate import Proof, check_certificate
-from pellucid.solve.second import opinion_on
-from pellucid.solve.session import ask
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import BOOL, INT
+from pellucid.internal.model.budget import Budget, now
+from pellucid.internal.solve.certificate import Proof, check_certificate
+from pellucid.internal.solve.second import opinion_on
+from pellucid.internal.solve.session import ask
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def certify(
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.cumulate(lambda a, v: a + v, 0), x=int).graph, domain_of(range(3)))
     >>> total = n.var(1, s.state[1].type)
     >>> right = certify(s, n.lt(total, n.const(0)), Proof(0, (n.le(n.const(0), total),)))

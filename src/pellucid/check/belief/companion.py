@@ -18,8 +18,8 @@ from pellucid.check.formula import Formula
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.errors import PellucidError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
 
 
 def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent: float) -> Answer:

@@ -15,12 +15,12 @@ from typing import Any
 from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import DataError, IntOverflow, StepError
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import INT, INT_MAX
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import INT, INT_MAX
+from pellucid.internal.graph.model import Graph
 
 _Size = tuple[float, float]  # (a, c): an integer is at most a * R + c, where R is the largest of those that grow
 _ANY: _Size = (math.inf, math.inf)

@@ -11,8 +11,8 @@ from typing import Any
 
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.variable import Variable
-from pellucid.engine.interpreter import Interpreter
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.graph.model import Graph, Node
 
 Reader = Callable[["LiteralRun"], Any]
 

@@ -19,11 +19,11 @@ from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import Slot
 from pellucid.errors import StepError, UsageError
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, INT, Type
-from pellucid.graph.model import Graph
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, INT, Type
+from pellucid.internal.graph.model import Graph
 
 
 def atoms_on(

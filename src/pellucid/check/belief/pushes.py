@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, simplest
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, simplest
 
 _FIRST = 64  # of the events of a domain, the smallest
 _EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pellucid.check.belief.smtlib import NotWritten, obligations
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr
-from pellucid.solve.certificate import Proof
-from pellucid.solve.second import Opinion, has_cvc5, opinion_on
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.solve.certificate import Proof
+from pellucid.internal.solve.second import Opinion, has_cvc5, opinion_on
 
 
 def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> Opinion:
@@ -15,7 +15,7 @@ def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> O
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.cumulate(lambda a, v: a + v, 0), x=int).graph, domain_of(range(3)))
     >>> total = n.var(1, s.state[1].type)
     >>> wrong = Proof(0, (n.le(n.const(-1), total),))

@@ -13,10 +13,10 @@ from typing import Any
 
 from pellucid.check.smt.text import calls_in, known_answers
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.text import Pure
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, simplest
-from pellucid.solve.certificate import Proof
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.text import Pure
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, simplest
+from pellucid.internal.solve.certificate import Proof
 
 
 class NotWritten(Exception):  # noqa: N818
@@ -48,7 +48,7 @@ def obligations(system: System, bad: Expr, proof: Proof) -> list[tuple[str, str]
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.cumulate(lambda a, v: a + v, 0), x=int).graph, domain_of(range(3)))
     >>> total = n.var(1, s.state[1].type)
     >>> [name for name, _ in obligations(s, n.lt(total, n.const(0)), Proof(0, (n.le(n.const(0), total),)))]

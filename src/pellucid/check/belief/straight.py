@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pellucid.expr import evaluate as _evaluate
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import simplest
+from pellucid.internal.expr import evaluate as _evaluate
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import simplest
 
 _MOST = 6000  # parts: beyond, compiling them takes longer than evaluating them
 _PLAIN = {
@@ -26,8 +26,8 @@ _PLAIN = {
 def straight(roots: Sequence[Expr]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """A function from the variables' values to those of the roots.
 
-    >>> from pellucid.expr import node as n
-    >>> from pellucid.expr.types import INT
+    >>> from pellucid.internal.expr import node as n
+    >>> from pellucid.internal.expr.types import INT
     >>> with n.values_only():
     ...     half = n.binary("floordiv", n.const(10), n.var(0, INT))
     >>> both = straight([n.add(n.var(0, INT), n.const(2)), half])

@@ -17,9 +17,9 @@ from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
 from pellucid.errors import DataError, IntOverflow, StepError
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import Overflow64
-from pellucid.model.budget import now
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.model.budget import now
 
 _FEWEST, _MOST = 40, 4000  # runs: however little time there is, and however much
 _HUGE = 2**512
@@ -71,7 +71,7 @@ def try_out(
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.cumulate(lambda t, v: t + v, 0), x=int).graph, domain_of(range(3)))
     >>> total = n.var(1, s.state[1].type)
     >>> try_out(s, n.lt(total, n.const(0))).problem

@@ -19,8 +19,8 @@ from pellucid.check.formula import Formula, G, Not, Or, resolve
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
 
 _SECONDS = 1.0  # for each premise that no random run shows
 _MOST = 6  # premises of a formula that are asked about

@@ -23,10 +23,10 @@ from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.endless.history import linear
 from pellucid.check.formula import CTL, Formula, evaluate_finite, evaluate_lasso, is_invariant, kind
 from pellucid.check.system.domains import Domain
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import IntOverflow, StepError
-from pellucid.expr.types import simplest
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.types import simplest
+from pellucid.internal.graph.model import Graph
 
 _TURNS = 12  # of a loop
 Given = Sequence[Mapping[str, Any]]

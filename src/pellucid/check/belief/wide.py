@@ -36,12 +36,12 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.errors import UsageError
-from pellucid.expr.node import walk
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph
-from pellucid.model.budget import Budget
-from pellucid.model.sheet import event_text
-from pellucid.solve.session import ask
+from pellucid.internal.expr.node import walk
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model.budget import Budget
+from pellucid.internal.model.sheet import event_text
+from pellucid.internal.solve.session import ask
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits

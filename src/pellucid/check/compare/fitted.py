@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pellucid.expr.types import EnumType, OptionalType, RecordType, TupleType, Type
-from pellucid.graph.build import assemble, instantiate, source
-from pellucid.graph.model import Graph
+from pellucid.internal.expr.types import EnumType, OptionalType, RecordType, TupleType, Type
+from pellucid.internal.graph.build import assemble, instantiate, source
+from pellucid.internal.graph.model import Graph
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Fitted:
 def alike(a: Type, b: Type) -> bool:
     """Whether two types are written the same, wherever they are.
 
-    >>> from pellucid.expr.types import type_of
+    >>> from pellucid.internal.expr.types import type_of
     >>> one, other = (type_of(dataclasses.make_dataclass("P", [("x", int)], frozen=True)) for _ in range(2))
     >>> one == other, alike(one, other)
     (False, True)

@@ -19,9 +19,9 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import Slot, Variable
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import substitute
 
 
 def proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:

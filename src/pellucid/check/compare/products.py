@@ -15,14 +15,14 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Room
 from pellucid.check.system.variable import TRUE, Slot
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError, TypeMismatch, UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL
-from pellucid.graph.build import assemble, instantiate, source
-from pellucid.graph.model import Graph
-from pellucid.graph.stream import apply
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL
+from pellucid.internal.graph.build import assemble, instantiate, source
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.stream import apply
 
 
 def beside(a: Any, b: Any, *, joined: bool = False) -> Graph:

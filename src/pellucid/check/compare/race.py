@@ -22,10 +22,10 @@ from pellucid.check.system.cells import Cells
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.errors import TypeMismatch
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, INT, simplest
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, INT, simplest
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from pellucid.check.decide import Options, decide_invariant, if_refuted
 from pellucid.check.endless.keyed import sequence_of_keyed
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import FALSE
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.model.budget import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.model.budget import Budget
 
 _ROOM = (1, 2, 4, 8)
 

@@ -25,10 +25,10 @@ from pellucid.check.system.build import System
 from pellucid.check.system.cells import Cells
 from pellucid.check.system.cone import cone
 from pellucid.check.system.variable import Slot
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, INT, simplest
-from pellucid.model.budget import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, INT, simplest
+from pellucid.internal.model.budget import Budget
 
 _ROUNDS = (1, 2, 4, 8, 16)
 _PART = 2000  # states that are searched for a loop where there are too many

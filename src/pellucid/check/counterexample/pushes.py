@@ -11,16 +11,16 @@ from pellucid.check.counterexample.replay import StepView, replay
 from pellucid.check.counterexample.sheet import asked_about, sheet_of
 from pellucid.check.formula import explain
 from pellucid.check.formula.parse import parse
-from pellucid.draw.labels import clean
-from pellucid.engine.in_memory import trace_in_memory
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError, UsageError
-from pellucid.graph.model import Graph
-from pellucid.graph.stream import silent
-from pellucid.model.counterexample import Counterexample
-from pellucid.model.sheet import Sheet
-from pellucid.model.show.documents import as_json
-from pellucid.model.show.pytest_file import Case, Imports, literal
+from pellucid.internal.draw.labels import clean
+from pellucid.internal.engine.in_memory import trace_in_memory
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.stream import silent
+from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.sheet import Sheet
+from pellucid.internal.model.show.documents import as_json
+from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 
 @dataclass(frozen=True)

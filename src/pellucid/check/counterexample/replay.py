@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.functions.called import Fickle
-from pellucid.engine.interpreter import Event, Interpreter
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
-from pellucid.expr.tracing.mistakes import refuse_undefined
-from pellucid.expr.types import conform
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.engine.interpreter import Event, Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.tracing.mistakes import refuse_undefined
+from pellucid.internal.expr.types import conform
+from pellucid.internal.graph.model import Graph, Node
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from pellucid.draw.labels import clean, shorten
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
-from pellucid.graph.model import Graph
-from pellucid.model.sheet import Row, Sheet
+from pellucid.internal.draw.labels import clean, shorten
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model.sheet import Row, Sheet
 
 if TYPE_CHECKING:
     from pellucid.check.counterexample.pushes import Pushes

@@ -22,14 +22,14 @@ from pellucid.check.smt.encode import Encoding, input_leaves
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, simplest
-from pellucid.model.budget import Budget
-from pellucid.solve.session import ask
-from pellucid.solve.transition import Frames
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, simplest
+from pellucid.internal.model.budget import Budget
+from pellucid.internal.solve.session import ask
+from pellucid.internal.solve.transition import Frames
 
 NO_RUN = "no run satisfies what is assumed, so there is nothing to prove or refute"
 

@@ -26,11 +26,11 @@ from pellucid.check.smt.encode import input_leaves
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.guess import is_guess
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import INT, STR, Type, simplest
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import INT, STR, Type, simplest
 
 _LONGEST = 24  # pushes of a plan
 _MOST_PUSHES = 60  # of some of the sources, tried as plans

@@ -22,9 +22,9 @@ from __future__ import annotations
 from pellucid.check.formula import CTL, LTL, PAST, TRUE, And, Formula, H, Not, Or, S, Y
 from pellucid.check.system.build import System
 from pellucid.check.system.cells import Cells
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL
 
 _MOST = 32  # clauses of a formula: beyond, it is not taken apart
 _DUAL = {

@@ -16,13 +16,13 @@ from pellucid.check.system.build import System
 from pellucid.check.system.cells import Cells
 from pellucid.check.system.cone import cone
 from pellucid.check.system.tracking import Track
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, INT, STR
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, INT, STR
+from pellucid.internal.graph.model import Graph
 
 
 def weighed(system: System, answer: Answer) -> Answer:

@@ -21,9 +21,9 @@ from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import Variable
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.model.budget import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.model.budget import Budget
 
 
 def possible(

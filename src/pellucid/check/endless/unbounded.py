@@ -39,9 +39,9 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.guess import NoGuessError
 from pellucid.check.system.queues import Room
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.graph.model import Graph
-from pellucid.model.budget import Budget, now
+from pellucid.internal.expr import node as n
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model.budget import Budget, now
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _FIRST = 3  # up to here at first

@@ -25,13 +25,13 @@ from pellucid.check.smt.lemmas import sample_states
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.variable import Variable
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.printing import show
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, simplest
-from pellucid.model.budget import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, EnumType, simplest
+from pellucid.internal.model.budget import Budget
 
 Plan: TypeAlias = tuple[int, ...]  # pushes by their number
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pellucid.base.kept import kept_jit
+from pellucid.internal.base.kept import kept_jit
 
 MORE_STATES, OVERFLOW, FOUND, DONE = 1, 2, 3, 0
 

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError, known
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import among_ints
-from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import among_ints
+from pellucid.internal.expr.text import TEXT_OPS, has_text, order_of_text
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",

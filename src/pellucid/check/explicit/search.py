@@ -15,9 +15,9 @@ from pellucid.check.explicit.program import Program, compile_program, decode
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import FALSE
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.model.budget import Budget
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.model.budget import Budget
 
 _NO_RUN = "no run satisfies what is assumed"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pellucid.check.formula.nodes import Formula
-from pellucid.model import components
+from pellucid.internal.model import components
 
 Guard: TypeAlias = tuple[frozenset[Formula], frozenset[Formula]]  # all of these hold, none of those
 

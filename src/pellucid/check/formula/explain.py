@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pellucid.check.formula.nodes import CTL, LTL, Formula, Not, Some, kind, terms
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
-from pellucid.expr.node import Expr
+from pellucid.internal.expr.node import Expr
 
 _FLAGS = {
     "full": ("some queue is full", "no queue is full"),

@@ -25,7 +25,7 @@ from pellucid.check.formula.terms import (
     parts,
 )
 from pellucid.errors import UsageError
-from pellucid.expr.node import Expr
+from pellucid.internal.expr.node import Expr
 
 CTL = frozenset(("EX", "EF", "EG", "EU", "AX", "AF", "AG", "AU"))
 PAST = frozenset(("Y", "O", "H", "S"))

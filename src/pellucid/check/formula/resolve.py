@@ -31,9 +31,9 @@ from pellucid.check.formula.typed import NONE, Typed, alike, calculated, opened
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import Slot
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import (
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import (
     BOOL,
     FLOAT,
     INT,
@@ -48,7 +48,7 @@ from pellucid.expr.types import (
     list_in,
     simplest,
 )
-from pellucid.expr.types.lists import comparable
+from pellucid.internal.expr.types.lists import comparable
 
 _MOST = 4096  # choices of events that an atom is written out for
 

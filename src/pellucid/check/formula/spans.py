@@ -21,7 +21,7 @@ from pellucid.check.endless.history import pieces
 from pellucid.check.formula import CTL, LTL, And, Formula, Not, Or, is_invariant, terms
 from pellucid.check.formula.nodes import Some
 from pellucid.check.formula.terms import Before, Flag, Length, Ref
-from pellucid.graph.model import Graph
+from pellucid.internal.graph.model import Graph
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pellucid.check.formula.terms import Calc
-from pellucid.data.spelled import number_of
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.convert import convert
-from pellucid.expr.node import Expr
-from pellucid.expr.types import (
+from pellucid.internal.data.spelled import number_of
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.convert import convert
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import (
     DATE,
     DATETIME,
     FLOAT,
@@ -35,7 +35,7 @@ from pellucid.expr.types import (
     join,
     type_of_value,
 )
-from pellucid.expr.types.times import DAY
+from pellucid.internal.expr.types.times import DAY
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,16 @@ from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Led
 from pellucid.check.functions.inside import inside
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable, known
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.function import Function
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.tracing.witness import fickle_reason
-from pellucid.expr.types import BOOL, INT, EnumType, Type
-from pellucid.graph.memory import refuse_timed
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.expr.types import BOOL, INT, EnumType, Type
+from pellucid.internal.graph.memory import refuse_timed
+from pellucid.internal.graph.model import Graph, Node
 
 _EVENTS = 50_000  # of a source
 _MOST = 4096  # events in a set, and arguments of a function

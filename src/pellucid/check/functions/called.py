@@ -22,16 +22,16 @@ from typing import Any, ParamSpec, TypeAlias
 
 from pellucid.check.given import check_arguments
 from pellucid.errors import Control, NotTraceable
-from pellucid.expr.evaluate import UserRaise, evaluate_call
-from pellucid.expr.function import Function
-from pellucid.expr.tracing.mistakes import refuse_undefined
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.tracing.witness import Witness, fickle_reason
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph
-from pellucid.model.budget import CutShort, now
-from pellucid.model.stopping import stopping
-from pellucid.model.verdict import Verdict
+from pellucid.internal.expr.evaluate import UserRaise, evaluate_call
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.tracing.mistakes import refuse_undefined
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.tracing.witness import Witness, fickle_reason
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model.budget import CutShort, now
+from pellucid.internal.model.stopping import stopping
+from pellucid.internal.model.verdict import Verdict
 
 Leaves: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")

@@ -16,16 +16,16 @@ from typing import Any
 
 from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime
 from pellucid.errors import PellucidError
-from pellucid.expr import node as n
-from pellucid.expr.function import Function, _samples, _spot_check, _widened
-from pellucid.expr.identity import identity_of
-from pellucid.expr.node import Expr
-from pellucid.expr.text import Pure, call
-from pellucid.expr.tracing.symbolic import Untraceable
-from pellucid.expr.tracing.textual import text_trace
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.tracing.witness import fickle_reason
-from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.function import Function, _samples, _spot_check, _widened
+from pellucid.internal.expr.identity import identity_of
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.text import Pure, call
+from pellucid.internal.expr.tracing.symbolic import Untraceable
+from pellucid.internal.expr.tracing.textual import text_trace
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.expr.types import BOOL, INT, INT_MAX, INT_MIN
 
 _TRIED = 12  # calls of a function before anything is said about it
 
@@ -33,7 +33,7 @@ _TRIED = 12  # calls of a function before anything is said about it
 def inside(fn: Function, made: Ledger, who: str) -> Traced | None:
     """The function as data of a check, found once for each question; None if there is none.
 
-    >>> from pellucid.expr.types import STR
+    >>> from pellucid.internal.expr.types import STR
     >>> f = Function.make(lambda s: s.startswith("a") and "b" in s, (STR,), to=BOOL)
     >>> f.traced, inside(f, Ledger(), "a step").outputs
     (None, (starts(v0, 'a') and holds(v0, 'b'),))

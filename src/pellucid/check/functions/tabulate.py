@@ -15,12 +15,12 @@ from pellucid.check.functions.called import Answers, Failed, key_of
 from pellucid.check.functions.inside import inside
 from pellucid.check.system.variable import FALSE, TRUE
 from pellucid.errors import NotTraceable
-from pellucid.expr import node as n
-from pellucid.expr.function import Function
-from pellucid.expr.node import Expr
-from pellucid.expr.text import has_calls
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.types import INT, Type, simplest
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.text import has_calls
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.types import INT, Type, simplest
 
 _OPEN = 256  # rows of a table that is not complete anyway
 

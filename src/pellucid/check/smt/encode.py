@@ -1,4 +1,4 @@
-"""A system as z3 terms: what the symbolic engine says to its solver (`pellucid.solve.terms` says how)."""
+"""A system as z3 terms: what the symbolic engine says to its solver (`solve.terms` says how)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from pellucid.check.smt.text import about_constants
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import Variable
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import FLOAT, INT, EnumType, Type, simplest
-from pellucid.solve.transition import Frames, Transition
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.types import FLOAT, INT, EnumType, Type, simplest
+from pellucid.internal.solve.transition import Frames, Transition
 
 
 def default(system: System, t: Type) -> Any:

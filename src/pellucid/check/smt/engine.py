@@ -11,7 +11,7 @@ it is first used.
 >>> from pellucid import pipeline
 >>> from pellucid.check.system.domains import domain_of
 >>> from pellucid.check.system.build import build_system
->>> from pellucid.expr import node as n
+>>> from pellucid.internal.expr import node as n
 >>> total = pipeline(lambda x: x.cumulate(lambda so_far, v: so_far + v, 0), x=int)
 >>> system = build_system(total.graph, domain_of(range(0, 8)))
 >>> out, (value,) = system.present("out"), system.value("out")
@@ -38,12 +38,12 @@ from pellucid.check.smt.text import with_texts
 from pellucid.check.smt.waiting import waiting_candidates, word_candidates
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL
-from pellucid.model import Budget, Status, now
-from pellucid.solve.certificate import Induction, Proof, check_certificate, shrink
-from pellucid.solve.spacer import spacer
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL
+from pellucid.internal.model import Budget, Status, now
+from pellucid.internal.solve.certificate import Induction, Proof, check_certificate, shrink
+from pellucid.internal.solve.spacer import spacer
 
 _BITS = 1.5  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
 
@@ -91,7 +91,7 @@ def invariant(
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> doubles = pipeline(lambda x: (x * 2).cumulate(lambda so_far, v: so_far + v, 0), x=int)
     >>> s = build_system(doubles.graph, domain_of(None))
     >>> even = n.eq(n.binary("mod", s.value("out")[0], n.const(2)), n.const(0))

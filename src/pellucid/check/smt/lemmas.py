@@ -19,15 +19,15 @@ from typing import Any
 
 from pellucid.check.smt.encode import Encoding, input_leaves
 from pellucid.check.system.build import System
-from pellucid.expr import node as n
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.text import ends, length, starts
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
-from pellucid.model.budget import Budget
-from pellucid.solve.affine import Hull, independent
-from pellucid.solve.session import ask
-from pellucid.solve.transition import Frames
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.text import ends, length, starts
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+from pellucid.internal.model.budget import Budget
+from pellucid.internal.solve.affine import Hull, independent
+from pellucid.internal.solve.session import ask
+from pellucid.internal.solve.transition import Frames
 
 State = tuple[Any, ...]
 _MOST_CANDIDATES, _MOST_CONTEXTS, _FEW_INTS = 1500, 40, 5

@@ -2,7 +2,7 @@
 
 A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that.  What an
 operation makes is the value of an unknown function, of which only facts are told that hold of IEEE arithmetic
-(`pellucid.solve.float_facts`).  So
+(`solve.float_facts`).  So
 
 * "nothing satisfies it" is a proof, and is mostly found at once, where bits take minutes;
 * a model may be none of doubles: it counts only if the run replays with doubles in Python.
@@ -20,9 +20,9 @@ from typing import Any
 
 from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import FLOAT, INT, Type
-from pellucid.solve.float_facts import FLOAT_OPERATIONS, INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import FLOAT, INT, Type
+from pellucid.internal.solve.float_facts import FLOAT_OPERATIONS, INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
 
 _INNER = 6  # arguments of inner operations with which a result is compared
 

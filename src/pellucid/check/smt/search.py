@@ -8,11 +8,11 @@ from typing import Any
 
 from pellucid.check.smt.encode import Encoding, pushes_of, replay
 from pellucid.check.smt.text import about_constants, about_words, words_near
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
-from pellucid.model.budget import Budget
-from pellucid.solve.session import ask
-from pellucid.solve.transition import Frames
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type
+from pellucid.internal.model.budget import Budget
+from pellucid.internal.solve.session import ask
+from pellucid.internal.solve.transition import Frames
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.smt.encode import input_leaves, replay
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr
-from pellucid.expr.operations import Overflow64
-from pellucid.model.budget import Budget
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.model.budget import Budget
 
 _FEWEST, _RUNS = 300, 4000  # however little time there is, and however much
 _EVENTS, _LONG = 12, 80  # tried again and again, and how often
@@ -27,7 +27,7 @@ def stumbled(system: System, bad: Expr, clock: Budget) -> list[dict[str, Any]] |
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.map(lambda v: v - v), x=float).graph, domain_of(None))
     >>> (value,) = s.value("out")
     >>> [[abs(push["x"]) for push in stumbled(s, n.and_(s.present("out"), n.not_(n.eq(value, value))), Budget(5.0))]]

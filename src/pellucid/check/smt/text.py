@@ -1,4 +1,4 @@
-"""Which strings and functions of strings a system has, and what the functions really answer (`pellucid.solve.text`)."""
+"""Which strings and functions of strings a system has, and what the functions really answer (`solve.text`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 from pellucid.check.system.build import System
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.text import Pure, has_text
-from pellucid.expr.types import BOOL, INT, STR, EnumType, Type
-from pellucid.solve.text import HIGHEST, Texts
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.text import Pure, has_text
+from pellucid.internal.expr.types import BOOL, INT, STR, EnumType, Type
+from pellucid.internal.solve.text import HIGHEST, Texts
 
 _FACTS = 400  # about constants
 _WORDS = 40  # that are tried first
@@ -23,7 +23,7 @@ def with_texts(system: System, *roots: Expr) -> System:
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> s = build_system(pipeline(lambda x: x, x=str).graph, domain_of(None))
     >>> [with_texts(s, test(s.value("x")[0], n.const("b"))).texts for test in (n.eq, n.lt)]
     [False, True]

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pellucid.check.system.build import System
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, INT, STR, EnumType
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import BOOL, INT, STR, EnumType
 
 _MOST_NUMBERS = 12
 

@@ -31,12 +31,12 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import SystemRun
 from pellucid.check.system.variable import TRUE, Slot
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
-from pellucid.expr import node as n
-from pellucid.expr.function import Function
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.text import has_calls
-from pellucid.expr.types import BOOL, Type, simplest
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.text import has_calls
+from pellucid.internal.expr.types import BOOL, Type, simplest
 
 _WANTED = (
     'a formula about sources, as in assume="x.value >= Y x.value", a predicate of an event or of two, or {"x": '

@@ -34,14 +34,14 @@ from pellucid.check.system.run import SystemRun
 from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chosen_lanes, plan
 from pellucid.check.system.variable import FALSE, TRUE, Slot, Variable
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.convert import tidy
-from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.text import has_text
-from pellucid.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
-from pellucid.graph.memory import forgetting, refuse_timed
-from pellucid.graph.model import Graph
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.convert import tidy
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.text import has_text
+from pellucid.internal.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
+from pellucid.internal.graph.memory import forgetting, refuse_timed
+from pellucid.internal.graph.model import Graph
 
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
 HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream

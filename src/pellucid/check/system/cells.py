@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import Variable
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import Type
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import Type
 
 
 class Cells:
@@ -22,7 +22,7 @@ class Cells:
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
-    >>> from pellucid.expr.types import BOOL
+    >>> from pellucid.internal.expr.types import BOOL
     >>> before = build_system(pipeline(lambda x: x + 1, x=int).graph, domain_of(None))
     >>> cells = Cells(before)
     >>> came = cells.add("came", BOOL, False)

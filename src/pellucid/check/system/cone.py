@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import Slot
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
 
 
 @n.values_only()

@@ -19,9 +19,9 @@ from typing import Any
 
 from pellucid.check.given import short
 from pellucid.errors import UsageError
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, INT, EnumType, Type, fits_int
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, INT, EnumType, Type, fits_int
 
 _MOST = 2_000_000  # integers of a domain
 
@@ -85,7 +85,7 @@ class Domain:
     def unlisted(self, types: Iterable[Type]) -> list[str]:
         """The leaves of these types, other than ints, whose values no domain lists.
 
-        >>> from pellucid.expr.types import FLOAT, STR
+        >>> from pellucid.internal.expr.types import FLOAT, STR
         >>> Domain().unlisted([INT, STR, BOOL, FLOAT])
         ['float', 'str']
         """
@@ -95,7 +95,7 @@ class Domain:
     def listing(self, types: Iterable[Type], ints: str) -> str:
         """What lists events of these types, as advice: ``ints`` where only integers are in the way.
 
-        >>> from pellucid.expr.types import STR
+        >>> from pellucid.internal.expr.types import STR
         >>> print(Domain().listing([INT], "ints=range(0, 8)"))
         give a finite domain, such as ints=range(0, 8)
         >>> print(Domain().listing([INT, STR], "ints=range(0, 8)"))

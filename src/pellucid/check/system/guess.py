@@ -14,11 +14,11 @@ from typing import Any
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import Slot, Variable
 from pellucid.errors import PellucidError
-from pellucid.expr import node as n
-from pellucid.expr.convert import tidy
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.convert import tidy
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type
 
 _MARK = " ~ "  # no id of a step or a source begins so
 

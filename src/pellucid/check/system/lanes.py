@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pellucid.check.system.variable import FALSE, TRUE, Slot
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, Type, simplest
-from pellucid.graph.model import Graph
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type, simplest
+from pellucid.internal.graph.model import Graph
 
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from pellucid.check.system.lanes import Lanes, untracked
 from pellucid.check.system.variable import FALSE, TRUE, Slot
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import INT, Type, simplest
-from pellucid.graph.model import Node
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import INT, Type, simplest
+from pellucid.internal.graph.model import Node
 
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun

@@ -18,13 +18,13 @@ from pellucid.check.system.lanes import Came, Lanes, Memory, groups
 from pellucid.check.system.queues import Room, fronts_of
 from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.errors import UsageError, known
-from pellucid.expr import node as n
-from pellucid.expr.function import Function
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import failure, overflow, substitute
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.types import INT, Type, simplest
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import failure, overflow, substitute
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.types import INT, Type, simplest
+from pellucid.internal.graph.model import Graph, Node
 
 
 @dataclass

@@ -11,10 +11,10 @@ from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Fickle, ledger
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable
-from pellucid.expr.function import Function
-from pellucid.expr.identity import identity_of
-from pellucid.expr.tracing.witness import fickle_reason
-from pellucid.graph.model import Graph
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.identity import identity_of
+from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.graph.model import Graph
 
 
 def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.check.system.lanes import Came, Chosen, Held, Lanes, Listed, groups
 from pellucid.errors import UsageError
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, INT, EnumType, Type
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import BOOL, INT, EnumType, Type
+from pellucid.internal.graph.model import Graph, Node
 
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
@@ -255,7 +255,7 @@ def possible(
 ) -> list[tuple[Any, ...]] | None:
     """All values that these keys can have; None if they are too many, or not known.
 
-    >>> from pellucid.expr import node as n
+    >>> from pellucid.internal.expr import node as n
     >>> v = n.var(0, INT)
     >>> possible([(n.binary("mod", v, n.const(3)),)], lambda i: None)
     [(0,), (1,), (2,)]

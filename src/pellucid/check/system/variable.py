@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.expr import node as n
-from pellucid.expr.node import Expr
-from pellucid.expr.types import Type
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.types import Type
 
 
 @dataclass(frozen=True)

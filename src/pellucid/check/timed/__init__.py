@@ -1,7 +1,7 @@
 """Checks that speak of times: pipelines by event time as machines for the shared search.
 
 A run is what comes: events of a small domain, in any order, in batches; sources that fall silent or end; and the end of
-all input.  The literal engine (`pellucid.engine.timed.literal`) takes each step; what it holds is the state, in a
+all input.  The literal engine (`engine.timed.literal`) takes each step; what it holds is the state, in a
 canonical form.
 
 * ``inputs``: which events, times and moves there are

@@ -23,10 +23,10 @@ from pellucid.check.timed.machine import At, Seen, TimedMachine, frozen
 from pellucid.check.timed.question import Spot, arriving, budget_of, decided
 from pellucid.check.timed.reached import Reached
 from pellucid.errors import UsageError
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph, Node
-from pellucid.model import Budget, Search, Verdict, now
-from pellucid.model.sheet import event_text
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.model import Budget, Search, Verdict, now
+from pellucid.internal.model.sheet import event_text
 
 
 def equivalent_in_time(

@@ -22,13 +22,13 @@ from pellucid.check.timed.found import TimedRun, named
 from pellucid.check.timed.inputs import Finish, Inputs, Move, Rows, time_leaves
 from pellucid.check.timed.machine import At, TimedMachine, frozen_engine
 from pellucid.check.timed.question import Spot
-from pellucid.engine.timed.clock import BEGINNING, END
 from pellucid.errors import UsageError
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import Type
-from pellucid.graph.model import Graph, Node
-from pellucid.graph.timing import shown_length
-from pellucid.model import Budget, CutShort, Search, Verdict, now
+from pellucid.internal.engine.timed.clock import BEGINNING, END
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.types import Type
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.timing import shown_length
+from pellucid.internal.model import Budget, CutShort, Search, Verdict, now
 
 Leaves = tuple[bool, ...]  # of a stream: which leaves of an event are times that move with it
 STATELESS = ("source", "at", "map", "filter", "key_by", "merge", "late", "early")

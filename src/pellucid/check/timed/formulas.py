@@ -20,8 +20,8 @@ from pellucid.check.timed.machine import Seen, TimedMachine
 from pellucid.check.timed.question import Spot, arriving, budget_of, decided
 from pellucid.check.timed.reached import Reached
 from pellucid.errors import UsageError
-from pellucid.graph.model import Graph
-from pellucid.model import Search, Verdict, now
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Search, Verdict, now
 
 YES, NO = TRUE, FALSE
 SOME = F(TRUE)  # there is another step

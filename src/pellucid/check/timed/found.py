@@ -14,18 +14,18 @@ from typing import Any
 
 from pellucid.check.timed.inputs import Ends, Finish, Inputs, Move, Rows, Silent
 from pellucid.check.timed.machine import Seen, TimedMachine
-from pellucid.draw.labels import clean, shorten
-from pellucid.engine.timed.clock import BEGINNING, END, feeders
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.literal import Literal
 from pellucid.errors import LateError, StepError, UsageError
-from pellucid.graph.model import Graph
-from pellucid.graph.stream import silent
-from pellucid.graph.timing import value_of
-from pellucid.model.counterexample import Counterexample
-from pellucid.model.sheet import Row, Sheet, Word
-from pellucid.model.show.documents import as_json
-from pellucid.model.show.pytest_file import Case, Imports, literal
+from pellucid.internal.draw.labels import clean, shorten
+from pellucid.internal.engine.timed.clock import BEGINNING, END, feeders
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.literal import Literal
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.stream import silent
+from pellucid.internal.graph.timing import value_of
+from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.sheet import Row, Sheet, Word
+from pellucid.internal.model.show.documents import as_json
+from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from pellucid.check.given import short
 from pellucid.check.timed.found import TimedRun
 from pellucid.check.timed.inputs import Inputs, Rows
 from pellucid.check.timed.machine import PLAIN
-from pellucid.engine.timed.clock import _before
 from pellucid.errors import UsageError
-from pellucid.expr.types import INT, Type
-from pellucid.graph.memory import refuse_loops
-from pellucid.graph.model import Graph, Node
-from pellucid.graph.timing import Timing, length, shown_length
-from pellucid.model import Verdict
+from pellucid.internal.engine.timed.clock import _before
+from pellucid.internal.expr.types import INT, Type
+from pellucid.internal.graph.memory import refuse_loops
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.timing import Timing, length, shown_length
+from pellucid.internal.model import Verdict
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from typing import Any
 
 from pellucid.check.given import short
 from pellucid.check.system.domains import domain_of
-from pellucid.engine.timed.clock import feeders
 from pellucid.errors import UsageError
-from pellucid.expr.node import Expr, var
-from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
-from pellucid.graph.memory import refuse_loops
-from pellucid.graph.model import Graph
-from pellucid.graph.timing import in_range, shown_time
-from pellucid.model.sheet import event_text
+from pellucid.internal.engine.timed.clock import feeders
+from pellucid.internal.expr.node import Expr, var
+from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.internal.graph.memory import refuse_loops
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.timing import in_range, shown_time
+from pellucid.internal.model.sheet import event_text
 
 MOST_TIMES, MOST_EVENTS = 8, 24  # that are made up; whoever says times= or events= may have more
 _KEEP = ("filter", "key_by", "at", "trim", "decimate", "merge")  # steps that hand events on as they are

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pellucid.check.timed.inputs import Ends, Finish, Inputs, Move, Rows, Silent
-from pellucid.engine.timed.clock import Clocks, feeders
-from pellucid.engine.timed.literal import Item, Literal, Row
-from pellucid.engine.timed.plan import Plan, Timed
 from pellucid.errors import LateError, StepError
-from pellucid.expr.types import Type
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.engine.timed.clock import Clocks, feeders
+from pellucid.internal.engine.timed.literal import Item, Literal, Row
+from pellucid.internal.engine.timed.plan import Plan, Timed
+from pellucid.internal.expr.types import Type
+from pellucid.internal.graph.model import Graph, Node
 
 #: Steps that put out what they are given, at once: nothing is promised of them but what the others promise.
 PLAIN = ("at", "late", "early")

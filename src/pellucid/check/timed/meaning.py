@@ -13,14 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from pellucid.engine.failure import call
-from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.timed.order import ranking
 from pellucid.errors import StepError
-from pellucid.expr.types import Type
-from pellucid.graph.model import Graph, Node
-from pellucid.graph.timers import MOST_ALONE
-from pellucid.graph.timing import Windowed, missing, value_of
+from pellucid.internal.engine.failure import call
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.timed.order import ranking
+from pellucid.internal.expr.types import Type
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.timers import MOST_ALONE
+from pellucid.internal.graph.timing import Windowed, missing, value_of
 
 Keys: TypeAlias = tuple[Any, Any]
 Timed: TypeAlias = tuple[Keys, int, Any]  # keys, time, value

@@ -15,13 +15,13 @@ from typing import Any
 from pellucid.check.timed.inputs import Finish, Move, Rows, Silent
 from pellucid.check.timed.machine import PLAIN, At, Judged, Seen, frozen
 from pellucid.check.timed.meaning import MEANING, windows_of
-from pellucid.engine.timed.clock import BEGINNING, END, _before, feeders
-from pellucid.engine.timed.literal import Item, Literal, Row
-from pellucid.engine.timed.plan import Timed
 from pellucid.errors import LateError, StepError
-from pellucid.graph.model import Graph, Node
-from pellucid.graph.timing import Windowed, shown_time
-from pellucid.model.sheet import event_text
+from pellucid.internal.engine.timed.clock import BEGINNING, END, _before, feeders
+from pellucid.internal.engine.timed.literal import Item, Literal, Row
+from pellucid.internal.engine.timed.plan import Timed
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.timing import Windowed, shown_time
+from pellucid.internal.model.sheet import event_text
 
 SAYS = {
     "clock": "no clock ever goes back",

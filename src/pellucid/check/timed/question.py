@@ -17,11 +17,11 @@ from pellucid.check.timed.inputs import Inputs, Move
 from pellucid.check.timed.machine import At, TimedMachine
 from pellucid.check.timed.promises import ALL, SAYS, Past, Promises
 from pellucid.check.timed.reached import Reached, unreached
-from pellucid.engine.timed.literal import Literal
 from pellucid.errors import UsageError, nearest
-from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Search, Verdict, combined, now
-from pellucid.model.stopping import stopping
+from pellucid.internal.engine.timed.literal import Literal
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Budget, CutShort, Search, Verdict, combined, now
+from pellucid.internal.model.stopping import stopping
 
 FEW = 12  # events that are made up: what is promised does not depend on the values inside
 

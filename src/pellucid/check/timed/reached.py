@@ -16,12 +16,12 @@ from typing import Any
 from pellucid.check.advice import neighbours
 from pellucid.check.timed.inputs import Finish, Inputs, Move, Rows
 from pellucid.check.timed.machine import Seen, TimedMachine
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.function import Function
-from pellucid.expr.node import Expr, walk
-from pellucid.expr.printing import show
-from pellucid.expr.types import INT
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr.evaluate import evaluate
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.types import INT
+from pellucid.internal.graph.model import Graph, Node
 
 _MORE = 16  # events more than the bound, in a run that is tried
 _KINDS = 12  # of events that are tried over and over

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pellucid.failures.audit.words import CHECKS, KINDS, Violation
-from pellucid.model import Judgement, Status
-from pellucid.model.show.checks import check_lines
-from pellucid.model.show.documents import versioned
+from pellucid.internal.model import Judgement, Status
+from pellucid.internal.model.show.checks import check_lines
+from pellucid.internal.model.show.documents import versioned
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pellucid.engine.epochs.recording import ACK, RULES
 from pellucid.errors import DataError
 from pellucid.failures.audit.recorded import UNKNOWN_RULE
+from pellucid.internal.engine.epochs.recording import ACK, RULES
 
 if TYPE_CHECKING:
     import pyarrow as pa

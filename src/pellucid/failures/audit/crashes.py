@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.engine.epochs.recording import ACK
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit import rules
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
+from pellucid.internal.engine.epochs.recording import ACK
 
 
 def recoveries(c: Columns, found: Findings) -> dict[int, int]:

@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from pellucid.base.small import read_small
-from pellucid.engine.epochs.recording import RULES, schema
 from pellucid.errors import DataError, UsageError, option
+from pellucid.internal.base.small import read_small
+from pellucid.internal.engine.epochs.recording import RULES, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def parts_of(place: str | os.PathLike[str], names: Sequence[str] | None) -> Iter
     """The same part by part, in the order of the files, with these columns only (None: all): no more than one part need
     be in memory."""
     if unfinished(place):
-        from pellucid.engine.epochs import recording
+        from pellucid.internal.engine.epochs import recording
 
         yield checked(recording.trace_table(place), str(place))
         return

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pellucid.engine.epochs.recording import COORDINATOR, RULES
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages, reordered
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.words import Violation
+from pellucid.internal.engine.epochs.recording import COORDINATOR, RULES
 
 NEVER = np.int64(1) << 62  # an epoch after all others
 UNKNOWN = -NEVER

@@ -3,7 +3,7 @@
 The paper assumes pure functions (section 4.3), for after a crash they are called again.  A search needs each result
 once, so answers are kept by (task, state, event): what is explored is a function, whatever the task is.  Whether it
 says anything about the task is another question.  Each call is made **twice**, on copies, before it is believed, and
-once more at the end, in another order; what a function does meanwhile is watched (`pellucid.expr.tracing.witness`).  Of
+once more at the end, in another order; what a function does meanwhile is watched (`expr.tracing.witness`).  Of
 one that answers differently, or that reads a clock, draws a number or keeps something hidden, nothing is known: whoever
 calls it is stopped by `MayDiffer`, before any answer of it is used.  So no counterexample rests on it, and it is no
 matter of chance whether there is one.
@@ -25,10 +25,10 @@ from functools import partial
 from typing import Any
 
 from pellucid.errors import Control, PellucidError, StepError, UsageError
-from pellucid.expr.tracing.mistakes import refuse_undefined
-from pellucid.expr.tracing.witness import Witness
 from pellucid.failures.model.syntax import Map, Task
-from pellucid.model import CutShort, on_time
+from pellucid.internal.expr.tracing.mistakes import refuse_undefined
+from pellucid.internal.expr.tracing.witness import Witness
+from pellucid.internal.model import CutShort, on_time
 
 Answer = tuple[Any, tuple[Any, ...]]
 MOST_OUTPUTS = 10_000  # of one call: a search keeps each as a message, so whoever gives more gives without end

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.failures.checker.rules import sink_streams
 from pellucid.failures.model import Configuration, valid_initial
 from pellucid.failures.model.tasks import TaskGraph, tasks_of
-from pellucid.graph.model import Graph
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
+from pellucid.internal.graph.model import Graph
 
 
 def configuration_of(

@@ -30,9 +30,9 @@ from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import EV, Configuration
-from pellucid.graph.model import Graph
-from pellucid.model import Budget, CutShort, Machine, Status, Verdict, follow
-from pellucid.model.stopping import stopping
+from pellucid.internal.graph.model import Graph
+from pellucid.internal.model import Budget, CutShort, Machine, Status, Verdict, follow
+from pellucid.internal.model.stopping import stopping
 
 S = TypeVar("S", CrashSystem, MicroBatch)
 

@@ -8,15 +8,15 @@ from difflib import SequenceMatcher
 from html import escape
 from typing import Any, TypeAlias
 
-from pellucid.draw.labels import clean
 from pellucid.errors import UsageError
 from pellucid.failures.checker.search.literal import Judged
 from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Consume, FFail, FRecover, IBorder, IEvent, Message, gce
 from pellucid.failures.picture.run import from_trace
 from pellucid.failures.picture.svg import spacetime_svg
-from pellucid.model import Counterexample, Machine, follow
-from pellucid.model.show.pytest_file import Case, Imports
+from pellucid.internal.draw.labels import clean
+from pellucid.internal.model import Counterexample, Machine, follow
+from pellucid.internal.model.show.pytest_file import Case, Imports
 
 Told: TypeAlias = tuple[list[str], list[tuple[int, str]], list[Any]]
 

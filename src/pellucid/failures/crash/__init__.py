@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from pellucid.address import Address
-from pellucid.base.faults import VARIABLE
-from pellucid.engine.epochs.tasks.task import die_with
 from pellucid.errors import UsageError, option
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
 from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points_of, save_rounds
-from pellucid.model import Judgement, Status
+from pellucid.internal.address import Address
+from pellucid.internal.base.faults import VARIABLE
+from pellucid.internal.engine.epochs.tasks.task import die_with
+from pellucid.internal.model import Judgement, Status
 
 __all__ = ["Command", "CrashReport", "RoundOutcome", "crash"]
 
@@ -72,7 +72,7 @@ class Command:
     def argv(self, folder: Path) -> list[str]:
         """The command line of a run in this folder; what has a password in it goes by the environment, see
         `secrets`."""
-        out = [sys.executable, "-m", "pellucid.cli.main", "run", self.target]
+        out = [sys.executable, "-m", "pellucid", "run", self.target]
         for given in self.inputs:
             out += ["--in", given]
         places = self.places(folder)

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pellucid.address import Address
 from pellucid.errors import DataError, UsageError
+from pellucid.internal.address import Address
 
 
 def is_table(place: str) -> bool:

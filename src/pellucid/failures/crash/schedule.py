@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pellucid.base.faults import POINTS, RUNTIME
 from pellucid.errors import DataError, UsageError, nearest, option
+from pellucid.internal.base.faults import POINTS, RUNTIME
 
 VICTIMS = ("task", "coordinator", "tree")
 MOMENT = "moment"

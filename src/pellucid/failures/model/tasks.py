@@ -1,6 +1,6 @@
 """A pipeline as tasks of the model: the user's real functions, one task for each processor or fused to fewer.
 
-What a task does to an event is what `pellucid.engine.interpreter` says, for every processor: the interpreter is the
+What a task does to an event is what `engine.interpreter` says, for every processor: the interpreter is the
 oracle, and a task of the model calls its methods.  Between two steps a task's state is an immutable value (`freeze`),
 so that a snapshot cannot be changed by a function that changes its argument.
 
@@ -35,17 +35,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import DataError, UsageError
-from pellucid.expr.function import Function
-from pellucid.expr.tracing.witness import Witness, fickle_reason
-from pellucid.expr.types import conform
 from pellucid.failures.model import EV, Configuration, Map, Messages, Task, initial, out
-from pellucid.graph.memory import refuse_timed
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.tracing.witness import Witness, fickle_reason
+from pellucid.internal.expr.types import conform
+from pellucid.internal.graph.memory import refuse_timed
+from pellucid.internal.graph.model import Graph, Node
 
 if TYPE_CHECKING:
-    from pellucid.pipeline import Pipeline
+    from pellucid.internal.pipeline import Pipeline
 
 
 class Keyed(NamedTuple):

@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import DataError
 from pellucid.failures.picture.run import DrawnRun, Mark, Ref, by_flow, placed
+from pellucid.internal.engine.epochs.recording import ACK
 
 _RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
 _WORK = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT")

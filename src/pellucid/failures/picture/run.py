@@ -24,10 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import UsageError
 from pellucid.failures.model import BD, EV, RULE, Configuration, Consume, FFail, FRecover, IBorder
 from pellucid.failures.model.explain import Explanation, NotExplained
+from pellucid.internal.engine.epochs.recording import ACK
 
 if TYPE_CHECKING:
     from pellucid.failures.model.trace import Trace

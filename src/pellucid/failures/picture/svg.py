@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.theme import CHAR, STYLE, document
-from pellucid.draw.theme import number as _n
-from pellucid.engine.epochs.recording import ACK
 from pellucid.failures.picture.run import DrawnRun, Mark, Ref, fold
+from pellucid.internal.draw.labels import cells, clean, shorten
+from pellucid.internal.draw.theme import CHAR, STYLE, document
+from pellucid.internal.draw.theme import number as _n
+from pellucid.internal.engine.epochs.recording import ACK
 
 _PAGE = 1180.0
 _MARGIN = 16.0

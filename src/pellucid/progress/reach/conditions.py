@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from pellucid.model import Budget, Run
+from pellucid.internal.model import Budget, Run
 from pellucid.progress.graph import Event, Graph, Received, pending
 from pellucid.progress.reach.exact import Request, doings
 from pellucid.progress.reach.relation import Pointstamp, Proof, Relation, bits

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pellucid.errors import PipelineError, StepError
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 from pellucid.progress.builder import Builder, Location, Source, Target
 from pellucid.progress.graph import LISTED, Event, Graph, Received, Result
 from pellucid.progress.loops import standing_loop

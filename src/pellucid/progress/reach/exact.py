@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from pellucid.progress.graph import Event, Graph, History, Received
 from pellucid.progress.reach.relation import Link, Relation
 from pellucid.progress.times import Time

@@ -19,7 +19,7 @@ from itertools import product
 from typing import Literal, get_args
 
 from pellucid.errors import PipelineError, UsageError, nearest
-from pellucid.model import Search
+from pellucid.internal.model import Search
 from pellucid.progress.given import several
 from pellucid.progress.graph import Graph, Message, Node
 from pellucid.progress.times import Order, Time

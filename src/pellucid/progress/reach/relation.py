@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.model import Budget, CutShort, Search
+from pellucid.internal.model import Budget, CutShort, Search
 from pellucid.progress.given import hashed
 from pellucid.progress.graph import Graph
 from pellucid.progress.times import Time

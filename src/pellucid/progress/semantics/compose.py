@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pellucid.errors import PipelineError, UsageError
-from pellucid.model import Budget, Machine
+from pellucid.internal.model import Budget, Machine
 from pellucid.progress.graph import Graph
 from pellucid.progress.reach.relation import Relation
 from pellucid.progress.semantics.machine import Action, Inp, Mess, Not, Outp, Semantics, Situation

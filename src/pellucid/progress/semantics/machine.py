@@ -93,12 +93,12 @@ Action = InitProp | Mess | Not | Inp | Outp
 
 
 class Semantics:
-    """ISpec of a graph, under a could-result-in relation; a `pellucid.model.Machine`.
+    """ISpec of a graph, under a could-result-in relation; a `model.Machine`.
 
     ``inputs`` says what an input edge holds at the beginning; without it, every content of up to ``messages`` messages
     is possible.
 
-    >>> from pellucid.model import Search
+    >>> from pellucid.internal.model import Search
     >>> from pellucid.progress.reach.exact import exact
     >>> from pellucid.progress.graph import buffer
     >>> graph = Graph({"a": buffer("o")}, {"i": (None, "a"), "o": ("a", None)}, times=[0])

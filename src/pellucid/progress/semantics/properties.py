@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.model import Budget, CutShort, Run, Search
+from pellucid.internal.model import Budget, CutShort, Run, Search
 from pellucid.progress.reach.relation import Pointstamp, Proof, bits
 from pellucid.progress.semantics.machine import Inside, Mess, Not, Semantics, Situation
 

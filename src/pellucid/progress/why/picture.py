@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.layout import Item, Vertex, Wire, arrange
-from pellucid.draw.theme import STYLE, document
-from pellucid.draw.theme import number as _n
+from pellucid.internal.draw.labels import cells, clean, shorten
+from pellucid.internal.draw.layout import Item, Vertex, Wire, arrange
+from pellucid.internal.draw.theme import STYLE, document
+from pellucid.internal.draw.theme import number as _n
 from pellucid.progress.times import Time
 
 _CHAR, _TALL, _MARGIN = 7.0, 40.0, 18.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pellucid.base.small import read_small
 from pellucid.errors import StateError
+from pellucid.internal.base.small import read_small
 from pellucid.sinks.files import folder
 
 _NAME = "_group.json"  # Spark, Arrow and Delta skip names with a leading underscore

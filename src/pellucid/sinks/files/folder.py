@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pellucid.base.files import PUBLIC, make_lasting, write_lasting
 from pellucid.errors import UsageError
+from pellucid.internal.base.files import PUBLIC, make_lasting, write_lasting
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pellucid.base.files import read_own
-from pellucid.base.small import parsed
 from pellucid.errors import StateError
+from pellucid.internal.base.files import read_own
+from pellucid.internal.base.small import parsed
 from pellucid.sinks.files import folder
 
 FOLD = 100

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.base import faults
-from pellucid.base.files import by_any_name, make_lasting, sync
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import by_any_name, make_lasting, sync
 from pellucid.sinks import interface
 from pellucid.sinks.files import claimed, folder, partitions
 from pellucid.sinks.files.check import checked_places

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pellucid.address import Address, as_user
-from pellucid.base.small import checked, read_small
 from pellucid.errors import DataError, PellucidError, Unreachable, option
+from pellucid.internal.address import Address, as_user
+from pellucid.internal.base.small import checked, read_small
 from pellucid.sinks.group.log import FILE, NAME, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink
 

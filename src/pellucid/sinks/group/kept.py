@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pellucid.base.files import Draft, beside, make_lasting, sync
 from pellucid.errors import DataError, StateError
+from pellucid.internal.base.files import Draft, beside, make_lasting, sync
 from pellucid.sinks.group.log import DecisionLog
 from pellucid.sinks.rows import rows_of
 

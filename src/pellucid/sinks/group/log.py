@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pellucid.base import faults
-from pellucid.base.files import make_lasting, own_folder, write_lasting
-from pellucid.base.small import checked, read_small, sealed
 from pellucid.errors import StateError
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import make_lasting, own_folder, write_lasting
+from pellucid.internal.base.small import checked, read_small, sealed
 from pellucid.sinks.files.folder import one_at_a_time
 
 NAME, _WHOLE = "decisions.json", "whole.json"

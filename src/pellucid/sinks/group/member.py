@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from pellucid.address import alike
-from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError, nearest
+from pellucid.internal.address import alike
+from pellucid.internal.base import faults
 from pellucid.sinks.group.log import NOTHING, Record
 from pellucid.sinks.group.patience import Patience
 from pellucid.sinks.interface import Sink, Staged, checked_query

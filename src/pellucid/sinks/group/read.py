@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pellucid.address import alike
 from pellucid.errors import DataError, StateError, UsageError, from_outside, option
+from pellucid.internal.address import alike
 from pellucid.sinks.group.doubt import log_of_group
 from pellucid.sinks.group.log import FILE, NOTHING, DecisionLog, Record
 from pellucid.sinks.interface import Sink, Untold

@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pellucid.address import alike
-from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, Unreachable, UsageError, from_outside, nearest, option
+from pellucid.internal.address import alike
+from pellucid.internal.base import faults
 from pellucid.sinks import interface
 from pellucid.sinks.group.kept import keep, make_last, reader
 from pellucid.sinks.group.log import NOTHING, DecisionLog, Moved, Record

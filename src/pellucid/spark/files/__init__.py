@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import key_columns
-from pellucid.data.formats.missing import check_nulls, said_nulls
 from pellucid.errors import DataError, UsageError, option
-from pellucid.expr.types import type_of
+from pellucid.internal.data.bind import key_columns
+from pellucid.internal.data.formats.missing import check_nulls, said_nulls
+from pellucid.internal.expr.types import type_of
 from pellucid.sinks.address import absolute, on_this_machine
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import re
 from collections.abc import Collection
 from urllib.parse import unquote
 
-from pellucid.data.files import open_reader
-from pellucid.data.formats.csv import CsvReader
-from pellucid.data.formats.jsonl import JsonLinesReader
-from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
+from pellucid.internal.data.files import open_reader
+from pellucid.internal.data.formats.csv import CsvReader
+from pellucid.internal.data.formats.jsonl import JsonLinesReader
+from pellucid.internal.data.formats.missing import NEVER, Missing
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
 from pellucid.sinks.address import on_this_machine
 from pellucid.spark.files.csv import files_in
 

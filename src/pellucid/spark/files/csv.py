@@ -1,4 +1,4 @@
-"""CSV files on Spark, cell for cell as the local engine reads them (:mod:`pellucid.data.formats.csv`).
+"""CSV files on Spark, cell for cell as the local engine reads them (:mod:`data.formats.csv`).
 
 Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number with
 a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a cell
@@ -19,14 +19,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.data.bind import refuse_twice
-from pellucid.data.files import look_through
-from pellucid.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
-from pellucid.data.spelled import inner_type
-from pellucid.data.tables.folders import refuse_no_file
 from pellucid.errors import DataError, UsageError, option
-from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type, list_in
-from pellucid.graph.model import Graph
+from pellucid.internal.data.bind import refuse_twice
+from pellucid.internal.data.files import look_through
+from pellucid.internal.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
+from pellucid.internal.data.spelled import inner_type
+from pellucid.internal.data.tables.folders import refuse_no_file
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, OptionalType, Type, list_in
+from pellucid.internal.graph.model import Graph
 from pellucid.sinks.address import absolute, on_this_machine
 from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
@@ -110,7 +110,7 @@ def wanted_of(
 def refuse_lists(path: str, types: Mapping[str, Type], form: str) -> None:
     """Refuse a list in a file of text: Spark guesses what is in it, and takes a number for a text.
 
-    >>> from pellucid.expr.types import ListType
+    >>> from pellucid.internal.expr.types import ListType
     >>> refuse_lists("orders.jsonl", {"items": ListType(INT)}, "JSON Lines")
     Traceback (most recent call last):
     ...

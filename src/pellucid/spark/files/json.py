@@ -1,4 +1,4 @@
-"""JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`pellucid.data.formats.jsonl`).
+"""JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`data.formats.jsonl`).
 
 Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal keys, a
 number where a text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once as a
@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pellucid.data.spelled import inner_type
-from pellucid.data.writers import no_json_nan
 from pellucid.errors import DataError
-from pellucid.expr.types import FLOAT, INT, STR, Type
+from pellucid.internal.data.spelled import inner_type
+from pellucid.internal.data.writers import no_json_nan
+from pellucid.internal.expr.types import FLOAT, INT, STR, Type
 from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
 from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted, refuse_lists

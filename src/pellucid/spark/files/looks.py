@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from pellucid.data.files import look_through
 from pellucid.errors import DataError
+from pellucid.internal.data.files import look_through
 from pellucid.spark.files.blame import as_given
 from pellucid.spark.state.files import Files, open_files
 

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.errors import known
-from pellucid.expr.evaluate import UserRaise, evaluate
-from pellucid.expr.node import Expr, fails, fails_here, walk
-from pellucid.expr.ranges import EXACT, may_be_nan, within
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
+from pellucid.internal.expr.evaluate import UserRaise, evaluate
+from pellucid.internal.expr.node import Expr, fails, fails_here, walk
+from pellucid.internal.expr.ranges import EXACT, may_be_nan, within
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, EnumType, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -114,7 +114,7 @@ def column(e: Expr, leaves: Sequence[Column], *, ansi: bool, raises: Sequence[st
 def why_not(e: Expr, *, ansi: bool) -> str | None:
     """Why an expression has no exact counterpart; None if it has one.
 
-    >>> from pellucid.expr.node import binary, const, var
+    >>> from pellucid.internal.expr.node import binary, const, var
     >>> v = var(0, INT)
     >>> why_not(binary("truediv", v, const(3)), ansi=True)
     'divides integers that may be above 2**53, where Spark rounds twice'
@@ -138,7 +138,7 @@ def why_not(e: Expr, *, ansi: bool) -> str | None:
 def size(e: Expr) -> int:
     """How many operations a column has once every shared part is written out.
 
-    >>> from pellucid.expr.node import add, var
+    >>> from pellucid.internal.expr.node import add, var
     >>> v = var(0, INT)
     >>> size(add(add(v, v), add(v, v)))
     7

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pellucid.data.bind import Binding
-from pellucid.data.formats.fields import own_paths
-from pellucid.data.spelled import inner_type
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType
-from pellucid.graph.memory import inner_key
-from pellucid.graph.model import Graph
+from pellucid.internal.data.bind import Binding
+from pellucid.internal.data.formats.fields import own_paths
+from pellucid.internal.data.spelled import inner_type
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType
+from pellucid.internal.graph.memory import inner_key
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
 from pellucid.spark.job import SparkJob
 from pellucid.spark.native.column import NotNative, column

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.graph.model import Graph, Node
 from pellucid.spark.frames import Frame, FrameSource, column_at
 from pellucid.spark.job import SparkJob
 from pellucid.spark.native.column import NotNative, why_not

@@ -25,14 +25,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError, known
-from pellucid.expr import node as n
-from pellucid.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
-from pellucid.expr.operations import LAZY
-from pellucid.expr.rewrite import rebuild, substitute
-from pellucid.expr.tracing.trace import Traced
-from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
-from pellucid.graph.memory import refuse_timed, remembers
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.expr import node as n
+from pellucid.internal.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
+from pellucid.internal.expr.operations import LAZY
+from pellucid.internal.expr.rewrite import rebuild, substitute
+from pellucid.internal.expr.tracing.trace import Traced
+from pellucid.internal.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
+from pellucid.internal.graph.memory import refuse_timed, remembers
+from pellucid.internal.graph.model import Graph, Node
 from pellucid.spark.native.column import NoColumn, NotNative, barrier, checked, column, size
 from pellucid.spark.reading import column_of, event_columns, pack
 

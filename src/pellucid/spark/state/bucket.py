@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.errors import DataError, StateError, option
-from pellucid.graph.memory import inner_key
+from pellucid.internal.graph.memory import inner_key
 from pellucid.spark.job import SparkJob
 from pellucid.spark.step import Runner
 
@@ -79,7 +79,7 @@ def held_about(job: SparkJob) -> dict[str, Any]:
     itself.
 
     >>> from pellucid import pipeline
-    >>> from pellucid.expr.types import INT, STR
+    >>> from pellucid.internal.expr.types import INT, STR
     >>> from pellucid.spark.frames import Fields, FrameSource
     >>> p = pipeline(lambda amount: amount.cumulate(lambda t, v: t + v, start=0), amount=int)
     >>> fields = Fields((FrameSource("amount", INT, ("fee",)),), (("account", STR),), (("seq", INT),))

@@ -21,9 +21,9 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from pellucid.base.container import VERSION, refused
-from pellucid.base.identity import refuse_other
 from pellucid.errors import StateError
+from pellucid.internal.base.container import VERSION, refused
+from pellucid.internal.base.identity import refuse_other
 from pellucid.spark.state.files import Files, open_files
 
 _READ = (1, VERSION)  # 1: the version before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.base.container import Buffer, parts
+from pellucid.internal.base.container import Buffer, parts
 
 BLOCK = 64
 _SLICE = 1 << 20  # bytes compared at once

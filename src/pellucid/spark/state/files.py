@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-from pellucid.base.files import FOLDER, PRIVATE, TEMPORARY, make_lasting, write_lasting
 from pellucid.errors import StateError, UsageError
+from pellucid.internal.base.files import FOLDER, PRIVATE, TEMPORARY, make_lasting, write_lasting
 
 # File systems on which a file that is being written cannot be seen: there a rename would be a slow copy.
 _OBJECT_STORES = {"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oss", "oci", "memory", "r2"}

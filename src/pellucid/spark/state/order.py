@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pellucid.data.columns import Batch, Column
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StateError, UsageError, option
-from pellucid.expr.types import INT, TupleType, Type
-from pellucid.graph.build import build
-from pellucid.graph.model import Graph
+from pellucid.internal.data.columns import Batch, Column
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import INT, TupleType, Type
+from pellucid.internal.graph.build import build
+from pellucid.internal.graph.model import Graph
 
 _APPLIED, _LATE, _GAP, _DIFFERENT = range(4)
 _WHY = {_LATE: "late", _GAP: "gap", _DIFFERENT: "different"}

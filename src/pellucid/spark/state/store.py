@@ -31,10 +31,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.base import container
-from pellucid.base.container import Buffer
-from pellucid.base.files import TEMPORARY
 from pellucid.errors import StateError, UsageError
+from pellucid.internal.base import container
+from pellucid.internal.base.container import Buffer
+from pellucid.internal.base.files import TEMPORARY
 from pellucid.spark.state.claims import Claims
 from pellucid.spark.state.delta import changes, patch, split
 

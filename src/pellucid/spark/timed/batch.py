@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pellucid.expr.types import BOOL, INT, STR
-from pellucid.graph.memory import inner_keys
-from pellucid.graph.model import Graph
+from pellucid.internal.expr.types import BOOL, INT, STR
+from pellucid.internal.graph.memory import inner_keys
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.native.column import column

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pellucid.engine.timed.literal import fed_by
 from pellucid.errors import StateError
+from pellucid.internal.engine.timed.literal import fed_by
 from pellucid.spark.job import SparkJob
 from pellucid.spark.timed.clock import counted, heard
 from pellucid.spark.timed.rows import TimedRunner

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.columns import Batch
-from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
-from pellucid.expr.types import OptionalType
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.expr.types import OptionalType
+from pellucid.internal.graph.model import Graph, Node
 from pellucid.spark.frames import Fields, Frame
 from pellucid.spark.job import SparkJob, packed, unpacked
 from pellucid.spark.rows import Reader
@@ -126,7 +126,7 @@ def heard(fields: Fields, table: Any) -> Told:
 def present(fields: Fields, table: Any) -> set[str]:
     """The sources that have rows here, whatever becomes of those: one whose events are all filtered is not silent.
 
-    >>> from pellucid.expr.types import INT
+    >>> from pellucid.internal.expr.types import INT
     >>> from pellucid.spark.frames import FrameSource
     >>> both = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), tagged=True)
     >>> present(both, pa.table({"s": [1, 1]}))
@@ -147,7 +147,7 @@ def present(fields: Fields, table: Any) -> set[str]:
 def counted(fields: Fields, table: Any) -> dict[str, int]:
     """How many rows each source has here.
 
-    >>> from pellucid.expr.types import INT
+    >>> from pellucid.internal.expr.types import INT
     >>> from pellucid.spark.frames import FrameSource
     >>> both = Fields((FrameSource("x", INT, ("x",)), FrameSource("y", INT, ("y",))), tagged=True)
     >>> counted(both, pa.table({"s": [1, 1, 0]}))
@@ -219,8 +219,8 @@ class Times(Reader):
 
     def _one(self, binding: Any, part: Any, rows: Any) -> tuple[list[Any], Any]:
         """A column, and where it has a value (None: everywhere)."""
-        from pellucid.data.arrow import column_leaves
-        from pellucid.data.bind import Place
+        from pellucid.internal.data.arrow import column_leaves
+        from pellucid.internal.data.bind import Place
 
         place = Place("the DataFrame", lambda i: self._row(rows, i))
         form = binding.formats.get(binding.columns[0])

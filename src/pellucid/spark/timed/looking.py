@@ -11,13 +11,13 @@ import json
 import os
 from typing import Any
 
-from pellucid.engine.epochs.looking import engine_at
-from pellucid.engine.timed.clock import feeders
-from pellucid.engine.timed.engine import TimedEngine
-from pellucid.engine.timed.why.answer import Progress, progress_of
-from pellucid.engine.timed.why.words import moment
 from pellucid.errors import StateError, UsageError, option
-from pellucid.graph.model import Graph
+from pellucid.internal.engine.epochs.looking import engine_at
+from pellucid.internal.engine.timed.clock import feeders
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.why.answer import Progress, progress_of
+from pellucid.internal.engine.timed.why.words import moment
+from pellucid.internal.graph.model import Graph
 from pellucid.spark.state.store import BucketSnapshot, Store
 
 _TRIES = 4

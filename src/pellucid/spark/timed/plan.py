@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pellucid.data.tables.keep import keep_word
 from pellucid.errors import UsageError, option
-from pellucid.expr.node import walk
-from pellucid.expr.types import FLOAT
-from pellucid.graph.memory import forgetting, inner_keys, refuse_key, remembering
-from pellucid.graph.model import Graph, Node
+from pellucid.internal.data.tables.keep import keep_word
+from pellucid.internal.expr.node import walk
+from pellucid.internal.expr.types import FLOAT
+from pellucid.internal.graph.memory import forgetting, inner_keys, refuse_key, remembering
+from pellucid.internal.graph.model import Graph, Node
 from pellucid.spark.plan import SparkPlan, no_columns
 
 #: The timed steps whose answers come when the clock moves, in the order of time.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.columns import Batch, Column, Output
-from pellucid.data.formats.met import refuse_other_columns
-from pellucid.data.formats.outputs import array_of, event_arrays, key_array
-from pellucid.engine.timed.engine import TimedEngine
 from pellucid.errors import StepError
+from pellucid.internal.data.columns import Batch, Column, Output
+from pellucid.internal.data.formats.met import refuse_other_columns
+from pellucid.internal.data.formats.outputs import array_of, event_arrays, key_array
+from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.spark.job import SparkJob
 from pellucid.spark.rows import Reader
 from pellucid.spark.step import column_type, joined_batch, one_column, spread, unnumbered

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pellucid.errors import UsageError
-from pellucid.model import Verdict
+from pellucid.internal.model import Verdict
 from tests.atomic.places.protocol.machine import FAULTS, At, committing
 from tests.model.keeps import keeps, planted
 

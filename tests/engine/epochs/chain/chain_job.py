@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from pellucid import Stream, pipeline
-from pellucid.engine.epochs.parts import parts_in
 from pellucid.errors import PellucidError
+from pellucid.internal.engine.epochs.parts import parts_in
 
 ROWS = 300
 

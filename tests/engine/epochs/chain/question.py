@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pellucid.model import Verdict
+from pellucid.internal.model import Verdict
 from tests.engine.epochs.chain.machine import FAULTS, At, Chained, Reads
 from tests.model.keeps import keeps, planted
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pellucid import apply, pipeline, sinks
-from pellucid.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.store import Store
 from tests.engine.epochs.chain.chain_job import (
     ROWS,
     committed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.errors import UsageError
-from pellucid.model import follow
+from pellucid.internal.model import follow
 from tests.engine.epochs.chain.machine import FAULTS, Chained, Reads
 from tests.engine.epochs.chain.question import SAYS, chain_keeps
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pellucid.cli.main import cli
-from pellucid.engine.epochs.store import Store
+from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.epochs.store import Store
 
 PIPELINES = """\
 from datetime import timedelta

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pellucid.engine.epochs.chain.rows import Digest
+from pellucid.internal.engine.epochs.chain.rows import Digest
 
 
 def digest(*arrays: Any) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, Stream, as_of, join, lookup, merge, pipeline
-from pellucid.data.columns import Batch as Columns
-from pellucid.engine.timed.clock import Clocks
-from pellucid.engine.timed.literal import Literal, Row
-from pellucid.engine.timed.why import flow
-from pellucid.engine.timed.why import waits as kept_waits
-from pellucid.engine.timed.why.answer import Progress, StepNow, Waits
+from pellucid.internal.data.columns import Batch as Columns
+from pellucid.internal.engine.timed.clock import Clocks
+from pellucid.internal.engine.timed.literal import Literal, Row
+from pellucid.internal.engine.timed.why import flow
+from pellucid.internal.engine.timed.why import waits as kept_waits
+from pellucid.internal.engine.timed.why.answer import Progress, StepNow, Waits
 from tests.seeds import HUNT, seeds
 
 FAR = 10_000

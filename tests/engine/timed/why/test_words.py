@@ -10,14 +10,14 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from pellucid import Pipeline, Stream, as_of, check, iterate, join, lookup, merge, pipeline
-from pellucid.engine.timed.why import flow
-from pellucid.engine.timed.why.answer import progress_of
-from pellucid.engine.timed.why.flow import SUMMARIES, flow_of, last_of_window
-from pellucid.engine.timed.why.waits import _KEPT
-from pellucid.engine.timed.why.words import RULES
 from pellucid.errors import UsageError
-from pellucid.graph.processors import PROCESSORS
-from pellucid.graph.timing import Timing
+from pellucid.internal.engine.timed.why import flow
+from pellucid.internal.engine.timed.why.answer import progress_of
+from pellucid.internal.engine.timed.why.flow import SUMMARIES, flow_of, last_of_window
+from pellucid.internal.engine.timed.why.waits import _KEPT
+from pellucid.internal.engine.timed.why.words import RULES
+from pellucid.internal.graph.processors import PROCESSORS
+from pellucid.internal.graph.timing import Timing
 from pellucid.progress import Source, Target
 from pellucid.progress.paths import PathSummaries
 

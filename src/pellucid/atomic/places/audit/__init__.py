@@ -23,9 +23,9 @@ from pellucid.atomic.places.audit.order import one_run
 from pellucid.atomic.places.audit.shapes import Row, rows_of
 from pellucid.atomic.places.audit.tails import Tails
 from pellucid.atomic.places.audit.words import CHECKS, Findings, Violation
-from pellucid.model import Judgement, Status
-from pellucid.model.show.checks import check_lines
-from pellucid.model.show.documents import versioned
+from pellucid.internal.model import Judgement, Status
+from pellucid.internal.model.show.checks import check_lines
+from pellucid.internal.model.show.documents import versioned
 
 if TYPE_CHECKING:
     from pellucid.atomic.running import NetworkRun

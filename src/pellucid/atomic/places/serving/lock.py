@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 
 from pellucid.atomic.places.network import Network
-from pellucid.base.files import no_links, own_folder
 from pellucid.errors import StateError
+from pellucid.internal.base.files import no_links, own_folder
 
 _TRIES = 100  # somebody may only have looked whether it runs, on a machine where that takes its time
 

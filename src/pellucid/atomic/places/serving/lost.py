@@ -14,7 +14,7 @@ from pathlib import Path
 from pellucid.atomic.places.log import check_regular, count_records
 from pellucid.atomic.places.network import Network
 from pellucid.atomic.places.serving.newest import noted
-from pellucid.base.files import no_links
+from pellucid.internal.base.files import no_links
 
 SAID = "said.log"  # in the folder of a place: what its process prints
 LISTENS = "listens at "  # what it prints after its first record lasts

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pellucid.atomic.places.core.state import State
 from pellucid.atomic.places.records import fits
-from pellucid.base.files import no_links, read_own
 from pellucid.errors import StateError
+from pellucid.internal.base.files import no_links, read_own
 
 FILE = "newest"
 _WIDTH = 80  # a longer number would otherwise leave the rest of one before

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pellucid.atomic.places.network import Network, check_may_listen
 from pellucid.atomic.places.serving.lock import running
-from pellucid.base import faults
 from pellucid.errors import PellucidError, StateError
+from pellucid.internal.base import faults
 
 SECONDS = 60.0  # to start, or to end
 BYTES = 1_000_000  # of a log, that a place reads at least in a second when it starts
@@ -30,7 +30,7 @@ def start(
 
     One that runs already stays as it is.  Returns when all answer; what keeps one from it is raised.  A place reads its
     log when it starts: for each megabyte there is one of the ``seconds`` more.  ``calm``: what tests arm
-    (`pellucid.base.faults`) is not armed there.
+    (`base.faults`) is not armed there.
     """
     names = list(names) or list(network.places)
     for name in names:

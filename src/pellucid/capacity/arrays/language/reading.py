@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pellucid.base.languages import caret, parsed
 from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.language.grammar import GRAMMAR
 from pellucid.errors import nearest
-from pellucid.model import on_time
+from pellucid.internal.base.languages import caret, parsed
+from pellucid.internal.model import on_time
 
 if TYPE_CHECKING:
     from lark import Token, Tree

@@ -19,7 +19,7 @@ from pellucid.capacity.arrays.search.cubes import NOTHING, Cube, Layout
 from pellucid.capacity.arrays.search.linear import EQ, LE, LT, Atom, forget, variables
 from pellucid.capacity.arrays.search.preimage import before
 from pellucid.capacity.arrays.search.visited import Visited
-from pellucid.model.budget import Budget, CutShort
+from pellucid.internal.model.budget import Budget, CutShort
 
 
 class Guesser(Protocol):

@@ -18,7 +18,7 @@ import numpy as np
 from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.search.compiled import possible_values
 from pellucid.capacity.arrays.search.cubes import Cube, Layout, Place
-from pellucid.model.budget import Budget
+from pellucid.internal.model.budget import Budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pellucid.capacity.arrays.search.compiled import TRUE, Alternatives, Compiled, merged
 from pellucid.capacity.arrays.search.cubes import MOST_PROCESSES, Cube, Field
 from pellucid.capacity.arrays.search.linear import Variable, forget, reduced, substitute
-from pellucid.model.budget import CutShort
+from pellucid.internal.model.budget import CutShort
 
 
 class Before(NamedTuple):

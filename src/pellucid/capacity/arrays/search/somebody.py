@@ -21,7 +21,7 @@ from pellucid.capacity.arrays.language import system as y
 from pellucid.capacity.arrays.search.compiled import Compiled, conjuncts
 from pellucid.capacity.arrays.search.oracle import Oracle
 from pellucid.capacity.arrays.search.told import impossible, renamed
-from pellucid.model.budget import Budget, CutShort
+from pellucid.internal.model.budget import Budget, CutShort
 
 _WHO = "y1"
 _MOST, _TRIED = 3, 60  # lemmas that are used, and candidates that are looked at

@@ -7,7 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from pellucid.base.kept import kept_jit
+from pellucid.internal.base.kept import kept_jit
 
 POINTER, NUMBER, TRUTH, NOTHING = types.CPointer(types.int64), types.int64, types.boolean, types.void
 

@@ -18,7 +18,7 @@ from pellucid.capacity.topology import Topology
 from pellucid.capacity.zones.compiled import layout as y
 from pellucid.capacity.zones.network import INF, Seen
 from pellucid.capacity.zones.search import Zones
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Matrix = tuple[tuple[str | None, ...], ...]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from pellucid.capacity.zones.proof.certificate import Certificate
 from pellucid.capacity.zones.proof.zone import Zone
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Busy: TypeAlias = tuple[int, int]  # a clock (−1: a tuple that is taken just now) and the number of the worker
 

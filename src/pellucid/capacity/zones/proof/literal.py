@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from pellucid.capacity.zones.proof.certificate import Certificate
 from pellucid.capacity.zones.proof.checker import Checker
 from pellucid.capacity.zones.proof.zone import Zone
-from pellucid.model import on_time
+from pellucid.internal.model import on_time
 
 Flags: TypeAlias = tuple[bool, bool, bool, str]  # CanTimeElapse, DoTake, DoEmit, SetFlags
 

@@ -18,7 +18,7 @@ from pellucid.failures.checker.search.reduce import ample, can_reduce, can_reduc
 from pellucid.failures.checker.sinks import Own, Transactional
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
-from pellucid.model import Budget, CutShort
+from pellucid.internal.model import Budget, CutShort
 
 _SETS = (1 << BITS) - 1
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.failures.checker.search.candidates import Candidates
-from pellucid.model import Budget, CutShort, Machine, Search, follow
+from pellucid.internal.model import Budget, CutShort, Machine, Search, follow
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pellucid.failures.checker.search.packed import Packed
 from pellucid.failures.checker.sinks import Own
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
-from pellucid.model import Budget, Search, components, shortest_cycle
+from pellucid.internal.model import Budget, Search, components, shortest_cycle
 
 
 def fair_cycle(system: CrashSystem, budget: Budget) -> tuple[list[TraceStep], list[TraceStep]] | None:

@@ -1,0 +1,380 @@
+"""Which column feeds which leaf of which source.
+
+A scalar source reads the column of its own name, the column that was named explicitly (``value=``), or the
+only column there is.  A record source reads one column for each leaf: ``price``, or ``a.b`` for a field in a
+field, which is a column of that name or a field of an Arrow struct.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TypeAlias, TypeVar
+
+from pellucid.errors import DataError, UsageError, nearest, option
+from pellucid.internal.expr.types import OptionalType, TupleType, Type
+
+_C = TypeVar("_C")
+_LONG = 60  # characters of a name that a message shows
+
+#: What an input is that ends before the others: an error, or silent from then on.
+SHORT = ("fail", "silent")
+#: What a NaN is that comes in: an error, or a value.
+NAN = ("fail", "keep")
+
+
+#: What a place says of a row that is not there: an input that is silent in a push.
+NO_ROW = "no row"
+
+Note: TypeAlias = "tuple[str | None, str]"  # what is wrong with a row: the column, and why
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data comes from, for messages: ``name`` for all of it, ``row(i)`` for a row of the batch at hand.
+
+    A row that cannot be read is an error; or, where there is a dict for them, noted in ``bad`` by its number.
+    """
+
+    name: str
+    row: Callable[[int], str]
+    text: Callable[[int], str] | None = None  # a row as it stands there, if that is a text
+    file: Callable[[int], str] | None = None  # the file of a row, where ``name`` is of several
+    bad: dict[int, Note] | None = None
+
+    def at(self, i: int) -> str:
+        """The place of one row."""
+        return f"{self.name if self.file is None else self.file(i)}: {self.row(i)}"
+
+    def refuse(self, i: int, why: str, column: str | None = None) -> None:
+        """A row that cannot be read; whoever goes on after it must not use what it reads there.
+
+        >>> Place("a.csv", lambda i: f"row {i + 1}").refuse(2, "column 'x' is null", "x")
+        Traceback (most recent call last):
+        ...
+        pellucid.errors.DataError: a.csv: row 3: column 'x' is null
+        >>> noted = Place("a.csv", lambda i: f"row {i + 1}", bad={})
+        >>> noted.refuse(2, "column 'x' is null", "x")
+        >>> noted.bad
+        {2: ('x', "column 'x' is null")}
+        """
+        if self.bad is None:
+            raise DataError(f"{self.at(i)}: {why}")
+        self.bad.setdefault(int(i), (column, why))
+
+    def refuse_all(self, wrong: Sequence[int], why: Callable[[int], str], column: str | None = None) -> None:
+        """Rows that cannot be read; where that is an error, the first of them."""
+        for i in wrong:
+            self.refuse(i, why(i), column)
+
+    def shifted(self, start: int) -> Place:
+        """The place of the rows from one on, with what was noted of them."""
+        if not start:
+            return self
+        text, file = self.text, self.file
+        return replace(
+            self,
+            row=lambda i: self.row(start + i),
+            text=None if text is None else lambda i: text(start + i),
+            file=None if file is None else lambda i: file(start + i),
+            bad=None if self.bad is None else {i - start: note for i, note in self.bad.items() if i >= start},
+        )
+
+    def picked(self, which: Callable[[int], int]) -> Place:
+        """The place of some rows: what is refused of them is refused here."""
+        file = self.file
+        of_file = None if file is None else lambda i: file(which(i))
+        return _Picked(self.name, lambda i: self.row(which(i)), file=of_file, whole=self, which=which)
+
+
+@dataclass(frozen=True)
+class _Picked(Place):
+    whole: Place | None = None
+    which: Callable[[int], int] = int
+
+    def refuse(self, i: int, why: str, column: str | None = None) -> None:
+        assert self.whole is not None
+        self.whole.refuse(self.which(i), why, column)
+
+
+def together(name: str, places: Sequence[tuple[int, Place]]) -> Place:
+    """The place of the rows of several batches, one after the other, of which each has so many; with what was noted of
+    them.  ``name`` is said of all rows if they are of several files.
+
+    >>> place = together("a and b", [(n, Place(f, lambda i: f"row {i + 1}")) for f, n in (("a", 2), ("b", 3))])
+    >>> place.at(1), place.at(2)
+    ('a: row 2', 'b: row 1')
+    """
+    starts = [0, *accumulate(size for size, _ in places)][:-1]
+
+    def at(i: int) -> tuple[Place, int]:
+        found = bisect_right(starts, i) - 1
+        return places[found][1], i - starts[found]
+
+    def row(i: int) -> str:
+        place, inner = at(i)
+        return place.row(inner)
+
+    def text(i: int) -> str:
+        place, inner = at(i)
+        return "" if place.text is None else place.text(inner)
+
+    def file(i: int) -> str:
+        place, inner = at(i)
+        return place.name if place.file is None else place.file(inner)
+
+    first = places[0][1]
+    several = any(place.file is not None or place.name != first.name for _, place in places)
+    bad: dict[int, Note] | None = None
+    if first.bad is not None:
+        noted = zip(starts, places, strict=True)
+        bad = {start + i: note for start, (n, p) in noted for i, note in (p.bad or {}).items() if i < n}
+    return Place(name if several else first.name, row, first.text and text, file if several else None, bad)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The columns of one source: one for each of its type, and those of the key."""
+
+    source: str
+    type: Type
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    nan: bool = field(default=False, repr=False)  # whether NaN is a value of its floats
+    # the columns of the key that may be null, as a source has them
+    missing: Mapping[str, Type] = field(default_factory=dict, repr=False, hash=False)
+    # the columns of times that are spelled in a form of their own
+    formats: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def needed(self) -> list[str]:
+        """Every column that must be read."""
+        return [*self.columns, *self.key]
+
+
+def keeps_nan(nan: str) -> bool:
+    """Whether NaN is a value: what ``nan=`` says.
+
+    >>> keeps_nan("fail"), keeps_nan("keep")
+    (False, True)
+    """
+    if nan not in NAN:
+        raise UsageError(f"{option('nan', nan)}: expected fail, or keep if NaN is a value of float")
+    return nan == "keep"
+
+
+def no_nan(t: Type) -> str:
+    """What is said of a NaN that nobody has asked for: it may be a value, or mean that there is none.
+
+    >>> from pellucid.internal.expr.types import FLOAT
+    >>> print(no_nan(FLOAT))
+    NaN is no event, as it equals nothing, not even itself: say nan='keep' if it is a value here; if nothing is there,
+    declare it as float | None and give None (from pandas NaN is None then)
+    """
+    nothing = "" if isinstance(t, OptionalType) else "declare it as float | None and "
+    return (
+        f"NaN is no event, as it equals nothing, not even itself: say {option('nan', 'keep')} if it is a value here; "
+        f"if nothing is there, {nothing}give None{' (from pandas NaN is None then)' if nothing else ''}"
+    )
+
+
+def key_columns(key: str | Sequence[str] | None, *, who: str = "key=") -> tuple[str, ...]:
+    """The columns of a key, one or several, in the order in which they were named.
+
+    >>> key_columns("user"), key_columns(["shop", "user"]), key_columns(None)
+    (('user',), ('shop', 'user'), ())
+    >>> key_columns(["user", "user"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: key=: the column 'user' is named twice
+    """
+    if key is None:
+        return ()
+    columns = tuple(key) if isinstance(key, (list, tuple)) else (key,)
+    for i, column in enumerate(columns):
+        if not isinstance(column, str) or not column:
+            raise UsageError(f"{who}: wants the name of a column, or a list of such names, found {column!r}")
+        if column in columns[:i]:
+            raise UsageError(f"{who}: the column {column!r} is named twice")
+    if not columns:
+        raise UsageError(f"{who}: names no column: leave it out, or name one")
+    return columns
+
+
+def missing_keys(columns: Iterable[tuple[str, Type]], key: Sequence[str]) -> dict[str, Type]:
+    """The columns of a key in which null is a key, among those that the sources read: they are declared so.
+
+    >>> from pellucid.internal.expr.types import INT, STR
+    >>> missing_keys([("shop", STR), ("user", OptionalType(STR)), ("x", OptionalType(INT))], ["shop", "user"])
+    {'user': str | None}
+    """
+    return {name: t for name, t in columns if name in key and isinstance(t, OptionalType)}
+
+
+def parted(types: Iterable[Type], columns: Sequence[_C]) -> list[list[_C]]:
+    """The columns of the leaves of some types, type by type.
+
+    >>> from pellucid.internal.expr.types import INT, STR
+    >>> parted([OptionalType(INT), STR], ["there", "number", "text"])
+    [['there', 'number'], ['text']]
+    """
+    rest = iter(columns)
+    return [[next(rest) for _ in range(t.width)] for t in types]
+
+
+def type_of_key(key: Mapping[str, Type]) -> Type | None:
+    """The type of a key of these columns: what one column holds, a tuple for several; None for no key.
+
+    >>> from pellucid.internal.expr.types import INT, STR
+    >>> type_of_key({"user": STR}), type_of_key({"shop": INT, "user": STR}), type_of_key({})
+    (str, (int, str), None)
+    """
+    kinds = tuple(key.values())
+    return (kinds[0] if len(kinds) == 1 else TupleType(kinds)) if kinds else None
+
+
+def refuse_twice(place: str, names: Sequence[str]) -> None:
+    """Refuse two columns of one name: which of them is meant?
+
+    >>> refuse_twice("events.csv", ["x", "y", "x"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events.csv: two columns are called 'x': rename one
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{place}: two columns are called {name!r}: rename one")
+        seen.add(name)
+
+
+def some(names: Sequence[str]) -> str:
+    """Up to twelve names for a message, on one line whatever is in them.
+
+    >>> some(["x", "line\\nbreak"])
+    'x, line\\\\nbreak'
+    """
+    cut = [name if len(name) <= _LONG else f"{name[:_LONG]}…" for name in names[:12]]
+    shown = [name if name.isprintable() else repr(name)[1:-1] for name in cut]
+    return ", ".join(shown) + (", …" if len(names) > 12 else "")
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """A value for a message, cut where it is long.
+
+    >>> shorten("a" * 100, 10)
+    "'aaaaaaaa…"
+    """
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def bind(
+    source: str,
+    t: Type,
+    names: Sequence[str],
+    *,
+    place: str,
+    value: str | None = None,
+    key: Sequence[str] = (),
+    wide: bool = False,
+    advice: str | None = None,
+    nan: bool = False,
+    nothing: Collection[str] = (),
+) -> Binding:
+    """The binding of a source to the columns of these names.
+
+    With ``wide`` the columns go by the source's name (``left``, ``left.price``), as one file holds several sources.
+    Of the columns that hold ``nothing``, each may be a record that is null in every row: its fields are read as null.
+
+    >>> from pellucid.internal.expr.types import INT
+    >>> bind("x", INT, ["x", "user"], place="events.csv", key=["user"])
+    Binding(source='x', type=int, columns=('x',), key=('user',))
+    >>> bind("x", INT, ["y", "z"], place="events.csv")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or
+    name it with value=
+    """
+    for column in key:
+        if column not in names:
+            raise DataError(f"{place}: no key column {column!r}: {_listing(names)}{nearest(column, names)}")
+    leaves = [path for path, _ in t.columns()]
+    scalar = leaves == [""]
+    if scalar:
+        column = _scalar_column(source, t, names, place, value, key, wide, advice)
+        return Binding(source, t, (column,), tuple(key), nan)
+    if value is not None:
+        raise DataError(
+            f"{place}: {option('value')} names one column, but the source {source!r} is a record {t}: it reads "
+            f"{', '.join(leaves)}; leave {option('value')} out"
+        )
+    wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
+    known = set(names)
+    for i, path in enumerate(wanted):
+        if path not in known and not below(path, nothing):
+            written = _as_written(path, source)
+            if written in known:
+                wanted[i] = written
+                continue
+            raise DataError(
+                f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
+            )
+    return Binding(source, t, tuple(wanted), tuple(key), nan)
+
+
+def below(path: str, columns: Iterable[str]) -> str | None:
+    """Which of these columns a path is a field of; None if it is of none.
+
+    >>> below("address.city", ["id", "address"]), below("id", ["id", "address"])
+    ('address', None)
+    """
+    return next((column for column in columns if path.startswith(f"{column}.")), None)
+
+
+def _as_written(path: str, source: str) -> str:
+    """How an output writes the items of a tuple: ``p._0`` for ``p.0`` inside a record, ``x_0`` for an event that is a
+    tuple itself."""
+    first, *rest = path.split(".")
+    steps = [
+        f"{source}_{first}" if first.isdigit() else first,
+        *(f"_{step}" if step.isdigit() else step for step in rest),
+    ]
+    return ".".join(steps)
+
+
+def _scalar_column(
+    source: str,
+    t: Type,
+    names: Sequence[str],
+    place: str,
+    value: str | None,
+    key: Sequence[str],
+    wide: bool,
+    advice: str | None,
+) -> str:
+    if value is not None:
+        if value in names:
+            return value
+        raise DataError(f"{place}: no column {value!r}: {_listing(names)}{nearest(value, names)}")
+    if source in names:
+        return source
+    others = [name for name in names if name not in key]
+    if len(others) == 1 and not wide:
+        return others[0]
+    hint = nearest(source, others)
+    if not hint:
+        advice = advice or f"rename one, or name it with {option('value')}"
+        hint = "; rename one" if wide else f"; {advice}"
+    raise DataError(f"{place}: no column {source!r} for the source {source!r} ({t}): {_listing(others)}{hint}")
+
+
+def _listing(names: Sequence[str]) -> str:
+    if not names:
+        return "it has no columns"
+    shown = some(names) + (f" ({len(names)} in all)" if len(names) > 12 else "")
+    if len(names) == 1 and (";" in shown or "\t" in shown):
+        return f"its only column is {names[0]!r}: are its fields parted by commas?"
+    return f"its columns are {shown}" if len(names) > 1 else f"its only column is {shown}"

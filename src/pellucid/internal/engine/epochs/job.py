@@ -1,0 +1,481 @@
+"""What a run is asked to do, bound and checked before anything starts.
+
+Whether the state folder is of this very run is asked in `engine.epochs.whose`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pellucid.errors import DataError, UsageError, nearest, option
+from pellucid.internal.address import Address, alike, epochs_of
+from pellucid.internal.data.bind import SHORT, Binding, keeps_nan, key_columns
+from pellucid.internal.data.feed import Feed
+from pellucid.internal.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.internal.data.formats.missing import Missing, said_nulls
+from pellucid.internal.data.formats.times import said_formats
+from pellucid.internal.data.tables.along import Along, refuse_no_cells
+from pellucid.internal.data.tables.append import check_exists
+from pellucid.internal.data.tables.bad import BadOption, said_bad
+from pellucid.internal.data.tables.bad import schema as bad_schema
+from pellucid.internal.data.tables.folders import Found
+from pellucid.internal.data.tables.keep import said_keep
+from pellucid.internal.data.tables.lineup import check_late
+from pellucid.internal.data.tables.many import said_files
+from pellucid.internal.data.writers import refuse_packing, refuse_same_file
+from pellucid.internal.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
+from pellucid.internal.engine.epochs.chain.lane import ChainLane
+from pellucid.internal.engine.epochs.letters import BAD
+from pellucid.internal.engine.epochs.marks import check_unchanged
+from pellucid.internal.engine.epochs.ordered import look_at_order
+from pellucid.internal.engine.epochs.plan import Plan, make_plan
+from pellucid.internal.engine.epochs.store import Store
+from pellucid.internal.engine.epochs.targets import FileTarget, Target
+from pellucid.internal.engine.epochs.tasks.lanes import THERE, Lane
+from pellucid.internal.engine.epochs.tasks.many_lanes import ManyLane, check_files
+from pellucid.internal.engine.epochs.whose import identity_of
+from pellucid.internal.engine.saved.objects import check_states
+from pellucid.internal.expr.types import Type
+from pellucid.internal.graph.memory import refuse_key, why_cut
+from pellucid.internal.graph.model import Graph
+from pellucid.sinks.address import parsed, sink_of
+from pellucid.sinks.interface import Sink
+from pellucid.sinks.postgres_sink import PostgresSink
+
+_ANSWERS = 0.9  # of the patience: a server that says nothing is named before its task is taken for one that hangs
+Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a run that have defaults."""
+
+    pushes: int | None = None  # pushes
+    every: float | None = None  # seconds
+    key: str | Sequence[str] | None = None  # a column or several
+    order: str | Sequence[str] | None = None  # the columns that put rows in order
+    late: str = "fail"  # or "drop": a row that is there twice, by key and order, counts once
+    time_format: Any = None  # of columns of times in texts: their form, by name
+    nulls: Any = None  # words for nothing in CSV files
+    value: str | None = None
+    short: str = "fail"  # or "silent": an input that ends before the others
+    workers: int = 1
+    cut: tuple[str, ...] = ()
+    in_format: str | None = None
+    out_format: str | None = None
+    chunk: int = 1 << 17
+    limit: int | None = None
+    record: bool = False
+    snapshots: int = 3  # of each task, that are kept
+    patience: float = 120.0  # seconds for which a task may be busy, or a disk full
+    retries: int = 10  # recoveries without a new epoch in between
+    from_start: bool = False
+    keep: Any = None  # columns that come along: names, True for all, or either for each source
+    nan: str = "fail"  # or "keep": NaN is a value of float
+    exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
+    changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
+    bad: Any = None  # where rows go that cannot be read, or on which a step fails: a file, a table or a sink
+    max_bad: int | None = None  # how many there may be
+
+    @property
+    def aside(self) -> BadOption:
+        """What becomes of bad rows."""
+        return said_bad(self.bad.identity if isinstance(self.bad, Sink) else self.bad, self.max_bad)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return key_columns(self.key, who=option("key"))
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The columns of the order."""
+        return key_columns(self.order, who=option("order"))
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The forms of times in texts, by column."""
+        return said_formats(self.time_format, who=option("time_format"))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words for nothing in CSV files."""
+        return said_nulls(self.nulls)
+
+    def __post_init__(self) -> None:
+        _ = self.keys, self.orders, self.formats, self.words, keeps_nan(self.nan)  # say what is wrong with them
+        if check_late(self.late) != "fail" and not self.orders:
+            raise UsageError(
+                f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first "
+                "(what is late by event time is said at the step: its late='drop', or its stream .late)"
+            )
+        if self.aside.to == "keep":
+            raise UsageError(
+                f"{option('bad', 'keep')}: with epochs rows that are set aside go to a file or a table: say where"
+            )
+        for name, given, why in (
+            ("cut", self.cut, "a push that fails in one process has gone through others, and cannot be undone there"),
+            ("record", self.record, "a recorded trace tells nothing of rows that are set aside"),
+            (
+                "order",
+                self.orders,
+                "with epochs all rows are sorted before the first is looked at; sort the file first",
+            ),
+        ):
+            if self.aside and given:
+                raise UsageError(f"{option('bad')} does not go with {option(name)}: {why}")
+        if self.exists is not None and check_exists(self.exists) == "append":
+            raise UsageError(
+                f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
+                "which rows are added, or to another file"
+            )
+        if self.short not in SHORT:
+            raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
+        least: list[tuple[str, Any, float]] = [
+            ("pushes", self.pushes, 1), ("every", self.every, 0.001), ("workers", self.workers, 1),
+            ("chunk", self.chunk, 1), ("limit", self.limit, 0), ("snapshots", self.snapshots, 1),
+            ("patience", self.patience, 0.1), ("retries", self.retries, 0),
+        ]  # fmt: skip
+        for name, found, bound in least:
+            numbers = (int, float) if isinstance(bound, float) else (int,)
+            if found is not None and (not isinstance(found, numbers) or isinstance(found, bool)):
+                raise UsageError(
+                    f"{name}={found!r}: expected {'a number' if float in numbers else 'a whole number'}, at least "
+                    f"{bound:g}"
+                )
+            if found is not None and found < bound:
+                raise UsageError(f"{name}={found}: expected at least {bound:g}")
+        if self.pushes is None and self.every is None:
+            one, other = option("pushes", any="N"), option("every", any="SECONDS")
+            raise UsageError(f"when does an epoch end? Give {one}, or {other}")
+
+
+@dataclass
+class Job:
+    """A run that can be started: everything is bound and checked."""
+
+    graph: Graph
+    inputs: dict[str | None, Files]
+    outputs: dict[str, str | Sink] = field(repr=False)  # may have a password in them
+    settings: Settings
+    store: Store
+    plan: Plan
+    lanes: dict[str, tuple[str, list[Binding]]]  # by the input's name: the file, and what is read from it
+    wide: bool
+    key: Mapping[str, Type]  # the key's columns and what they hold
+    run: str = ""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, list[Found]] = field(default_factory=dict)  # by the input's name, in order
+    along: Along = field(default_factory=Along)  # the columns that come along
+    kept_as: dict[str, dict[str, Type]] = field(default_factory=dict)  # of each input those that a source reads, too
+    order_as: dict[str, Type] = field(default_factory=dict)  # the order's columns, as what a text is read
+    is_sorted: bool = False  # the rows were not in order: what is read is a copy that is
+    count: int | None = None  # of the pushes, where an order says it
+    missing: dict[str, Missing] = field(default_factory=dict)  # by the input's name: its words for nothing
+    members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
+    chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
+
+    def open_lanes(
+        self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
+    ) -> list[Lane | ManyLane | ChainLane]:
+        """The inputs of a source task, where a snapshot left them."""
+        own = next(t for t in self.plan.tasks if t.name == task)
+        names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
+        places = offsets if offsets is not None else [None] * len(names)
+        return [
+            self._lane(n, at, self.lanes[n][1], thorough, self._read_from(n))
+            for n, at in zip(names, places, strict=True)
+        ]
+
+    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane | ChainLane]:
+        """All inputs as the source tasks read them, for whoever looks for their rows."""
+        places = offsets if offsets is not None else [None] * len(self.lanes)
+        return [
+            self._lane(n, at, bound, True, self._read_from(n))
+            for (n, (_, bound)), at in zip(self.lanes.items(), places, strict=True)
+        ]
+
+    def _read_from(self, name: str) -> dict[str, Any]:
+        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
+        said: dict[str, Any] = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
+        if self.is_sorted and not self.wide:
+            said["keep"] = [THERE]
+        if not self.settings.aside:
+            return said
+        # a column that comes along may be what cannot be read of a row
+        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
+        return {**kept, **said, "lenient": True}
+
+    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, list[str]]]:
+        """The inputs that have columns to keep, with these columns."""
+        found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
+        first = next(iter(found))
+        found[first] = [*found[first], *self.along.order]
+        names = [name for name, columns in found.items() if columns]
+        places = offsets if offsets is not None else [None] * len(names)
+        return [
+            (self._lane(n, at, [], True, self._kept_from(n, found[n])), found[n])
+            for n, at in zip(names, places, strict=True)
+        ]
+
+    def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
+        typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
+        typed |= {column: t for column, t in self.order_as.items() if column in columns}
+        lenient = bool(self.settings.aside)  # what cannot be read there, the source has set aside
+        keep = [c for c in columns if c not in typed]
+        return {"key": {}, "wide": False, "keep": keep, "typed": typed, "lenient": lenient}
+
+    def _lane(
+        self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
+    ) -> Lane | ManyLane | ChainLane:
+        if name in self.chained:
+            return ChainLane(self.chained[name], bound, rows=self.settings.chunk, at=at, **said)
+        (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
+        form = "arrow" if self.is_sorted else form
+        one = is_one(path, files)
+        if at is not None and one:
+            check_unchanged(path, at, thorough=thorough, form=form)
+        elif at is not None:
+            check_files(path, files, at, thorough=thorough, form=form)
+        rows, said = self.settings.chunk, {**said, "missing": self.missing[name], "whole": self.graph.timed}
+        if one:
+            return Lane(path, form, bound, rows=rows, at=at, **said)
+        return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
+
+    def _sink(self, output: str, path: str) -> Sink:
+        """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
+        sink = sink_of(path)
+        sink.wait_at_most(
+            self.settings.patience / 2
+        )  # who is kept waiting says so before it is taken for one that hangs
+        if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
+            setattr(sink, "drained", True)  # noqa: B010 - only tables know it
+        return sink
+
+    @property
+    def log_folder(self) -> Path:
+        """Where the decisions are of outputs that commit together."""
+        return self.store.root / "together"
+
+    def sink_at(self, output: str) -> Sink | None:
+        """The sink of an output; None if it is a file."""
+        place = self.outputs[output]
+        if not isinstance(place, Sink) and not Address.of(place).kind:
+            return None
+        sink = place if isinstance(place, Sink) else self._sink(output, place)
+        sink.grouped = output in self.members
+        if isinstance(sink, PostgresSink):
+            sink.answers_within = _ANSWERS * self.settings.patience
+        return sink
+
+    def target(self, output: str) -> Target:
+        """Where an output's committed rows go."""
+        path, schema, s = self.outputs[output], self.schemas[output], self.settings
+        form = None if output == BAD and s.aside else s.out_format
+        sink = self.sink_at(output)
+        if sink is not None:
+            return Target(sink, schema, mends=s.from_start)
+        assert isinstance(path, str)
+        return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
+
+
+def prepare(
+    graph: Graph,
+    inputs: Mapping[str | None, Files],
+    outputs: Mapping[str, str | Sink],
+    state: str | os.PathLike[str],
+    settings: Settings,
+    members: Mapping[str, str] | None = None,
+) -> Job:
+    """Bind and check everything; nothing is written."""
+    upstreams = by_chain(graph, inputs, settings, state)
+    if graph.timed:
+        settings = _by_time(graph, settings)
+    check_states(graph)
+    if settings.keys:
+        refuse_key(graph)
+    for path in [one for given in inputs.values() for one in ([given] if isinstance(given, str) else given)]:
+        if path == "-" or flows(path):
+            raise UsageError(
+                f"{option('in', path)}: a pipe cannot be read again after a crash: put its events in a file first"
+            )
+    known = [name for name, _ in graph.outputs]
+    for name in outputs if not members else ():
+        if name not in known:
+            raise UsageError(
+                f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}"
+            )
+    _check_changed(graph, settings.changed)
+    for name, place in outputs.items():
+        if not isinstance(place, Sink):
+            _check_output(name, place, inputs, settings.out_format)
+    _refuse_twice(outputs if members else {})
+    if settings.aside:
+        _check_bad(settings, [*known, *outputs], outputs, inputs)
+    with contextlib.ExitStack() as stack:
+        files_read = {
+            s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format)))
+            for s, p in inputs.items()
+            if s not in upstreams
+        }
+        readers = {s: upstreams[s].reader() if s in upstreams else files_read[s] for s in inputs}
+        feed = Feed(
+            graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
+            order=settings.orders, late=settings.late, formats=settings.formats, nan=settings.nan,
+            nulls=settings.words,
+        )  # fmt: skip
+        bound = [bindings for _, bindings in feed._lanes]
+    paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
+    names = ["all"] if feed.wide else list(feed.sources)
+    lanes = {name: (said_files(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
+    at = {name: name if name in inputs else None for name in names}
+    chained = {name: upstreams[given] for name, given in at.items() if given in upstreams}
+    fits_types(chained, lanes, feed.wide)
+    files = {
+        name: input_files(path, settings.in_format) if name not in chained else []
+        for name, path in zip(names, paths, strict=True)
+    }
+    # Borders by time must come at the same push in all inputs: then one task reads them all.
+    # So must all read them that have to leave out a push because of a row of another input.
+    # By event time what a border tells is of all of them, and rows of other runs come when they come.
+    lockstep = settings.every is not None or bool(settings.aside) or graph.timed or bool(chained)
+    together = lockstep and len(lanes) > 1
+    tasks: dict[str | None, list[str]] = (
+        {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
+    )
+    plan = make_plan(
+        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys),
+        bad=bool(settings.aside), members=members,
+    )  # fmt: skip
+    schemas = {name: feed.along.schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
+    if members:
+        schemas = {member: schemas[output] for member, output in members.items()}
+    for name, place in outputs.items():
+        if not isinstance(place, Sink) and not Address.of(place).kind:
+            refuse_no_cells(place, format_of(place, settings.out_format, asked="out_format")[0], schemas[name])
+    if settings.aside:
+        outputs, schemas = {**outputs, BAD: settings.bad}, {**schemas, BAD: bad_schema()}
+    job = Job(
+        graph,
+        dict(inputs),
+        dict(outputs),
+        settings,
+        Store(state),
+        plan,
+        lanes,
+        feed.wide,
+        feed.key,
+        schemas=schemas,
+        files=files,
+        along=feed.along,
+        kept_as=dict(zip(names, feed.kept_as, strict=True)),
+        order_as=feed.order_as,
+        missing=dict(zip(names, feed.missing, strict=True)),
+        members=dict(members or {}),
+        chained=chained,
+    )
+    look_at_order(job)
+    return job
+
+
+def _by_time(graph: Graph, settings: Settings) -> Settings:
+    """What is asked of a pipeline by event time: there inputs meet by time, and need not be of one length."""
+    whole = "such a pipeline is one worker, in which the clock moves"
+    for name, given, why in (
+        ("cut", settings.cut, whole),
+        ("workers", settings.workers if settings.workers > 1 else None, whole),
+        ("keep_columns", settings.keep, "an answer is of many rows: put the fields that you want into the events"),
+        ("order", settings.orders, "rows count by their times; what came first is the order of the file: sort it"),
+        (
+            "bad",
+            settings.aside,
+            "with epochs rows are not set aside by event time yet; a run without epochs sets those aside that cannot "
+            "be read",
+        ),
+        ("changed", settings.changed, "a state by event time is of one pipeline: start anew in another folder"),
+    ):
+        if given:
+            raise UsageError(f"{option(name)} does not go with {graph.name}, which {why_cut(graph)}: {why}")
+    return replace(settings, short="silent")
+
+
+def is_one(path: str, files: Sequence[Found]) -> bool:
+    """Whether an input is a single file, by its own name."""
+    return [one.path for one in files] == [path] and not files[0].parts
+
+
+def _check_bad(
+    settings: Settings, known: Sequence[str], outputs: Mapping[str, str | Sink], inputs: Mapping[str | None, Files]
+) -> None:
+    if BAD in known:
+        raise UsageError(
+            f"{option('bad')} makes an output called {BAD!r} of rows that are set aside, and there is one: rename it"
+        )
+    place = settings.bad
+    if not isinstance(place, Sink):
+        _check_output(BAD, str(place), inputs, None)
+    for name, other in outputs.items():
+        if alike(identity_of(other)) == alike(identity_of(place)):
+            raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
+
+
+def _refuse_twice(members: Mapping[str, str | Sink]) -> None:
+    """One target is one member of a group."""
+    there: dict[str, str] = {}
+    for name, place in members.items():
+        other = there.setdefault(alike(identity_of(place)), name)
+        if other != name:
+            raise UsageError(f"{option('out')}: {other!r} and {name!r} are the same target: name it once")
+
+
+def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:
+    kind, _, _ = parsed(path)  # says what is wrong with an address
+    if epochs_of(path) is not None:
+        raise UsageError(
+            f"{option('out', path)}: other runs read the rows of this one from its own state folder, if they go to a "
+            "file: give a file, such as rows.arrow"
+        )
+    if kind in ("sqlite", "postgres"):
+        return
+    if kind:
+        raise UsageError(
+            f"{option('out', path)}: goes with Spark: with epochs give a file, a folder of Parquet (FOLDER/), "
+            "delta:FOLDER, sqlite:FILE#TABLE or postgresql://…#TABLE"
+        )
+    if path == "-" or flows(path):
+        raise UsageError(
+            f"{option('out', f'{name}={path}')}: what is written to a pipe cannot be taken back: with epochs give a "
+            "file or a table"
+        )
+    if path.endswith("/") or os.path.isdir(path):
+        raise DataError(
+            f"{path}: is a folder: expected the name of a file to write, such as rows.parquet, or {path.rstrip('/')}/ "
+            "for a folder of Parquet, to which each epoch adds files"
+        )
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise DataError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)!r}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DataError(
+            f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to"
+        )
+    format_of(path, form, asked="out_format")
+    refuse_packing(path)
+    refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
+
+
+def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
+    for step in changed:
+        if step not in graph.reads:
+            known = list(graph.reads)
+            have = (
+                f"those of {graph.name} are {', '.join(known)}{nearest(step, known)}"
+                if known
+                else f"{graph.name} has none"
+            )
+            raise UsageError(f"{option('changed', step)}: is no step with a function that cannot be traced: {have}")

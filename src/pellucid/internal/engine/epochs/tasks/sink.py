@@ -1,0 +1,382 @@
+"""A sink: stages the rows of an epoch, and commits them when the coordinator says that the epoch is durable everywhere.
+
+Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait
+together share a part; each snapshot knows how much of the part is its own, and the part is committed when the last of
+its epochs is complete.  A recovery to an epoch in the middle cuts the part there.  After a recovery it asks the target
+what is committed, and leaves out rows of pushes that are: so an epoch that was committed and not reported, or that is
+replayed because a later snapshot was lost, is there once.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.errors import StateError
+from pellucid.internal.base import faults
+from pellucid.internal.base.files import no_links, sync, write_lasting
+from pellucid.internal.data.bind import type_of_key
+from pellucid.internal.data.columns import Output
+from pellucid.internal.data.formats.met import refuse_other_keys
+from pellucid.internal.data.formats.outputs import array_of, output_batch, output_schema
+from pellucid.internal.engine.epochs.letters import RowFinder
+from pellucid.internal.engine.epochs.parts import Part, PartName, checksum, parts_in
+from pellucid.internal.engine.epochs.recording import ACK, digest
+from pellucid.internal.engine.epochs.recording import RecordedMessage as Noted
+from pellucid.internal.engine.epochs.store import Damaged, Snapshot, full
+from pellucid.internal.engine.epochs.targets import Target, whose
+from pellucid.internal.engine.epochs.tasks.keeper import Keeper
+from pellucid.internal.engine.epochs.tasks.messages import BORDER, EVENTS, Events, positions_of
+from pellucid.internal.engine.epochs.tasks.task import Context, TaskProcess
+from pellucid.internal.expr.types import INT, Type
+
+_AGAIN = 0.5
+
+
+class SinkMark(NamedTuple):
+    """How far an epoch goes in a staged file: its name if the file ended there, and the bytes and checksum up to
+    there."""
+
+    name: PartName
+    size: int
+    crc: int
+
+
+@dataclass
+class StagedPart:
+    """A file of rows that are not committed, and its epochs."""
+
+    part: Part
+    marks: list[SinkMark]
+    first: int  # the push it begins with
+    epochs: list[int] = field(default_factory=list)  # of the marks
+
+    def __post_init__(self) -> None:
+        self.epochs = [mark.name.epoch for mark in self.marks]
+
+    def mark(self, mark: SinkMark) -> None:
+        """An epoch ends here."""
+        self.marks.append(mark)
+        self.epochs.append(mark.name.epoch)
+
+    @property
+    def name(self) -> PartName:
+        """The file's: that of its last epoch."""
+        return self.marks[-1].name
+
+
+class SinkTask(TaskProcess):
+    """One output of the pipeline."""
+
+    def __init__(
+        self,
+        context: Context,
+        output: str,
+        step: str,
+        t: Type,
+        target: Target,
+        schema: Any,
+        key: Mapping[str, Type],
+        keeper: Keeper | RowFinder | None = None,
+        *,
+        place: str = "",
+        formats: Mapping[str, str] = MappingProxyType({}),
+        apart: bool = False,
+    ) -> None:
+        super().__init__(context)
+        self._formats = formats  # of times in texts, by column
+        self._keeper = keeper
+        self._plain = schema if keeper is None else output_schema(t, output, key)
+        self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
+        self.place = place = place or output
+        target.on_sign_of_life(context.alive)
+        self.folder = context.store.folder("staged", place)
+        self._aside = f"{self.folder}/."
+        self.rows = 0  # in all epochs
+        self.floor = 0  # rows of pushes below it are committed
+        self._end = 0  # rows of pushes below it are committed, or staged
+        self._whose = whose(context.run, place)
+        self._wanted: set[str] = set()  # staged files that the snapshot has
+        self._part: Part | None = None
+        self._unfinished: list[
+            tuple[Part, int, int]
+        ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
+        self._apart = apart  # whether each epoch has a file of its own
+        self._growing: StagedPart | None = None  # what they are being written to
+        self._staged: list[StagedPart] = []
+        self._unsynced = False  # names of staged files that may not be there after a power failure
+        self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Find what is staged, and what is committed already; what is staged must go on where what is committed
+        ends."""
+        self._see_gone()
+        until = snapshot.until if snapshot is not None else 0
+        self.floor = self.target.last(self.context.run) or 0
+        wrong, self._end = self.target.wrong(), self.floor
+        if wrong and (self.floor < until or not self.target.mends):
+            self.context.behind(self.floor, wrong)
+        for file, own, size, crc in snapshot.about["parts"] if snapshot is not None else []:
+            name = PartName.read(own)
+            if name is None or name.until <= self.floor:
+                continue
+            if name.first != self._end:
+                break
+            part = self.target.part(self.folder / own)
+            part.size, part.crc = size, crc
+            self._find(file, own, part)
+            self._staged.append(StagedPart(part, [SinkMark(name, size, crc)], name.first))
+            self._wanted.add(own)
+            self._end = name.until
+        if self._end < until:
+            self.context.behind(self._end, self._lost(until))
+        self._end = max(self._end, until)
+        self.rows = snapshot.about["rows"] if snapshot is not None else 0
+        if self._keeper is not None:
+            self._keeper.restore((snapshot.about["lanes"] or None) if snapshot is not None else None)
+        self.context.on_command = self._command
+        self.context.settle = self._settle
+        self.context.ends = self._ends
+
+    def _see_gone(self) -> None:
+        """A target that was emptied has numbers by which nothing would ever be written again: they are forgotten where
+        all is read again, and else it is said."""
+        gone = self.target.gone(self.context.run)
+        if not gone:
+            return
+        if not self.target.mends:
+            self.context.behind(0, f"{self.target.place}: {gone} (it was emptied, or made anew)")
+        if not self.target.renew(self.context.run):
+            raise StateError(
+                f"{self.target.place}: {gone}, and it cannot forget its numbers: bring the rows back from a copy, or "
+                "start anew in another state folder, with another target"
+            )
+
+    def _lost(self, until: int) -> str:
+        """The words about rows that are gone."""
+        return (
+            f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there any "
+            "more"
+        )
+
+    def begin(self) -> None:
+        """Remove what nobody needs any more."""
+        self.target.begin()
+        for path in list(self.folder.iterdir()):
+            if path.name not in self._wanted:
+                path.unlink(missing_ok=True)
+
+    def _find(self, file: str, own: str, part: Part) -> None:
+        """See that a staged part is whole; one that went on beyond the epoch of the snapshot is cut there."""
+        whole = part.size + len(part.tail)
+        path = self.folder / own
+        if path.exists() and path.stat().st_size == whole and checksum(path, part.size) == part.crc:
+            return
+        # An earlier recovery may have cut it already, farther on: any file that begins with these rows will do.
+        longer = [p for n, p in parts_in(self.folder) if str(n) != own]
+        for candidate in sorted(longer, key=lambda p: p.name != file) if file != own or not path.exists() else []:
+            if candidate.stat().st_size >= whole and checksum(candidate, part.size) == part.crc:
+                try:
+                    with open(candidate, "rb", opener=no_links) as source:
+                        write_lasting(path, [source.read(part.size), part.tail])
+                except OSError as error:
+                    raise StateError(
+                        f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the "
+                        "same command goes on"
+                    ) from None
+                return
+        what = "damaged" if path.exists() or (self.folder / file).exists() else "missing"
+        self.context.damaged(
+            Damaged(
+                f"{self.folder / file}: the staged rows of an epoch are {what}, and {self.target.place} has them not"
+            )
+        )
+
+    def _command(self, command: dict[str, Any]) -> None:
+        if "commit" in command:
+            self._due.append((command["commit"], command["acks"]))
+            self.context.soon(self._commit)
+        else:
+            self.context._commands.put(command)
+
+    def run(self) -> None:
+        """Stage until the end; then wait until all is committed, and finish."""
+        context = self.context
+        while True:
+            kind, until, heads = context.next()
+            noted = [message.noted(box.name) for box, message in heads] if context.recorder else []
+            if kind == EVENTS:
+                context.send([], "I-EVENT", noted)
+                self._stage(
+                    [(message.first, message.parts[self.step]) for _, message in heads if self.step in message.parts],
+                    until,
+                )
+                context.pushes = until
+            elif kind == BORDER:
+                self._border(heads[0][1].epoch, until, noted)
+            else:
+                break
+        context.flush()
+        while "finish" not in context.command():
+            pass
+        faults.point("sink:finish")
+        with context.waiting():
+            self.target.finish(self.rows)
+        faults.point("sink:finished")
+        context.link.send(finished=True, rows=self.rows)
+
+    # ------------------------------------------------------------ staging
+
+    def _stage(self, found: list[tuple[int, Events]], until: int) -> None:
+        batch, positions = self._batch(found)
+        if self._keeper is not None:
+            batch = self._keeper.with_kept(batch, positions, until, self.type, self.output, self.schema)
+        self.rows += batch.num_rows
+        if self.floor and batch.num_rows and positions[0] < self.floor:
+            batch = batch.slice(int(np.searchsorted(positions, self.floor)))
+        if not batch.num_rows:
+            return
+        if self._part is None:
+            self._part = self._new_part(self.context.now)
+        told = False
+        while True:
+            try:
+                faults.point("sink:write")
+                self._part.write(batch)
+                return
+            except OSError as error:
+                if not full(error):
+                    raise
+                if not told:
+                    self.context.link.send(failed=self.context.now, why=error.strerror or str(error))
+                told = True
+                with self.context.waiting():
+                    time.sleep(_AGAIN)
+
+    def _new_part(self, epoch: int) -> Part:
+        return self.target.part(f"{self._aside}{epoch}.tmp")
+
+    def _batch(self, found: list[tuple[int, Events]]) -> tuple[Any, Any]:
+        """The rows in the order of their pushes, whoever sent them."""
+        batches, numbers = [], []
+        for first, events in found:
+            output = Output(self.output, self.type, events.columns)
+            if self.key and events.keys is not None:
+                output.key_type, output.keys = type_of_key(self.key), events.keys
+            pushes = positions_of(events, first)
+            refuse_other_keys(output, list(self.key), _push_of(pushes), self._formats)
+            batches.append(output_batch(output, self._plain, key=list(self.key)))
+            numbers.append(pushes)
+        if not batches:
+            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self._plain], schema=self._plain), []
+        if len(batches) == 1:
+            return batches[0], numbers[0]
+        positions = np.concatenate(numbers)
+        order = np.argsort(positions, kind="stable")
+        rows = array_of(INT, order)
+        columns = [pa.concat_arrays([b.column(j) for b in batches]).take(rows) for j in range(len(self._plain))]
+        return pa.RecordBatch.from_arrays(columns, schema=self._plain), positions[order]
+
+    def _border(self, epoch: int, until: int, noted: list[Noted]) -> None:
+        context = self.context
+        part = self._part or self._new_part(epoch)
+        self._part = None
+        rows = self.rows
+        mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
+        context.send([], "I-BORDER", noted, mark)
+        lanes: list[Any] = []
+        if self._keeper is not None:
+            self._keeper.read(until)  # pushes that put nothing out, and were not told of
+            lanes = self._keeper.offsets()
+        self._unfinished.append((part, until, epoch))
+
+        def make() -> Snapshot:
+            faults.point("sink:staged")
+            parts = [
+                (str(staged.name), *found) for staged in self._staged if (found := _upto(staged, epoch)) is not None
+            ]
+            return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": parts, "lanes": lanes})
+
+        context.snapshot(make, epoch, part.held, mark)
+        context.now = epoch + 1
+
+    def _settle(self, last: int) -> None:
+        """Have the rows of all epochs up to one on the disk; in the background, before their snapshots are written."""
+        while self._unfinished and self._unfinished[0][2] <= last:
+            part, until, epoch = self._unfinished[0]
+            grown = None if self._growing is None else self._growing.part
+            # One that is this part itself has only begun: the disk was full.
+            if grown is not None and grown is not part and (self._apart or part.spilled or grown.closed):
+                self._finish_part()
+            if until > self._end or part.rows:
+                if self._growing is None:
+                    self._growing = StagedPart(part, [], self._end)
+                whole, marks, first = self._growing.part, self._growing.marks, self._growing.first
+                whole.absorb(part)
+                rows = part.rows + (marks[-1].name.rows if marks else 0)
+                name = PartName.of(self._whose, first, until, epoch, rows, whole.size, whole.crc)
+                self._growing.mark(SinkMark(name, whole.size, whole.crc))
+                self._end = until
+            self._unfinished.pop(0)
+        if self._growing is not None:
+            self._finish_part()
+        if self._unsynced:
+            sync(self.folder)
+            self._unsynced = False
+
+    def _finish_part(self) -> None:
+        assert self._growing is not None
+        self._unsynced = True
+        self._growing.part.finish(self.folder / str(self._growing.name))
+        self._staged.append(self._growing)
+        self._growing = None
+
+    def _ends(self, epoch: int) -> int:
+        """The last epoch of the part that has the rows of this one: before it is complete, neither can be committed."""
+        return next((s.epochs[-1] for s in self._staged if s.epochs[0] <= epoch <= s.epochs[-1]), epoch)
+
+    # ------------------------------------------------------------ committing
+
+    def _commit(self) -> None:
+        """Make all epochs that are due visible; in the background, after the snapshots that they waited for."""
+        context = self.context
+        count = 1 if faults.armed() else len(self._due)
+        due, self._due = self._due[:count], self._due[count:]
+        if not due:
+            return  # they were committed together with others
+        epoch = due[-1][0]
+        parts = [(staged.name, self.folder / str(staged.name)) for staged in self._staged if staged.name.epoch <= epoch]
+        if parts:
+            if context.recorder is not None:
+                new = {name.epoch for name, _ in parts}
+                for number, acks in due:
+                    if number in new:
+                        consumed = [Noted(f"{ACK}{task}", number, True, mark) for task, mark in acks]
+                        context.recorder.step("COMMIT", number, consumed=consumed)
+            faults.point("sink:before-commit")
+            if self.target.write(parts, context.run, parts[-1][0].until).skipped:
+                self.target.release(parts)
+            faults.point("sink:after-commit")
+            del self._staged[: len(parts)]
+        context.link.send(committed=epoch)
+
+
+def _push_of(pushes: Any) -> Callable[[int], str]:
+    """Names the push of the i-th event."""
+    return lambda i: f"push {int(pushes[i]):,}"
+
+
+def _upto(staged: StagedPart, epoch: int) -> tuple[str, int, int] | None:
+    """What of a staged file belongs to the epochs up to one."""
+    place = bisect_right(staged.epochs, epoch)
+    if not place:
+        return None
+    name, size, crc = staged.marks[place - 1]
+    return str(name), size, crc

@@ -1,0 +1,116 @@
+"""A pipeline by event time as a graph of `pellucid.progress`: its steps, and what each does to the time of an event.
+
+Times begin at the steps `at`, which are the sources here.  From there on each step has a port for each stream that it
+reads, and one for what it puts out; its summary is the least that can become of a time on the way:
+
+==================  ===================================================================================================
+step                what comes out because of an event of time *t*, at the earliest
+==================  ===================================================================================================
+windows             the last time of the first of its windows (end - 1)
+sessions            *t* + gap
+`join`              a pair has the later of the two times; a row that found nobody has *t* or later
+`as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
+`timers`            *t*; what it is told of later times comes later
+all others          *t*
+`late`, `early`     nothing: what they put out has no times
+==================  ===================================================================================================
+
+>>> from pellucid import pipeline
+>>> def days(x):
+...     return x.at(lambda v: v, id="at").session(3, lambda w: w, id="visit").tumbling(24, lambda w: w, id="day")
+>>> flow = flow_of(pipeline(days, x=int).graph)
+>>> from pellucid.progress import PathSummaries, Source, Target
+>>> paths = PathSummaries(flow)
+>>> [(str(place), time) for place, time in paths.could_result_in(Source("at"), 7, Target("day"), 23)]
+[('at.out0', 7), ('visit.in0', 7), ('visit.out0', 10), ('day.in0', 10)]
+>>> print(paths.could_result_in(Source("at"), 21, Target("day"), 23))  # it would come to the next day
+None
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pellucid.errors import known
+from pellucid.internal.engine.timed.calendar import windows_of
+from pellucid.internal.expr.types.times import DAY
+from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.timing import Timing
+from pellucid.progress.builder import Builder, Source, Target
+from pellucid.progress.summaries import Step
+from pellucid.progress.times import LEAST, MOST, Integers
+
+#: What a step does to the times of its inputs: for each, a summary to its output.
+Ways: TypeAlias = "Callable[[Node], list[Any]]"
+
+_TIMES = Integers()
+
+
+def _as_it_is(node: Node) -> list[Any]:
+    return [0] * len(node.inputs)
+
+
+def _window(node: Node) -> list[Any]:
+    t = node.timing
+    assert t is not None and t.size is not None and t.every is not None
+    near = {n * t.every + d for n in (-2, -1, 0, 1, 2) for d in (-1, 0, 1)} | {t.size, t.origin, t.origin + t.size}
+    return [Step("to the end of its window", lambda time: last_of_window(t, time), _TIMES, samples=sorted(near))]
+
+
+def last_of_window(timing: Timing, time: int) -> int:
+    """The last time of the first window that a time is in.
+
+    >>> last_of_window(Timing(size=10, every=5), 12)
+    14
+    """
+    assert timing.size is not None and timing.every is not None
+    far = 3 * timing.size + abs(timing.origin) + 2 * DAY
+    if LEAST + far <= time <= MOST - far:
+        if timing.tz is None:
+            before = (time - timing.size - timing.origin) // timing.every  # the last window that ends before it
+            return timing.origin + (before + 1) * timing.every + timing.size - 1
+        with contextlib.suppress(OverflowError):  # before the year 1, or after 9999
+            return windows_of(timing, time)[0][1] - 1
+    return time if time < 0 else MOST  # where there are no windows: monotone, and never earlier than it is
+
+
+def _session(node: Node) -> list[Any]:
+    assert node.timing is not None
+    return [node.timing.gap]
+
+
+def _join(node: Node) -> list[Any]:
+    t = node.timing
+    assert t is not None and t.low is not None and t.high is not None
+    return [max(0, t.low), max(0, -t.high)]  # of a pair; a row that found nobody comes no earlier
+
+
+def _nothing(node: Node) -> list[Any]:
+    return [None]
+
+
+#: The timed kinds.  Ordinary steps put out events with the time of the event that they took.
+SUMMARIES: Mapping[str, Ways] = {
+    "tumbling": _window, "sliding": _window, "session": _session, "join": _join, "as_of": _as_it_is,
+    "lookup": _as_it_is, "dedup": _as_it_is, "timers": _as_it_is, "iterate": _as_it_is, "late": _nothing,
+    "early": _nothing,
+}  # fmt: skip
+
+
+def flow_of(graph: Graph, *, clock: bool = False) -> Builder:
+    """The graph of a pipeline's times.  With ``clock`` that of its clocks: there every step leaves a time as it is,
+    because the clock of what follows is that of the steps `at` before."""
+    flow = Builder(_TIMES)
+    timed = [time is not None for time in graph.clocks]
+    for i, node in enumerate(graph.nodes):
+        if node.kind == "at":
+            flow.add_node(node.id, 0, 1, [])
+        elif node.inputs and timed[node.inputs[0]]:
+            ways = known(SUMMARIES, node.kind, "the graph of times") if node.processor.timed else _as_it_is
+            found = [0] * len(node.inputs) if clock and timed[i] else ways(node)
+            flow.add_node(node.id, len(node.inputs), 1, [[way] for way in found])
+            for port, j in enumerate(node.inputs):
+                flow.add_edge(Source(graph.nodes[j].id), Target(node.id, port))
+    return flow

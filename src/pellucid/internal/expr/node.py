@@ -1,0 +1,492 @@
+"""Expressions: a typed, hash-consed DAG of scalar operations.
+
+The meaning of an expression is that of the Python function it was traced from, **errors included**:
+it is evaluated on demand (``ite`` looks at one branch only, ``and`` / ``or`` stop early), integers
+are signed 64-bit, and an operation may *fail*: overflow, division by zero, a ``raise`` of the user.
+So a rewriting is allowed only if it keeps values **and** failures; ``after(c, …, v)`` is the value
+``v`` once the checks ``c`` have been evaluated, for a failure in code whose result is not used.
+
+Equal expressions are the same object, so ``is`` decides equality and a shared part is stored once.
+
+>>> from pellucid.internal.expr.types import INT
+>>> x = var(0, INT)
+>>> add(x, const(1)) is add(x, const(1))
+True
+>>> mul(x, const(1)) is x
+True
+>>> ite(lt(x, const(0)), const(False), const(True))
+not v0 < 0
+
+The operations are in a table: `expr.operations`.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pellucid.internal.expr.operations import LAZY, OPERATIONS
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+
+
+class Expr:
+    """One node.  Make nodes with the functions of this module, never directly."""
+
+    __slots__ = ("_fails", "_strict", "args", "op", "type", "value")
+
+    op: str
+    type: Type
+    args: tuple[Expr, ...]
+    value: Any  # of a const; the index of a var; the number of a raise
+    _fails: bool | None
+    _strict: frozenset[Expr] | None
+
+    def __repr__(self) -> str:
+        from pellucid.internal.expr.printing import show
+
+        return show(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _node, (self.op, self.type, self.args, self.value)
+
+
+_nodes: dict[tuple[Any, ...], Expr] = {}  # every node ever made: small, and it keeps ids unique
+
+
+def _node(op: str, type_: Type, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
+    # Floats are keyed by their bits: 0.0 and -0.0 differ, and NaN equals itself.
+    mark = value.hex() if isinstance(value, float) else value
+    key = (op, type_, tuple(map(id, args)), type(value), mark)
+    found = _nodes.get(key)
+    if found is None:
+        found = Expr.__new__(Expr)
+        found.op, found.type, found.args, found.value = op, type_, args, value
+        found._fails = found._strict = None
+        _nodes[key] = found
+    return found
+
+
+# ---------------------------------------------------------------- leaves
+
+
+def var(index: int, type_: Type) -> Expr:
+    """The leaf number ``index`` of the function's parameters."""
+    return _node("var", type_, (), index)
+
+
+def const(value: Any) -> Expr:
+    """A constant: bool, int (64-bit), float, str or an enum member.
+
+    >>> const(3), const(True), const("a")
+    (3, True, 'a')
+    """
+    if isinstance(value, enum.Enum):
+        return _node("const", EnumType(type(value)), (), value)
+    if isinstance(value, bool):
+        return _node("const", BOOL, (), value)
+    if isinstance(value, int):
+        if not fits_int(value):
+            raise OverflowError(f"the constant {value} does not fit in 64 bits")
+        return _node("const", INT, (), int(value))
+    if isinstance(value, float):
+        return _node("const", FLOAT, (), float(value))
+    if isinstance(value, str):
+        return _node("const", STR, (), str(value))
+    raise TypeError(f"not a scalar: {value!r}")
+
+
+def raise_(number: int, type_: Type) -> Expr:
+    """The user's function raises here; ``number`` tells the places apart."""
+    return _node("raise", type_, (), number)
+
+
+MOST_DIGITS = 18
+
+TRUE = const(True)
+FALSE = const(False)
+
+
+# ---------------------------------------------------------------- failure
+
+
+_values_only = False
+
+
+@contextmanager
+def values_only(yes: bool = True) -> Iterator[None]:
+    """Inside, simplification may lose failures: for systems whose failures are conditions of their own.
+
+    >>> from pellucid.internal.expr.types import INT
+    >>> quotient = binary("floordiv", const(10), var(0, INT))
+    >>> with values_only():
+    ...     ite(eq(quotient, const(5)), const(1), const(1))
+    1
+    """
+    global _values_only
+    before, _values_only = _values_only, yes
+    try:
+        yield
+    finally:
+        _values_only = before
+
+
+def fails_here(e: Expr) -> bool:
+    """Whether this operation itself may fail, whatever its arguments do."""
+    match OPERATIONS[e.op].fails:
+        case "":
+            return False
+        case "int":
+            return e.type == INT
+        case "divides":
+            divisor = e.args[1]
+            if divisor.op == "const" and divisor.value != 0:
+                # INT_MIN // -1 is the one quotient of integers that does not fit.
+                return e.op == "floordiv" and e.type == INT and bool(divisor.value == -1)
+        case "negative":
+            return not (e.args[1].op == "const" and e.args[1].value >= 0)
+        case "called":  # of a check (`expr.text`)
+            return bool(e.value.may_fail)
+    return True
+
+
+def fails(e: Expr) -> bool:
+    """Whether evaluating the expression may fail.
+
+    >>> from pellucid.internal.expr.types import INT
+    >>> fails(add(var(0, INT), const(1))), fails(lt(var(0, INT), const(1)))
+    (True, False)
+    """
+    if _values_only:
+        return False
+    if e._fails is None:
+        for part in walk(e):  # children first, so no deep recursion
+            if part._fails is None:
+                part._fails = fails_here(part) or any(a._fails for a in part.args)
+    assert e._fails is not None
+    return e._fails
+
+
+def strict_parts(e: Expr) -> frozenset[Expr]:
+    """The parts that may fail and that are evaluated **whenever** ``e`` is."""
+    if e._strict is None:
+        for part in walk(e):
+            if part._strict is None:
+                part._strict = _strict_of(part)
+    assert e._strict is not None
+    return e._strict
+
+
+def _strict_of(e: Expr) -> frozenset[Expr]:
+    out = surely(e, [a._strict or frozenset() for a in e.args])
+    return out | {e} if fails_here(e) else out
+
+
+def surely(e: Expr, kids: Sequence[frozenset[Expr]]) -> frozenset[Expr]:
+    """Of what is evaluated whenever each of its arguments is: what is evaluated whenever ``e`` is."""
+    if e.op == "ite":
+        return kids[0] | (kids[1] & kids[2])
+    return kids[0] if e.op in LAZY else frozenset().union(*kids)
+
+
+def walk(*roots: Expr) -> Iterator[Expr]:
+    """Every part once, arguments before the operations that use them."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+        elif id(e) not in seen:
+            seen.add(id(e))
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.args) if id(a) not in seen)
+
+
+# ---------------------------------------------------------------- conversions
+
+
+def int_of_bool(a: Expr) -> Expr:
+    """``int(b)`` of a Boolean."""
+    return const(int(a.value)) if a.op == "const" else _node("int_of_bool", INT, (a,))
+
+
+def float_of_int(a: Expr) -> Expr:
+    """``float(i)`` of an integer."""
+    return const(float(a.value)) if a.op == "const" else _node("float_of_int", FLOAT, (a,))
+
+
+def round_to_int(op: str, a: Expr) -> Expr:
+    """``trunc``, ``floor``, ``ceil`` or ``nearest`` of a float, as an int."""
+    return _node(op, INT, (a,))
+
+
+def round_to_digits(a: Expr, digits: int) -> Expr:
+    """``round(a, digits)`` of a float, which engines compute exactly for so many; checks and Spark do not know it."""
+    assert 0 <= digits <= MOST_DIGITS
+    return _node("digits", FLOAT, (a, const(digits)))
+
+
+def sqrt(a: Expr) -> Expr:
+    """``math.sqrt`` of a float; fails below zero."""
+    return _node("sqrt", FLOAT, (a,))
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _value_of(op: str, *args: Any) -> Any:
+    meaning = OPERATIONS[op].meaning
+    assert meaning is not None
+    return meaning(*args)
+
+
+def binary(op: str, a: Expr, b: Expr) -> Expr:
+    """An arithmetic operation on two ints or two floats, simplified where nothing is lost."""
+    assert a.type == b.type and a.type in (INT, FLOAT), (op, a, b)
+    result = FLOAT if op == "truediv" else a.type
+    if a.op == b.op == "const":
+        try:
+            folded = _value_of(op, a.value, b.value)
+            if result == FLOAT or fits_int(folded):
+                return const(folded)
+        except (ArithmeticError, ValueError):
+            pass  # it fails when it is evaluated, as in Python
+    if a.type == INT:
+        simple = _simplify_int(op, a, b)
+        if simple is not None:
+            return simple
+    return _node(op, result, (a, b))
+
+
+def _simplify_int(op: str, a: Expr, b: Expr) -> Expr | None:
+    left = a.value if a.op == "const" else None
+    right = b.value if b.op == "const" else None
+    if op in ("add", "bor", "bxor"):
+        if right == 0:
+            return a
+        if left == 0:
+            return b
+    if op in ("sub", "shl", "shr") and right == 0:
+        return a
+    if op == "mul":
+        if right == 1:
+            return a
+        if left == 1:
+            return b
+    if op == "floordiv" and right == 1:
+        return a
+    if op in ("mul", "band") and ((right == 0 and not fails(a)) or (left == 0 and not fails(b))):
+        return const(0)
+    if op in ("mod",) and right == 1 and not fails(a):
+        return const(0)
+    if op in ("sub", "bxor") and a is b and not fails(a):
+        return const(0)
+    if op in ("band", "bor") and a is b:
+        return a
+    return None
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """``a + b``."""
+    return binary("add", a, b)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """``a - b``."""
+    return binary("sub", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """``a * b``."""
+    return binary("mul", a, b)
+
+
+def unary(op: str, a: Expr) -> Expr:
+    """``neg``, ``abs`` or ``invert``."""
+    if a.op == "const":
+        folded = _value_of(op, a.value)
+        if a.type == FLOAT or fits_int(folded):
+            return const(folded)
+    if a.type == FLOAT and op == a.op == "neg":
+        return a.args[0]
+    if op == a.op == "invert":
+        return a.args[0]
+    return _node(op, a.type, (a,))
+
+
+def neg(a: Expr) -> Expr:
+    """``-a``."""
+    return unary("neg", a)
+
+
+def abs_(a: Expr) -> Expr:
+    """``abs(a)``."""
+    return unary("abs", a)
+
+
+# ---------------------------------------------------------------- comparison
+
+
+def eq(a: Expr, b: Expr) -> Expr:
+    """``a == b``."""
+    if a.op == b.op == "const":
+        return const(a.value == b.value)
+    if a is b and a.type != FLOAT and not fails(a):
+        return TRUE
+    if a.type == b.type == BOOL:
+        if b.op == "const":
+            return a if b.value else not_(a)
+        if a.op == "const":
+            return b if a.value else not_(b)
+    if a.op == "const":
+        a, b = b, a  # both are evaluated anyway; a constant stands on the right
+    return _node("eq", BOOL, (a, b))
+
+
+def lt(a: Expr, b: Expr) -> Expr:
+    """``a < b``."""
+    if a.op == b.op == "const":
+        return const(a.value < b.value)
+    if a is b and not fails(a):
+        return FALSE
+    return _node("lt", BOOL, (a, b))
+
+
+def le(a: Expr, b: Expr) -> Expr:
+    """``a <= b``."""
+    if a.op == b.op == "const":
+        return const(a.value <= b.value)
+    if a is b and a.type != FLOAT and not fails(a):
+        return TRUE
+    return _node("le", BOOL, (a, b))
+
+
+#: How two values are compared: all else is one of these, turned round or negated.
+COMPARE = {"eq": eq, "lt": lt, "le": le}
+
+
+# ---------------------------------------------------------------- Booleans
+
+
+def not_(a: Expr) -> Expr:
+    """``not a``."""
+    if a.op == "const":
+        return const(not a.value)
+    if a.op == "not":
+        return a.args[0]
+    return _node("not", BOOL, (a,))
+
+
+def and_(a: Expr, b: Expr) -> Expr:
+    """``a and b``: ``b`` is evaluated only if ``a`` holds."""
+    if a.op == "const":
+        return b if a.value else FALSE
+    if b is TRUE or a is b:
+        return a
+    if b is FALSE and not fails(a):
+        return FALSE
+    if b is not_(a) and not fails(a):
+        return FALSE
+    return _node("and", BOOL, (a, b))
+
+
+def or_(a: Expr, b: Expr) -> Expr:
+    """``a or b``: ``b`` is evaluated only if ``a`` does not hold."""
+    if a.op == "const":
+        return TRUE if a.value else b
+    if b is FALSE or a is b:
+        return a
+    if b is TRUE and not fails(a):
+        return TRUE
+    if b is not_(a) and not fails(a):
+        return TRUE
+    return _node("or", BOOL, (a, b))
+
+
+def ite(c: Expr, t: Expr, e: Expr) -> Expr:
+    """``t if c else e``."""
+    assert t.type == e.type, (t, e)
+    if c.op == "const":
+        return t if c.value else e
+    if t is e and not fails(c):
+        return t
+    if c.op == "not":
+        return ite(c.args[0], e, t)
+    if t is c:
+        t = TRUE
+    if e is c:
+        e = FALSE
+    if t.op == "ite" and t.args[0] is c:
+        t = t.args[1]
+    if e.op == "ite" and e.args[0] is c:
+        e = e.args[2]
+    if t is e and not fails(c):
+        return t
+    # ite(a, ite(b, x, y), y) = ite(a and b, x, y): the common shape of `and` in a condition.
+    if t.op == "ite" and t.args[2] is e:
+        return ite(and_(c, t.args[0]), t.args[1], e)
+    if e.op == "ite" and e.args[1] is t:
+        return ite(or_(c, e.args[0]), t, e.args[2])
+    if t.type == BOOL:
+        if t is TRUE and e is FALSE:
+            return c
+        if t is FALSE and e is TRUE:
+            return not_(c)
+        if e is FALSE:
+            return and_(c, t)
+        if t is TRUE:
+            return or_(c, e)
+        if t is FALSE:
+            return and_(not_(c), e)
+        if e is TRUE:
+            return or_(not_(c), t)
+    if c.op == "eq" and t.op == "const" and c.args[1] is t and c.args[0] is e and t.type != FLOAT:
+        return e  # e == 3 ? 3 : e
+    return _node("ite", t.type, (c, t, e))
+
+
+def after(checks: tuple[Expr, ...], value: Expr) -> Expr:
+    """``value``, once every check has been evaluated (for its failure only)."""
+    needed = strict_parts(value)
+    kept: list[Expr] = []
+    for check in checks:
+        if fails(check) and check not in needed and not any(check in strict_parts(k) for k in kept):
+            kept.append(check)
+    kept = [k for i, k in enumerate(kept) if not any(k in strict_parts(o) for o in kept[i + 1 :])]
+    return _node("after", value.type, (*kept, value)) if kept else value
+
+
+def overflows(a: Expr) -> Expr:
+    """Whether the exact value of this operation does not fit in 64 bits.  It does not fail itself: a check asks for
+    failures.
+
+    >>> from pellucid.internal.expr.types import INT
+    >>> overflows(add(var(0, INT), const(1))), overflows(var(0, INT)), overflows(binary("mod", var(0, INT), const(3)))
+    (overflows(v0 + 1), False, False)
+    """
+    if a.type != INT or not OPERATIONS[a.op].overflows or (a.op == "floordiv" and not fails_here(a)):
+        return FALSE
+    return _node("overflows", BOOL, (a,))
+
+
+# ---------------------------------------------------------------- identity across processes
+
+
+def digest(*roots: Expr) -> str:
+    """A short text that two processes agree on: equal for equal expressions.
+
+    >>> from pellucid.internal.expr.types import INT
+    >>> digest(var(0, INT)) == digest(var(0, INT)) != digest(var(1, INT))
+    True
+    """
+    number: dict[int, int] = {}
+    h = hashlib.sha256()
+    for i, e in enumerate(walk(*roots)):
+        number[id(e)] = i
+        value = e.value.name if isinstance(e.value, enum.Enum) else e.value
+        h.update(f"{e.op}|{e.type}|{value!r}|{[number[id(a)] for a in e.args]};".encode())
+    h.update(repr([number[id(r)] for r in roots]).encode())
+    return h.hexdigest()
