@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pellucid.errors import Control, DataError, PellucidError, PipelineError, UsageError, nearest
+from pellucid.internal import PACKAGE
 from pellucid.internal.expr.stable import loaded_from
 from pellucid.internal.graph.build import Built
 
 if TYPE_CHECKING:
     from pellucid.internal.pipeline import Pipeline
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def load_pipeline(target: str) -> Pipeline:
@@ -231,7 +230,7 @@ def _last_frame(error: BaseException) -> tuple[str, int] | None:
     found, tb = None, error.__traceback__
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        if not name.startswith((_HERE, "<frozen")):
+        if not name.startswith((PACKAGE, "<frozen")):
             found = (name, tb.tb_lineno)
         tb = tb.tb_next
     return found

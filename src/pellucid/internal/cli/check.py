@@ -380,7 +380,7 @@ def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
 
 
 def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: _Printer) -> Outcome:
-    from pellucid.internal.load import _HERE, _code_line, _last_frame
+    from pellucid.internal.load import PACKAGE, _code_line, _last_frame
     from pellucid.internal.model.show.outcomes import Outcome
 
     given = options | _bounds(queues, one.pipeline)
@@ -407,7 +407,7 @@ def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: 
         tb = error.__traceback__
         while tb is not None and tb.tb_next is not None:
             tb = tb.tb_next
-        if tb is None or tb.tb_frame.f_code.co_filename.startswith(_HERE):
+        if tb is None or tb.tb_frame.f_code.co_filename.startswith(PACKAGE):
             raise  # ours
         place = _last_frame(error)
         where = f"{os.path.basename(place[0])}:{place[1]}" if place is not None else one.where

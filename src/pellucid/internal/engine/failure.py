@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.errors import Control, IntOverflow, PellucidError, StepError
+from pellucid.internal import PACKAGE
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.operations import Overflow64
 from pellucid.internal.graph.model import Node
-
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def call(node: Node, fn: Function, args: Sequence[Any], position: int) -> Any:
@@ -56,7 +55,7 @@ def _line(error: BaseException) -> str:
     found, tb = None, error.__traceback__
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        if not name.startswith((_HERE, "<pellucid ")):
+        if not name.startswith((PACKAGE, "<pellucid ")):
             found = (name, tb.tb_lineno, tb.tb_frame.f_code.co_name)
         tb = tb.tb_next
     if found is None:

@@ -17,6 +17,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from pellucid.internal import PACKAGE
+
 _SKIPPED = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
 _JUMPS = set(dis.hasjrel) | set(dis.hasjabs)
 _READS = {
@@ -146,7 +148,7 @@ def _folder(path: str) -> str:
     return os.path.join(os.path.realpath(path), "")
 
 
-_HERE = _folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_HERE = _folder(os.path.dirname(PACKAGE))
 
 
 @functools.cache

@@ -17,8 +17,8 @@ import sys
 from typing import Any
 
 from pellucid.errors import UsageError, nearest
+from pellucid.internal import PACKAGE
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SAID = re.compile(r"(?P<name>(?:\w+\.)?(?P<step>\w+))\(\) (?P<what>.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _EXAMPLES = {
@@ -44,7 +44,7 @@ def explained(error: TypeError) -> UsageError | None:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     found = _SAID.fullmatch(str(error))
-    if trace is None or found is None or trace.tb_frame.f_code.co_filename.startswith(_HERE):
+    if trace is None or found is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
         return None
     f = _called(found["name"], found["step"], trace.tb_frame)
     if f is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch, nearest
+from pellucid.internal import PACKAGE
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.types import (
     BOOL,
@@ -75,13 +76,11 @@ class _Silent:
 #: Put it in a list of events where a source stays silent in a push.
 silent = _Silent()
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
 
 def caller() -> str:
     """The user's file and line that is being run now."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         if frame.f_back is None:
             return ""
         frame = frame.f_back

@@ -19,11 +19,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from pellucid.errors import Control
+from pellucid.internal import PACKAGE
 from pellucid.internal.model.budget import CutShort, Spent
 
 _AGAIN = 0.2  # seconds between two looks
 _NOT_THE_USERS = (
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    PACKAGE,
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 

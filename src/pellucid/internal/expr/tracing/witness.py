@@ -14,13 +14,13 @@ Changes of lists, dicts, sets and objects that it can reach are put back after e
 
 from __future__ import annotations
 
-import os
 import random
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.internal import PACKAGE
 from pellucid.internal.expr.reads.outside import changing
 from pellucid.internal.expr.tracing.purity import (
     differs_by_process,
@@ -58,7 +58,6 @@ _PURE_MODULES = frozenset({
     "_itertools", "unicodedata", "_bisect", "_heapq", "_collections", "collections", "_functools", "functools",
     "_operator", "_statistics", "_string", "array", "fractions", "_abc", "abc",
 })  # fmt: skip
-_PELLUCID = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _IGNORED = ("has a 'try' or a 'with'", "imports ", "uses ")  # why it is not traced; no effect
 
 
@@ -135,7 +134,7 @@ class _Noted(watched):
         self.doubts: list[str] = []
 
     def hook(self, frame: types.FrameType, event: str, arg: Any) -> None:
-        if frame.f_code.co_filename.startswith(_PELLUCID):
+        if frame.f_code.co_filename.startswith(PACKAGE):
             return  # that it looks at the clock, say, whether there is time left, is not the function's doing
         try:
             super().hook(frame, event, arg)
