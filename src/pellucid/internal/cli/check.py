@@ -380,7 +380,8 @@ def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
 
 
 def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: _Printer) -> Outcome:
-    from pellucid.internal.load import PACKAGE, _code_line, _last_frame
+    from pellucid.internal import PACKAGE
+    from pellucid.internal.load import _code_line, _last_frame
     from pellucid.internal.model.show.outcomes import Outcome
 
     given = options | _bounds(queues, one.pipeline)
