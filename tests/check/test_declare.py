@@ -41,6 +41,13 @@ def test_they_come_in_the_order_of_the_lines(tmp_path: Path) -> None:
     assert [one().status for one in found] == ["proved", "proved", "proved", "proved", "refuted"]
 
 
+@pytest.mark.parametrize(("within", "status"), [(10**9, "bounded"), (10**19, "unknown")])
+def test_a_bound_of_fewer_pushes_than_within_is_not_enough(tmp_path: Path, within: int, status: str) -> None:
+    total = "p = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)\n"
+    (found,) = load(tmp_path, f"{total}check.properties(p, ['G !failed'], within={within}, ints=range(10))\n")
+    assert found().status == status
+
+
 def test_a_file_that_is_loaded_again_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if it was changed within the same second, and is as long as before; and nothing is left beside it."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)

@@ -126,8 +126,8 @@ def properties(
     """Declare that formulas must hold in every run of a pipeline: a list, or a dict of names and formulas.
 
     ``within=N`` declares that runs of at most so many events are enough: where no more can be had than *bounded*, as
-    by event time, that passes.  ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a
-    mistake shows where it was made, and asked later.
+    by event time, that passes, unless the bound is of shorter runs (then it is *unknown*).  ``settings`` is what
+    `pellucid.check.holds` takes.  They are read now, so that a mistake shows where it was made, and asked later.
 
     >>> from pellucid import pipeline
     >>> doubled = pipeline(lambda x: x * 2, x=int)
@@ -156,7 +156,12 @@ def properties(
             parse(formula)
 
         def ask(formula: Any = formula, **more: Any) -> Verdict:
-            return holds(p, formula, **{**settings, **more})
+            answer = holds(p, formula, **{**settings, **more})
+            reached = answer.details.get("pushes") if answer.bounded else None  # how far a bound on pushes reaches
+            if within is None or reached is None or reached >= within:
+                return answer
+            note = f"nothing was found in {answer.bound}, which is less than within={within:,}"
+            return replace(answer, status="unknown", bound="", notes=(*answer.notes, note))
 
         _keep(
             frame.f_globals,

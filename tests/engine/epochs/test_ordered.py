@@ -90,8 +90,8 @@ def test_what_is_in_order_is_read_as_it_is_and_may_grow(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         run()
     assert str(caught.value) == (
-        f"{tmp_path}/in.csv: the rows that were added come before rows that were read, by order=('at', 'seq'): put "
-        "them behind, or start anew in another state folder, which sorts all of them"
+        f"{tmp_path}/in.csv: of the rows that were added, some do not come after all that were read, by "
+        "order=('at', 'seq'): append rows in order, or start in another state folder, which sorts all of them"
     )
 
 

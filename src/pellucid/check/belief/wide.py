@@ -81,7 +81,9 @@ def decide_failing(
         return answer
     note = "in these no integer can leave 64 bits; that none ever does is not proved"
     bound = f"runs of fewer than {far:,} pushes"
-    return dataclasses.replace(answer, notes=(*answer.notes, note), bound=bound)
+    return dataclasses.replace(
+        answer, notes=(*answer.notes, note), bound=bound, details={**answer.details, "pushes": far - 1}
+    )
 
 
 #: Why a run of exact integers refutes nothing.

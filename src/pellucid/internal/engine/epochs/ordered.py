@@ -51,8 +51,9 @@ def look_at_order(job: Job) -> None:
     if said is not None and job.is_sorted:
         names = " and ".join(path for path, _ in job.lanes.values())
         raise DataError(
-            f"{names}: the rows that were added come before rows that were read, by {option('order', job.along.order)}:"
-            " put them behind, or start anew in another state folder, which sorts all of them"
+            f"{names}: of the rows that were added, some do not come after all that were read, by "
+            f"{option('order', job.along.order)}: append rows in order, or start in another state folder, which sorts "
+            "all of them"
         )
 
 
