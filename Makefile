@@ -32,7 +32,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m pellucid.spark.java --install || echo "Without a Java everything works except Spark; its tests will be skipped." >&2
 	@$(BIN)/python -m tests.sinks.postgres --install || true
-	@$(BIN)/python -m tests.export.smv.nusmv --install || true
+	@$(BIN)/python -m tests.export.nusmv --install || true
 	@touch $(STAMP)
 
 demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark

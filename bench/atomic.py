@@ -38,8 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, which
 from tests.sinks.postgres import Postgres, find_programs, serve
 
 from pellucid.atomic.places.client import connect
-from pellucid.atomic.places.described import PlaceInfo, free_ports
-from pellucid.atomic.places.network import new_network
+from pellucid.atomic.places.network import PlaceInfo, free_ports, new_network
 
 
 def rate(seconds: float, one: Callable[[], Any]) -> float:

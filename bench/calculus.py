@@ -4,7 +4,7 @@
 
 A network has so many transactions at so many places and so many messages on a ring: each transaction sends to the next
 and commits when it has read from the one before, or gives up.  *all* is every state with A1 to A3, C1, C2 and types
-asked of it; *order* and *symmetry* count states with the reductions of `pellucid.atomic.reduction` (for A1 to A3, C1
+asked of it; *order* and *symmetry* count states with the reductions of `pellucid.atomic.question` (for A1 to A3, C1
 and progress).  Times are those of the processor.
 """
 
@@ -16,8 +16,8 @@ import resource
 import time
 from pathlib import Path
 
-from pellucid.atomic import Atomic, explore, parse
-from pellucid.atomic.reduction import Reduced
+from pellucid.atomic import Atomic, parse
+from pellucid.atomic.question import Reduced, explore
 from pellucid.internal.model import Budget, CutShort, Search
 
 PLACES = "pqrs"

@@ -26,8 +26,8 @@ from pellucid.capacity import Bolt, Spout, Topology, figure_1
 from pellucid.capacity.arrays import decide as decide_system
 from pellucid.capacity.arrays import read
 from pellucid.capacity.zones.decide import decide
-from pellucid.capacity.zones.figures import paper_table
 from pellucid.capacity.zones.network import Network
+from pellucid.capacity.zones.question import paper_table
 from pellucid.capacity.zones.search import search
 from pellucid.internal.model import Budget
 

@@ -30,17 +30,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, whose
 sys.path.insert(0, str(Path(__file__).parent))  # stream_pipelines.py, which makes the examples known
 
 import stream_pipelines
-from tests.export.smv.nusmv import find_nusmv, run_nusmv
+from tests.export.nusmv import find_nusmv, run_nusmv
 
 from pellucid import Mod, Pipeline, merge, pipeline
 from pellucid.check.answer import Answer
 from pellucid.check.decide import Options, decide
-from pellucid.check.explicit.search import Space, explore
+from pellucid.check.explicit import Space, explore
 from pellucid.check.formula import as_formula, resolve
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import UsageError
-from pellucid.internal.export.smv.model import export
+from pellucid.internal.export.smv import export
 
 GROWING = ["Sum of 1s on window", "Sum of window of width 3", "Product of 1 and k-th"]
 TITLES = {"Sum of window of width 3": "Sum of window of width k"}

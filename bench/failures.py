@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import check
-from pellucid.failures.checker.search.explore import explore
+from pellucid.failures.checker.search import explore
 from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import Configuration, Task, initial
 from pellucid.internal.model import Budget

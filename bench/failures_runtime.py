@@ -51,7 +51,7 @@ def by_key(x: Stream[int]) -> Stream[int]:
 
 def plain(source: str, out: str, key: str | None) -> None:
     """One process, no epochs."""
-    from pellucid.internal.data.formats.outputs import output_batch, output_schema
+    from pellucid.internal.data.arrow import output_batch, output_schema
 
     reader = open_reader(source)
     engine = sums.engine(key=int if key else None)

@@ -30,11 +30,11 @@ import stream_pipelines_compare as compare
 from tests.check.reference import decide_by_reference
 
 from pellucid import Mod, Pipeline, check, pipeline
-from pellucid.check.compare.outputs import all_equal
-from pellucid.check.compare.products import beside, differs
 from pellucid.check.decide import Options, decide, decide_invariant
 from pellucid.check.formula import Formula, resolve
 from pellucid.check.formula.parse import parse
+from pellucid.check.sequences import all_equal
+from pellucid.check.side_by_side import beside, differs
 from pellucid.check.smt.engine import invariant
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
@@ -194,9 +194,9 @@ SIDE_BY_SIDE = {"step": "G ((a <-> b) & (a -> a.value = b.value))", "sequence": 
 
 def nusmv(problem: Problem) -> str:
     """What NuSMV says of the exported model."""
-    from tests.export.smv.nusmv import run_nusmv
+    from tests.export.nusmv import run_nusmv
 
-    from pellucid.internal.export.smv.model import export
+    from pellucid.internal.export.smv import export
 
     if problem.asks in FORMULAS:
         graph, formula = SEVEN[problem.name](problem.k).graph, FORMULAS[problem.asks]
@@ -208,7 +208,7 @@ def nusmv(problem: Problem) -> str:
 
 def has_nusmv() -> bool:
     try:
-        from tests.export.smv.nusmv import find_nusmv
+        from tests.export.nusmv import find_nusmv
     except ImportError:
         return False
     return find_nusmv() is not None

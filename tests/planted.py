@@ -16,11 +16,12 @@ from typing import Any
 from pellucid.failures.crash import Command
 from pellucid.internal.base.files import sync
 from pellucid.internal.cli.main import main
-from pellucid.internal.engine.epochs import parts, targets
-from pellucid.internal.engine.epochs.generation import Generation
-from pellucid.internal.engine.epochs.parts import PartName, parts_in
+from pellucid.internal.engine.epochs import outputs as parts
+from pellucid.internal.engine.epochs import outputs as targets
+from pellucid.internal.engine.epochs import sink
+from pellucid.internal.engine.epochs.coordinator import Generation
+from pellucid.internal.engine.epochs.outputs import PartName, parts_in
 from pellucid.internal.engine.epochs.store import Snapshot
-from pellucid.internal.engine.epochs.tasks import sink
 from pellucid.sinks import Staged
 
 

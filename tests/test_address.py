@@ -13,7 +13,7 @@ from pellucid.errors import DataError, PellucidError, StepError, UsageError
 from pellucid.failures.crash import Command
 from pellucid.internal.address import Address, from_environment, in_one_form
 from pellucid.internal.secrets import redact
-from pellucid.sinks.address import parsed, sink_of
+from pellucid.sinks.interface import parsed, sink_of
 
 SECRET = "S3cret-Pw"
 

@@ -20,7 +20,7 @@ from pellucid import pipeline
 from pellucid.errors import PellucidError, StateError
 from pellucid.internal.base import container
 from pellucid.internal.cli.main import cli
-from pellucid.spark.state.store import Store
+from pellucid.spark.store import Store
 
 BEFORE = Path(__file__).parent / "before"
 PIPELINE = """\

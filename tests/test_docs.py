@@ -57,7 +57,7 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     checked = 0
     for block in blocks(ROOT / "README.md", "python"):
         if "pellucid.spark" in block:
-            continue  # tests/spark/test_how_to.py runs this one
+            continue  # tests/spark/test_api.py runs this one
         exec(compile(block, "README.md", "exec", dont_inherit=True), space)
         for line in block.splitlines():
             match = re.match(r"^(?!print)(\S.*?)\s\s+# (?:push by push: )?(\[.*\]|True|False)", line)

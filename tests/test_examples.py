@@ -58,7 +58,7 @@ def test_listing_1_prints_the_averages() -> None:
     )
 
 
-@pytest.mark.long  # tests/spark/test_examples_on_spark.py runs them in every run, with the session of the other tests
+@pytest.mark.long  # tests/spark/test_equal.py runs them in every run, with the session of the other tests
 def test_those_on_spark_run(tmp_path: Path) -> None:
     """All in one process, so that Java starts once."""
     try:

@@ -20,9 +20,8 @@ from pellucid.errors import (
     UsageError,
 )
 from pellucid.internal.expr.types import Scale
-from pellucid.internal.graph.loops import iterate
 from pellucid.internal.graph.stream import Stream, apply, merge, silent
-from pellucid.internal.graph.timed import as_of, join, lookup
+from pellucid.internal.graph.timed import as_of, iterate, join, lookup
 from pellucid.internal.graph.timing import Late, Windowed
 from pellucid.internal.pipeline import Pipeline, pipeline
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from pellucid import check
-from pellucid.atomic import counterexample_to_lemma_1, explore, parse, run
+from pellucid.atomic import counterexample_to_lemma_1, parse, run
 from pellucid.atomic import syntax as s
-from pellucid.atomic.machine import Atomic
-from pellucid.atomic.properties import Judge
-from pellucid.atomic.rules import EQUIVALENT, MUTANTS
-from pellucid.atomic.state import State
-from pellucid.atomic.sticking import hopeless
+from pellucid.atomic.machine import EQUIVALENT, MUTANTS, Atomic, View, closed_sets
+from pellucid.atomic.question import KEPT, Judge, Reduced, explore, hopeless
+from pellucid.atomic.running import MOST, offers
+from pellucid.atomic.state import WITHIN, State
 from pellucid.errors import DataError, UsageError
 from pellucid.internal.model import Budget, CutShort, Search
 from tests.atomic.networks import network
@@ -432,3 +433,143 @@ def test_the_largest_committable_set_is_what_nothing_undecided_reaches(seed: int
         largest = pending - view.after(frozenset(everybody - pending - view.committed))
         sets = [set(members) for members in machine.committable(at)]
         assert set().union(*sets) == largest and (not largest or largest in sets)
+
+
+# Fewer states, the same answers: on random networks, with and without reduction.
+
+
+def answers(machine: Atomic, reduced: Reduced) -> tuple[int, set[object], set[object], set[str], set[str]]:
+    """States, reachable and final outcomes, what breaks and what sticks."""
+    judge, search = Judge(machine), Search([reduced.start()], reduced.steps, Budget(None, 2500))
+    reachable, final, broken, sticks = set[object](), set[object](), set[str](), set[str]()
+    for at, after in search:
+        view: View = machine.view(at)
+        reachable.add(view[:2])
+        broken |= set(judge.broken(at, KEPT))
+        if not after:
+            final.add(view[:2])
+            sticks |= set(machine.transactions) - view.committed - view.aborted
+    return len(search.parents), reachable, final, broken, sticks
+
+
+@pytest.mark.parametrize("rules", ["corrected", "crash", *MUTANTS])
+def test_order_changes_no_answer(rules: str) -> None:
+    fewer = 0
+    for seed in range(14):
+        machine = Atomic(parse(network(seed)), rules=rules)
+        try:
+            whole = answers(machine, Reduced(machine, order=False))
+        except CutShort:
+            continue
+        less = answers(machine, Reduced(machine))
+        assert less[1:] == whole[1:], seed
+        assert less[0] <= whole[0]
+        fewer += less[0] < whole[0]
+    assert fewer > 2
+
+
+def test_symmetry_keeps_one_of_states_that_differ_in_names_only() -> None:
+    workers = " | ".join(f"t{n}{{receive(out c, (x) commit, abort)}}" for n in (1, 2, 3))
+    text = f"new t1, t2, t3, u: Trans. new p: Place. new c: Chan[<>]. p[ {workers} | u{{send(in c, <>) | commit}} ]"
+    machine = Atomic(parse(text))
+    reduced = Reduced(machine, order=False, symmetry=True)
+    assert len(reduced.swaps) == 5
+    whole, less = answers(machine, Reduced(machine, order=False)), answers(machine, reduced)
+    assert less[0] * 3 < whole[0] and less[3] == whole[3]
+
+    def counts(outcomes: set[object]) -> set[tuple[int, int, bool]]:
+        return {(len(c), len(a), "u" in c) for c, a in outcomes}  # type: ignore[misc]
+
+    assert counts(less[1]) == counts(whole[1]) and counts(less[2]) == counts(whole[2])
+
+
+def test_transactions_that_differ_are_not_exchanged() -> None:
+    text = "new t, u: Trans. new p: Place. p[ t{commit} | u{commit | abort} ]"
+    assert Reduced(Atomic(parse(text)), symmetry=True).swaps == []
+
+
+def test_a_message_at_home_is_not_hurried_past_an_abort() -> None:
+    text = "new t: Trans. new p: Place. new c: Chan[<>]. p[ t{send(out p.in c, <>) | abort} ]"
+    machine = Atomic(parse(text))
+    reduced = Reduced(machine)
+    assert {str(step) for step, _ in reduced.steps(reduced.start())} == {"OUT t p", "ABORT t"}
+    back = text.replace("p[ t{send(out p.in c, <>) | abort} ]", "p[ t{abort} ] | t{send(in p.out p.in c, <>)}")
+    passing = Reduced(Atomic(parse(back)))
+    assert {str(step) for step, _ in passing.steps(passing.start())} == {"IN t p", "ABORT t"}
+    assert len(explore(machine).search.parents) == len(Search([reduced.start()], reduced.steps).all())
+
+
+def test_what_is_refused_reduction() -> None:
+    many = ", ".join(f"t{n}" for n in range(6))
+    text = f"new {many}: Trans. new p: Place. p[ {' | '.join(f't{n}{{commit}}' for n in range(6))} ]"
+    with pytest.raises(UsageError, match="6 are more than 5"):
+        Reduced(Atomic(parse(text)), symmetry=True)
+    with pytest.raises(UsageError, match="order=False is needed"):
+        Reduced(Atomic(parse(text), rules="drop_dead_messages"))
+
+
+# Where a network is large: names that look alike, sets that could commit, steps to choose from, nesting.
+
+NAMES_LIMITS = (
+    "new t, u: Trans. new p: Place. new c: Chan[<>]. new a: Chan[Chan[<>]]. new b: Chan[<Chan[<>], Chan[<>]>]. "
+)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_closed_sets_are_all_unions_that_need_nobody_else(seed: int) -> None:
+    chance = random.Random(seed)
+    names = "abcdef"[: chance.randint(1, 6)]
+    needs = {t: {u for u in names + "z" if u != t and chance.random() < 0.25} for t in names}
+    known = [set(some) for n in range(1, len(names) + 1) for some in combinations(names, n)]
+    wanted = sorted(tuple(sorted(some)) for some in known if all(needs[t] <= some for t in some))
+    assert list(closed_sets(needs)) == wanted
+
+
+def test_very_many_sets_come_one_by_one() -> None:
+    names = [f"t{i}" for i in range(60)]
+    first = next(closed_sets({t: set() for t in names}))
+    assert set(first) == set(names)  # the largest
+    inside = " | ".join(f"{t}{{commit}}" for t in names)
+    text = f"new {', '.join(names)}: Trans. new p: Place. p[ {inside} ]"
+    machine = Atomic(parse(text))
+    offered, more = offers(machine, machine.start())
+    assert len(offered) == MOST and more
+    found = run(text, seed=1)
+    assert len(found.outcome()[0]) == 60 and found.replay()
+    verdict = check.atomic(text, about="A1", max_states=500)
+    assert verdict.unknown and "the limit of 500 states was reached" in str(verdict)
+
+
+def test_private_names_that_look_alike_and_stand_apart() -> None:
+    many = " | ".join(["(new z: Chan[<>]. send(in a, z) | receive(out z, (x) 0, 0))"] * 9)
+    machine = Atomic(parse(NAMES_LIMITS + f"p[ t{{{many} | commit}} ]"))
+    found = Search([machine.start()], machine.steps, Budget(None, None)).all()
+    assert len(found) == 2 * 10  # how many gave up, and whether it is committed: in whichever order
+    together = " | ".join(f"send(in b, <z{i}, z{(i + 1) % 9}>)" for i in range(9))
+    declared = "".join(f"new z{i}: Chan[<>]. " for i in range(9))
+    ring = NAMES_LIMITS + f"p[ t{{{declared}{together} | commit}} ]"
+    verdict = check.atomic(ring)  # 9! orders
+    assert verdict.unknown and "9 private names look alike: too many orders to compare" in str(verdict)
+    with pytest.raises(DataError, match=r"the network: 9 private names look alike"):
+        run(ring)
+
+
+@pytest.mark.parametrize("seed", [2, 9, 11, 30, 31, 33])
+def test_families_of_names_give_as_many_states_as_all_orders(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = network(seed)
+    counts = []
+    for alike in (WITHIN, 0):  # 0: by families wherever there is a private name
+        monkeypatch.setattr("pellucid.atomic.state.ALIKE", alike)
+        found = explore(Atomic(parse(text), unfold=1), (), Budget(None, 3000))
+        counts.append((len(found.search.parents), found.search.transitions, sorted(found.final)))
+    assert counts[0] == counts[1]
+
+
+def test_what_grows_too_deep_is_unknown() -> None:
+    machine = Atomic(parse("new t: Trans. new p: Place. p[ t{commit} ]"))
+
+    def deep(at: object) -> list[object]:
+        raise RecursionError
+
+    machine.steps = deep  # type: ignore[assignment]
+    assert explore(machine).cut == "a process is nested too deeply after 1 states"

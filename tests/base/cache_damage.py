@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from pellucid import pipeline
-from pellucid.internal.base import cache
+from pellucid.internal.base import files as cache
 
 ROWS, KEYS = 3_000, 700
 p = pipeline(

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from pellucid.errors import StateError
-from pellucid.internal.base.files import no_links, open_own, read_own
-from pellucid.internal.base.small import checked, parsed, read_small, sealed
-from pellucid.internal.engine.epochs.lock import running_in, take
-from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
-from pellucid.sinks.group.log import NOTHING, DecisionLog
+from pellucid.internal.base.files import checked, no_links, open_own, parsed, read_own, read_small, sealed
+from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store, running_in, take
+from pellucid.sinks.decisions import NOTHING, DecisionLog
 
 
 def bind(path: Path) -> None:

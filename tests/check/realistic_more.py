@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pellucid import Stream, apply, check, merge, pipeline
-
-from .realistic import holds, question
+from tests.check.realistic import holds, question
 
 
 def _live(p: Any, words: str, answer: str, **more: Any) -> None:

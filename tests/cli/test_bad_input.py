@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 
 from pellucid.errors import DataError
-from pellucid.internal.data.blocks import blocks
+from pellucid.internal.data.text import blocks
 from tests.words import DIVISION
 
 Command = Callable[..., Result]

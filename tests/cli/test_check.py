@@ -394,3 +394,196 @@ def test_help_shows_examples_and_exit_codes(ask: Command) -> None:
     text = ask("--help").stdout
     assert "pellucid check old.py:totals new.py:totals --equivalent sequence" in text
     assert "3 one unknown or bounded and none refuted" in " ".join(text.split())
+
+
+# ``pellucid check FILE:NAME --failures``: what is told, and the exit codes.
+
+FILE_CHECK_FAILURES = """\
+import itertools
+
+from pellucid import Stream, merge, pipeline
+
+clock = itertools.count()
+
+
+@pipeline
+def totals(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+
+
+@pipeline
+def both(a: Stream[int], b: Stream[int]) -> Stream[int]:
+    return merge(a, b, id="both").cumulate(lambda t, v: 2 * t + v, start=0, id="sum")
+
+
+@pipeline
+def stamped(x: Stream[int]) -> Stream[int]:
+    return x.task(lambda state, v: (state, [next(clock)]), 0, to=int, id="stamp")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    (tmp_path / "shop.py").write_text(FILE_CHECK_FAILURES)
+    return str(tmp_path / "shop.py")
+
+
+def test_bounded(pellucid: Command, shop: str) -> None:
+    done = pellucid("check", f"{shop}:totals", "--failures", "--crashes", "1")
+    assert done.exit_code == 3
+    assert done.stdout.startswith(
+        "bounded  totals: failures: crashes cannot be seen (aligned, transactional sink, replayable source): nothing "
+        "found in an input of 2 epochs of 2 events each (made up), with at most 1 crash"
+    )
+    enough = pellucid("check", f"{shop}:totals", "--failures", "--crashes", "1", "--bounded-is-enough")
+    assert enough.exit_code == 0 and enough.stdout.startswith("bounded")
+
+
+def test_refuted(pellucid: Command, shop: str) -> None:
+    done = pellucid("check", f"{shop}:totals", "--failures", "--sink", "append", "--epochs", "1", "--events", "1")
+    assert done.exit_code == 1
+    assert "2  sum crashes" in done.stdout
+    assert "no failure-free execution shows this: sum: 1, 1" in done.stdout
+
+
+def test_spark_with_an_order_that_may_change(pellucid: Command, shop: str) -> None:
+    asked = ("check", f"{shop}:both", "--failures", "--events", "1", "--crashes", "1")
+    assert pellucid(*asked, "--bounded-is-enough").exit_code == 0
+    done = pellucid(*asked, "--protocol", "microbatch")
+    assert done.exit_code == 1 and "SINK batch 1: was written before" in done.stdout
+
+
+def test_a_clock(pellucid: Command, shop: str) -> None:
+    done = pellucid("check", f"{shop}:stamped", "--failures", "--events", "1", "--crashes", "1")
+    assert done.exit_code == 3 and "uses the iterator 'clock', which it did not make" in done.stdout
+
+
+def test_unknown(pellucid: Command, shop: str) -> None:
+    done = pellucid("check", f"{shop}:both", "--failures", "--max-states", "20")
+    assert done.exit_code == 3
+    assert "not decided: this is no proof" in done.stdout and "the limit of 20 states was reached" in done.stdout
+
+
+def test_json_and_pictures(pellucid: Command, shop: str, tmp_path: Path) -> None:
+    done = pellucid(
+        "check",
+        f"{shop}:totals",
+        "--failures",
+        "--source",
+        "not-replayable",
+        "--json",
+        "--svg",
+        str(tmp_path / "pictures"),
+    )
+    (result,) = json.loads(done.stdout)["results"]
+    assert done.exit_code == 1 and result["status"] == "refuted"
+    assert result["counterexample"]["kind"] == "not explained"
+    assert "F-RECOVER" in result["counterexample"]["steps"]
+    assert (tmp_path / "pictures" / "totals_failures.svg").read_text().startswith("<svg")
+
+
+def test_a_test_is_written_for_a_crash(pellucid: Command, shop: str, tmp_path: Path) -> None:
+    done = pellucid(
+        "check", f"{shop}:totals", "--failures", "--sink", "append", "--pytest", str(tmp_path / "test_found.py")
+    )
+    assert done.exit_code == 1 and done.stderr == ""
+    assert "example = check.failures(totals, sink='append'" in (tmp_path / "test_found.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sink", "append"], "--sink belongs to --failures"),
+        (["--failures", "--sink", "file"], "--sink takes transactional, idempotent, append, found 'file'"),
+        (["--failures", "--protocol", "abs"], "--protocol takes aligned, unaligned, microbatch, found 'abs'"),
+        (["--failures", "--source", "socket"], "--source takes replayable, not-replayable, found 'socket'"),
+        (["--failures", "--ints", "mod:4"], "--ints does not go with it"),
+        (["--failures", "--property", "AG EF out"], "--property does not go with it"),
+    ],
+)
+def test_bad_options(pellucid: Command, shop: str, options: list[str], message: str) -> None:
+    done = pellucid("check", f"{shop}:totals", *options)
+    assert done.exit_code == 2 and message in done.stderr
+
+
+def test_two_pipelines_check_failures(pellucid: Command, shop: str) -> None:
+    done = pellucid("check", f"{shop}:totals", f"{shop}:both", "--failures")
+    assert done.exit_code == 2 and "--failures asks about one pipeline, found 2" in done.stderr
+
+
+# Two files in two folders, each with neighbours of its own: ``pellucid check old/p.py:p new/p.py:p``.
+
+TOP = """\
+from rates import TIMES
+from pellucid import Stream, pipeline
+
+
+@pipeline
+def p(x: Stream[int]) -> Stream[int]:
+    return x.map(lambda v: TIMES * v)
+"""
+LATER = """\
+from pellucid import Stream, pipeline
+
+
+def f(v: int) -> int:
+    from rates import TIMES
+
+    return TIMES * v
+
+
+@pipeline
+def p(x: Stream[int]) -> Stream[int]:
+    return x.map(f)
+"""
+
+
+def two(folder: Path, text: str, times: tuple[int, int]) -> list[str]:
+    for name, value in zip(("old", "new"), times, strict=True):
+        (folder / name).mkdir()
+        (folder / name / "p.py").write_text(text)
+        (folder / name / "rates.py").write_text(f"TIMES = {value}\n")
+    return ["check", "old/p.py:p", "new/p.py:p", "--equivalent", "step"]
+
+
+@pytest.mark.parametrize(("times", "status"), [((2, 2), "proved"), ((2, 3), "refuted")])
+def test_each_has_its_own_neighbour(pellucid: Command, folder: Path, times: tuple[int, int], status: str) -> None:
+    result = pellucid(*two(folder, TOP, times))
+    assert result.stdout.startswith(status), result.stderr
+
+
+def test_a_package_beside_a_file(pellucid: Command, folder: Path) -> None:
+    command = two(folder, TOP.replace("from rates", "from shop.rates"), (2, 3))
+    for name in ("old", "new"):
+        (folder / name / "shop").mkdir()
+        (folder / name / "shop" / "__init__.py").touch()
+        (folder / name / "rates.py").rename(folder / name / "shop" / "rates.py")
+    assert pellucid(*command).stdout.startswith("refuted")
+
+
+def test_a_neighbour_that_only_one_has_is_shared(pellucid: Command, folder: Path) -> None:
+    command = two(folder, "import enum\nfrom kinds import Kind\n" + TOP, (2, 3))
+    for name in ("old", "new"):
+        (folder / name / "kinds.py").write_text("import enum\nKind = enum.Enum('Kind', 'A B')\n")
+    (folder / "new" / "kinds.py").unlink()
+    assert pellucid(*command).stdout.startswith("refuted")
+
+
+def test_an_import_when_it_is_called_is_refused(pellucid: Command, folder: Path) -> None:
+    result = pellucid(*two(folder, LATER, (2, 3)))
+    old, new = (folder.resolve() / name / "rates.py" for name in ("old", "new"))
+    assert result.exit_code == 2
+    assert f"f() imports rates when it is called, and there are two: {old} and {new}: " in result.stderr
+    assert result.stderr.rstrip().endswith("import it at the top of the file")
+
+
+def test_so_it_is_where_both_are_loaded(pellucid: Command, folder: Path) -> None:
+    both = LATER.replace("from pellucid", "import rates\nfrom pellucid", 1)
+    result = pellucid(*two(folder, both, (2, 3)))
+    assert result.exit_code == 2 and "there are two" in result.stderr
+
+
+def test_one_folder_has_one_of_each(pellucid: Command, folder: Path) -> None:
+    two(folder, LATER, (2, 3))
+    result = pellucid("check", "old/p.py:p", "old/p.py:p", "--equivalent", "step")
+    assert result.stdout.startswith("proved"), result.stderr

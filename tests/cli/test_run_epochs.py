@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from pellucid import sinks
 from pellucid.internal.cli.main import cli
-from pellucid.internal.engine.epochs.lock import _alive
+from pellucid.internal.engine.epochs.store import _alive
 
 PIPELINES = """\
 from pellucid import Stream, merge, pipeline

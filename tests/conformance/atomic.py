@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pellucid.atomic import Atomic, Explored, Step, explore, parse
-from pellucid.atomic.properties import Judge
-from pellucid.atomic.rules import MUTANTS
+from pellucid.atomic import Atomic, Explored, Step, parse
+from pellucid.atomic.machine import MUTANTS
+from pellucid.atomic.question import Judge, explore
 from tests.conformance import Differs, Kind, expect
 
 PROPERTIES = ("A1", "A2", "A3", "C1", "C2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid.capacity.measured import Job, MeasuredStep
-from pellucid.capacity.measured.scale import needed_capacity, round_workers, target_rates, workers_for
+from pellucid.capacity.measured.plan import needed_capacity, round_workers, target_rates, workers_for
 from pellucid.errors import PellucidError
 from tests.conformance import Differs, Kind, expect
 

@@ -19,8 +19,8 @@ from pellucid.progress import (
     Ordered,
     Product,
 )
+from pellucid.progress.reachability import Plain
 from pellucid.progress.summaries import summary
-from pellucid.progress.tracker import Plain
 from tests.conformance import Differs, Kind, expect
 
 _PARTS: dict[str, Order] = {"int": Integers(), "char": Ordered(str), "str": Ordered(str)}

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pellucid import sinks
 from pellucid.internal.base import faults
 from pellucid.spark.session import session
-from tests.crash import broken
+from tests.crash import pipelines as broken
 from tests.crash.pipelines import CASES, MISBEHAVING, Case
 
 SMALL = {

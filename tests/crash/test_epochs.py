@@ -7,8 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.crash.epochs import one
-from tests.crash.epochs_pipelines import CASES
+from tests.crash.epochs import CASES, one
 from tests.sinks.postgres import Postgres
 
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.internal.data.arrow import column_at, leaf_column, numpy_of
+from pellucid.internal.data.arrow import array_of, column_at, leaf_column, numpy_of
 from pellucid.internal.data.bind import Place
 from pellucid.internal.data.columns import Strings, values_of
-from pellucid.internal.data.formats.outputs import array_of
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 
 PLACE = Place("t", lambda i: f"row {i + 1}")

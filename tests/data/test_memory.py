@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from pellucid import DataError, PellucidError, Stream, UsageError, merge, pipeline, silent
+from pellucid import DataError, PellucidError, Scale, Stream, UsageError, merge, pipeline, silent
 from pellucid.errors import IntOverflow, StepError
 from tests.words import DIVISION
 
@@ -497,3 +502,126 @@ def test_a_bad_event_counts_silent_pushes() -> None:
         with pytest.raises(DataError) as caught:
             call()
         assert str(caught.value) == message
+
+
+# Columns of pandas frames: objects one by one, dicts as records, columns without a value.
+
+
+class Spot(NamedTuple):
+    x: int
+    y: int | None
+    due: Annotated[Decimal, Scale(2)] | None
+
+
+class Row(NamedTuple):
+    at: Annotated[datetime, UTC] | None
+    spot: Spot
+
+
+same = pipeline(lambda x: x.map(lambda e: repr(e), to=str), x=Row)
+
+
+def test_dicts_are_records_and_their_whole_numbers_may_be_floats():
+    spots = [{"x": 1, "y": 2.0, "due": Decimal("1.5")}, {"x": 3, "y": np.nan, "due": None}, {"x": 2**53 + 1, "y": 4}]
+    frame = pd.DataFrame({"at": pd.Series([None] * 3, dtype="float64"), "spot": spots})
+    wanted = [
+        Row(None, Spot(1, 2, Decimal("1.50"))),
+        Row(None, Spot(3, None, None)),
+        Row(None, Spot(2**53 + 1, 4, None)),
+    ]
+    assert same(frame)["out"].tolist() == list(map(repr, wanted))
+
+
+def test_a_frame_without_rows_has_records_too():
+    assert same(pd.DataFrame(columns=["at", "spot"])).empty
+    keyed = pipeline(lambda x: x.cumulate(lambda n, e: n + 1, start=0), x=Row)
+    assert keyed(pd.DataFrame(columns=["at", "spot", "who", "n"]), key="who", order="n").empty
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            [{"x": 1, "y": 1.5, "due": None}],
+            "position 0: column 'spot.y': expected a whole number or null, but 1.5 is none",
+        ),
+        ([{"x": 1, "y": 1, "due": None}, {"y": 1}], "column 'spot.x' is null"),
+        ([{"x": 1, "y": 1, "due": Decimal("1.505")}], "column 'spot.due': 1.505 has more than 2 places"),
+        ([{"y": 1, "due": None}], "no column 'spot.x'"),
+        ([5], "no column 'spot.x'"),
+    ],
+)
+def test_a_record_that_is_none_is_told_with_its_place(values, said):
+    frame = pd.DataFrame(
+        {"at": [datetime(2013, 1, 1, tzinfo=UTC)] * len(values), "spot": pd.Series(values, dtype=object)}
+    )
+    with pytest.raises(DataError, match=said):
+        same(frame)
+
+
+@pytest.mark.parametrize(
+    "values", [[datetime(2013, 1, 1), datetime(2013, 1, 1, tzinfo=UTC)], [datetime(2013, 1, 1), date(2013, 1, 1)]]
+)
+def test_times_of_two_kinds_in_one_column_are_not_one_kind(values):
+    class At(NamedTuple):
+        at: datetime
+
+    with pytest.raises(DataError, match="position 1: column 'at': expected"):
+        pipeline(lambda x: x, x=At)(pd.DataFrame({"at": pd.Series(values, dtype=object)}))
+
+
+def test_a_text_keeps_its_end():
+    ends = pipeline(lambda x: x.map(lambda s: s + "\0"), x=str)
+    assert ends(pd.DataFrame({"x": ["a"]}))["out"].tolist() == ["a\0"]
+    assert ends(np.array(["a"])).tolist() == ["a\0"]
+
+
+# Whole numbers with holes in between, which pandas and others keep as floats: the same ints from every place.
+
+delays = pipeline(lambda x: x.map(lambda v: -1 if v is None else v * 10), x=int | None)
+HOLES = pd.DataFrame({"x": [3, None, -4, 2**53]})  # float64: there is no other way in NumPy
+EXPECTED = [30, -1, -40, 10 * 2**53]
+
+
+def test_in_memory() -> None:
+    table = pa.Table.from_pandas(HOLES)
+    assert pa.types.is_floating(table.schema.field("x").type)
+    assert list(delays(HOLES)["out"]) == delays(table)["out"].to_pylist() == EXPECTED
+    assert delays(table["x"].cast(pa.float32()).slice(0, 3)).to_pylist() == EXPECTED[:3]
+    assert delays(np.array([3.0, -4.0])).tolist() == [30, -40]
+    both = pipeline(lambda a, b: a.map(lambda v: v or 0) + b, a=int | None, b=int)
+    assert both(pd.DataFrame({"a": [1.0, 2.0], "b": [5, 6]}))["out"].tolist() == [6, 8]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "arrow"])
+def test_in_files(tmp_path: Path, form: str) -> None:
+    frame = pd.concat([HOLES] * 50, ignore_index=True)
+    written = {
+        "parquet": frame.to_parquet,
+        "arrow": frame.to_feather,
+        "csv": lambda path: frame.to_csv(path, index=False),
+        "jsonl": lambda path: frame.to_json(path, orient="records", lines=True, double_precision=15),
+    }
+    written[form](tmp_path / f"in.{form}")
+    if form == "csv":
+        assert "\n3.0\n" in (tmp_path / "in.csv").read_text()
+    delays.run_epochs(tmp_path / f"in.{form}", tmp_path / "out.parquet", state=tmp_path / "state", pushes=90, chunk=33)
+    assert pq.read_table(tmp_path / "out.parquet")["out"].to_pylist() == EXPECTED * 50
+
+
+FLOATS: list[tuple[Any, str]] = [
+    (0.5, "but 0.5 is none"),
+    (math.inf, "but inf is none"),
+    (math.nan, "but nan is none"),
+    (2.0**53 + 2, "but 9007199254740994.0 is beyond 2**53, from where on floats skip whole numbers"),
+]
+
+
+@pytest.mark.parametrize(("value", "why"), FLOATS, ids=str)
+def test_what_is_no_whole_number_is_refused(value: float, why: str) -> None:
+    with pytest.raises(DataError) as caught:
+        delays(pa.table({"x": pa.array([1.0, None, value])}))
+    assert str(caught.value) == (
+        f"pipeline: source 'x': position 2: column 'x': expected a whole number or null, {why}; correct the value, or "
+        "declare it as float | None"
+    )

@@ -12,11 +12,12 @@ from click.testing import CliRunner, Result
 
 from pellucid import pipeline
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.internal.base import cache, files
+from pellucid.internal.base import files
+from pellucid.internal.base import files as cache
 from pellucid.internal.cli.main import cli
 from pellucid.internal.engine.epochs import store as stores
 from pellucid.internal.engine.kernel import compile as compiling
-from pellucid.spark.state.files import LocalFiles
+from pellucid.spark.store import LocalFiles
 
 PIPELINE = """\
 from pellucid import Stream, pipeline
@@ -118,7 +119,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     store = stores.Store(tmp_path)
     store.write("run.json", {"run": "r"})
     store.write("hint.json", {"epoch": 1}, durable=False)
-    from pellucid.internal.engine.epochs.parts import Part
+    from pellucid.internal.engine.epochs.outputs import Part
 
     part = Part(planted[2], lambda data: data, b"head", b"")
     part.absorb(part)

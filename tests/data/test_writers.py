@@ -8,6 +8,8 @@ import io
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 from pellucid import DataError
 from pellucid.internal.base.files import write_whole
+from pellucid.internal.data.feed import ahead
 from pellucid.internal.data.writers import json_texts, open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -214,3 +217,37 @@ def test_columns_that_nobody_declared(tmp_path: Path, what: str) -> None:
     assert len(os.listdir(tmp_path)) == 4 - len(refused)
     if what == "ends":
         assert (tmp_path / "a.csv").read_text() == "c\n0001-01-01\n9999-12-31\n"
+
+
+# Reading ahead: the same items in the same order, errors behind them, and no thread that is left.
+
+
+def _noted(items: Iterator[int], seen: list[int]) -> Iterator[int]:
+    for item in items:
+        seen.append(item)
+        yield item
+
+
+def test_an_error_comes_behind_what_was_read_before() -> None:
+    def read() -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("row 6")
+
+    seen: list[int] = []
+    with ahead(read()) as items, pytest.raises(ValueError, match="row 6"):
+        list(_noted(items, seen))
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_whoever_leaves_early_leaves_no_thread() -> None:
+    made = []
+
+    def read() -> Iterator[int]:
+        for i in range(1000):
+            made.append(i)
+            yield i
+
+    with ahead(read()) as items:
+        assert next(items) == 0
+    assert len(made) < 10
+    assert not [t for t in threading.enumerate() if t.name == "pellucid-read"]

@@ -12,8 +12,8 @@ import pytest
 
 from pellucid import StepError, Stream, UsageError, pipeline
 from pellucid.internal.data.columns import Batch, Output, Strings, values_of
-from pellucid.internal.engine import cores
-from pellucid.internal.engine.cores import OnCores
+from pellucid.internal.engine import in_memory as cores
+from pellucid.internal.engine.in_memory import OnCores
 from pellucid.internal.engine.kernel import buckets
 from pellucid.internal.expr.types import INT, STR, TupleType
 

@@ -23,7 +23,7 @@ from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.graph.build import instantiate
 from pellucid.spark.plan import choose
-from tests.engine.saved.test_carry_random import compare
+from tests.engine.saved.test_carry import compare
 from tests.strategies import Seeded, make_input, make_pipeline
 from tests.volumes import some_seeds
 

@@ -18,16 +18,7 @@ from click.testing import CliRunner
 from pellucid import check
 from pellucid.internal.cli.main import cli
 from tests.diagonal import diagonal
-from tests.examples.flights_oracle import (
-    EXAMPLES,
-    KEYS,
-    ORDER,
-    example,
-    expected,
-    refuse_lost,
-    refuse_other,
-    scheduled,
-)
+from tests.examples.oracles import EXAMPLES, KEYS, ORDER, example, expected, refuse_lost, refuse_other, scheduled
 
 NAMES = list(KEYS)
 FILE = str(EXAMPLES / "flights.py")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-from tests.examples.flights_time_oracle import EXAMPLE, SAYS, TABLES, compare, data, part, year
+from tests.examples.oracles import EXAMPLE, SAYS, TABLES, compare, data, part, year
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,16 +17,14 @@ from hypothesis import strategies as st
 from pellucid import pipeline
 from pellucid.errors import PipelineError, StepError
 from pellucid.internal.expr import node as n
+from pellucid.internal.expr.codegen import Inner, lowered
 from pellucid.internal.expr.evaluate import UserRaise, evaluate_call
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.lookup import Inner, lowered
-from pellucid.internal.expr.node import walk
-from pellucid.internal.expr.operations import Overflow64
-from pellucid.internal.expr.text import TEXT_OPS, concat, order_of_text
+from pellucid.internal.expr.node import Overflow64, walk
+from pellucid.internal.expr.rewrite import TEXT_OPS, concat, order_of_text
 from pellucid.internal.expr.tracing.trace import trace
 from pellucid.internal.expr.types import FLOAT, INT, STR, TupleType, Type
-from tests.expr.compare import Compiled
-from tests.expr.texts import BY_NUMBER, CODES, NAMES, NUMBERS, PAIRS, TEXTS, functions, made_of, texts
+from tests.expr.compare import BY_NUMBER, CODES, NAMES, NUMBERS, PAIRS, TEXTS, Compiled, functions, made_of, texts
 
 
 class Side(enum.Enum):

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
+import json
 import math
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from pellucid import (
+    DataError,
+    Late,
+    PipelineError,
+    StepError,
+    Stream,
+    TypeMismatch,
+    Windowed,
+    apply,
+    as_of,
+    iterate,
+    join,
+    pipeline,
+)
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import trace
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
 from pellucid.internal.expr.types.of import type_of
 from tests.expr import functions as fs
-from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
-from tests.expr.programs import Program
+from tests.expr.compare import Compiled, Program, agree, arguments, evaluated, plain, values
 from tests.volumes import some_seeds, volumes
 
 NAMES = [f"{i}-{getattr(f, '__name__', type(f).__name__)}" for i, (f, _, _) in enumerate(fs.SHAPES)]
@@ -300,3 +318,452 @@ def _check_round(prims: Any, x: float) -> None:
         except (ValueError, OverflowError):
             want = (0, 2)
         assert getattr(prims, name)(x) == want, (name, x)
+
+
+# A function that is wrong is told where the pipeline is built, with the field or name that was meant; one that only
+# cannot be traced is not.
+
+LABELS = {"a": 1}
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Plane(NamedTuple):
+    seats: int
+
+
+class Flight(NamedTuple):
+    dep_delay: int
+    colour: Colour
+    plane: Plane
+    carrier: str
+
+    @property
+    def late(self) -> bool:
+        return self.dep_delay > 15
+
+
+@dataclass(frozen=True)
+class Bag:
+    weight: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "double", self.weight * 2)
+
+
+def helper(v: Any) -> Any:
+    return v.dep_dely
+
+
+FIELD = (
+    "reads the field 'dep_dely' (HERE), which Flight does not have: its fields are dep_delay, colour, plane, "
+    "carrier; did you mean 'dep_delay'?"
+)
+WRONG: list[tuple[Callable[[Any], Any], Any, str]] = [
+    (lambda x: x.map(lambda v: v.dep_dely), Flight, f"map (HERE): this lambda {FIELD}"),
+    (
+        lambda x: x.map(lambda v: v.dep_dely, to=int, id="delay"),
+        Flight,
+        f"step 'delay' (map, HERE): this lambda {FIELD}",
+    ),
+    (lambda x: x.map(helper, to=int), Flight, f"map (HERE): helper() {FIELD}"),
+    (lambda x: x.filter(lambda v: v.dep_dely > 3), Flight, f"filter (HERE): this lambda {FIELD}"),
+    (lambda x: x.cumulate(lambda t, v: t + v.dep_dely, start=0), Flight, f"cumulate (HERE): this lambda {FIELD}"),
+    (lambda x: x.key_by(lambda v: v.dep_dely), Flight, f"key_by (HERE): this lambda {FIELD}"),
+    (
+        lambda x: apply(lambda a, b: a.dep_delay - b.dep_dely, x, x.trim(1)),
+        Flight,
+        f"apply (HERE): this lambda {FIELD}",
+    ),
+    (lambda x: x.task(lambda s, v: (s, [v.dep_dely]), initial=0), Flight, f"task (HERE): this lambda {FIELD}"),
+    (lambda x: x.window(2, lambda w: w.map(lambda v: v.dep_dely)), Flight, f"map (HERE): this lambda {FIELD}"),
+    (lambda x: x.map(lambda v: v.dep_dely if v.dep_delay > 10**6 else 0), Flight, f"map (HERE): this lambda {FIELD}"),
+    (
+        lambda x: x.map(lambda v: v.plane.seat),
+        Flight,
+        "map (HERE): this lambda reads the field 'seat' (HERE), which "
+        "Plane does not have: its only field is seats; did you mean "
+        "'seats'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.double),
+        Bag,
+        "map (HERE): this lambda reads the field 'double' (HERE), which Bag does not have: its only field is weight",
+    ),
+    (
+        lambda x: x.map(lambda v: v.colour is Colour.REED),
+        Flight,
+        "map (HERE): this lambda asks for Colour.REED (HERE), "
+        "but the members of Colour are RED, BLUE; did you "
+        "mean 'RED'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.colour.nam),
+        Flight,
+        "map (HERE): this lambda asks a Colour for 'nam' (HERE), which it does not have; did you mean 'name'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.carrier.uper(), to=str),
+        Flight,
+        "map (HERE): this lambda asks an event's str for 'uper' (HERE), which it does not have; did you mean 'upper'?",
+    ),
+    (
+        lambda x: x.filter(lambda v: v.real_part > 0),
+        int,
+        "filter (HERE): this lambda asks an event's int for "
+        "'real_part' (HERE), which it does not have; did you mean "
+        "'real'?",
+    ),
+    (
+        lambda x: x.task(lambda s, v: [v], initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns a list of 1",
+    ),
+    (
+        lambda x: x.task(lambda s, v: s + v, initial=0, to=int),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns an int",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, v), initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, "
+        "[events]), but returns a tuple whose second item is an "
+        "int instead of a list",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, [v], 1), initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns a tuple of 3",
+    ),
+    (
+        lambda x: x.task(lambda s, v: None, initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns None",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, [v]) if v else None, initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns None",
+    ),
+    (
+        lambda x: x.map(lambda v: math.squirt(v)),
+        int,
+        "map (HERE): this lambda fails on every event that was tried, "
+        "such as 1: AttributeError: module 'math' has no attribute "
+        "'squirt' (HERE). "  # type: ignore[attr-defined]
+        "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass "
+        "to=…",
+    ),
+    (
+        lambda x: x.map(lambda v: v + "a"),
+        int,
+        "map (HERE): this lambda fails on every event that was tried, such as 1: "
+        "TypeError: unsupported operand type(s) for +: 'int' and 'str' (HERE). "
+        "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass "
+        "to=…",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "t", "said"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_told_where_it_is_built(build: Callable[[Any], Any], t: Any, said: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        pipeline(build, x=t)
+    assert re.sub(r"test_mistakes\.py:\d+", "HERE", str(caught.value)) == said
+
+
+def upper(v: Any) -> int:
+    """Takes another way on what is no int: a symbolic value, but no event."""
+    return v + 1 if isinstance(v, int) else v.value
+
+
+STILL_RUN: list[tuple[Callable[[Any], Any], Any, list[Any], list[Any]]] = [
+    (lambda x: x.map(lambda v: v.carrier.upper(), to=str), Flight, [Flight(1, Colour.RED, Plane(2), "ua")], ["UA"]),
+    (lambda x: x.map(lambda v: getattr(v, "dep_dely", 7)), Flight, [Flight(1, Colour.RED, Plane(2), "ua")], [7]),
+    (lambda x: x.map(lambda v: 1 if v.late else 0), Flight, [Flight(16, Colour.RED, Plane(2), "ua")], [1]),
+    (lambda x: x.map(upper), int, [1], [2]),
+    (lambda x: x.map(lambda s: LABELS[s], to=int), str, ["a"], [1]),
+    (lambda x: x.task(lambda s, v: (s, [LABELS[v]]), initial=0, to=int), str, ["a"], [1]),
+]
+
+
+@pytest.mark.parametrize(("build", "t", "events", "out"), STILL_RUN, ids=range(len(STILL_RUN)))
+def test_what_is_only_not_traced_still_runs(
+    build: Callable[[Any], Any], t: Any, events: list[Any], out: list[Any]
+) -> None:
+    assert pipeline(build, x=t)(events) == out
+
+
+def test_a_task_with_a_state_of_any_kind_is_told_at_its_first_event() -> None:
+    p = pipeline(lambda x: x.task(lambda s, v: [v], initial=[], to=int), x=int)
+    with pytest.raises(StepError, match=r"a task must return \(state, \[events\]\), a list of them, found \[1\]"):
+        p([1])
+
+
+# ---------------------------------------------------------------- functions whose call does not run them
+
+
+async def waits(*args: Any) -> Any:
+    return args[-1]
+
+
+def yields(*args: Any) -> Any:
+    yield args[-1]
+
+
+async def streams(*args: Any) -> Any:
+    yield args[-1]
+
+
+class Fetcher:
+    async def __call__(self, *args: Any) -> Any:
+        return args[-1]
+
+    async def fetch(self, *args: Any) -> Any:
+        return args[-1]
+
+    @classmethod
+    def several(cls, *args: Any) -> Any:
+        yield args[-1]
+
+
+def _wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def inner(*args: Any) -> Any:
+        return f(*args)
+
+    return inner
+
+
+UNDONE: dict[str, Any] = {
+    "async": waits,
+    "generator": yields,
+    "async generator": streams,
+    "callable object": Fetcher(),
+    "method": Fetcher().fetch,
+    "class method": Fetcher.several,
+    "partial": functools.partial(waits, 1),
+    "partial of an object": functools.partial(Fetcher(), 1),
+    "decorated": _wrapped(waits),
+    "decorated generator": _wrapped(yields),
+    "lambda": lambda *args: waits(*args),
+    "inside a tuple": lambda *args: (1, waits(*args)),
+    "one path": lambda *args: waits(*args) if args[-1] > 3 else args[-1],
+}
+UNDONE_TAKERS: dict[str, Callable[[Any, Any], Any]] = {
+    "map": lambda x, f: x.map(f, to=int),
+    "map without to": lambda x, f: x.map(f),
+    "filter": lambda x, f: x.filter(f),
+    "key_by": lambda x, f: x.key_by(f, to=int).cumulate(lambda n, e: n + 1, start=0),
+    "cumulate": lambda x, f: x.cumulate(f, start=0, to=int),
+    "task": lambda x, f: x.task(f, 0, to=int),
+    "task with any state": lambda x, f: x.task(f, {}, to=int),
+    "on_time": lambda x, f: x.at(lambda v: v).task(lambda s, v: (s, [1], [v]), 0, on_time=f, to=int),
+    "explode": lambda x, f: x.explode(f, to=int),
+    "apply": lambda x, f: apply(f, x, x, to=int),
+    "at": lambda x, f: x.at(f, to=int).tumbling(1, lambda w: w),
+    "dedup": lambda x, f: x.at(lambda v: v).dedup(by=f, within=1, to=int),
+    "inside a window": lambda x, f: x.window(2, lambda w: w.map(f, to=int)),
+    "a window": lambda x, f: x.window(2, f),
+    "a loop": lambda x, f: iterate(x, f),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("taker", UNDONE_TAKERS)
+@pytest.mark.parametrize("kind", UNDONE)
+def test_a_function_whose_call_does_not_run_it_is_refused_when_the_pipeline_is_built(kind: str, taker: str) -> None:
+    later = taker == "task with any state"  # there, functions are not called while the pipeline is built
+    other = taker in ("a window", "a loop", "filter")  # a stream is asked for its truth; a tuple is true
+    if (later and kind in list(UNDONE)[8:]) or (other and kind in ("inside a tuple", "one path")):
+        return
+    said = r"is an async function|is a generator function|returns a coroutine|returns a generator"
+    with pytest.raises(PipelineError, match=said):
+        pipeline(lambda x: UNDONE_TAKERS[taker](x, UNDONE[kind]), x=int)
+
+
+def test_a_pipeline_is_no_async_function() -> None:
+    async def late(x: Any) -> Any:
+        return x
+
+    with pytest.raises(PipelineError, match="pipeline late is an async function"):
+        pipeline(late, x=int)
+    with pytest.raises(PipelineError, match="pipeline pipeline returns a coroutine"):
+        pipeline(lambda x: late(x), x=int)
+
+
+def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
+    """A filter takes nothing for true that nobody runs."""
+    p = pipeline(lambda x: x.filter(lambda v: (i for i in range(v))), x=int)
+    with pytest.raises(StepError, match="found a generator, which nobody runs"):
+        p([1])
+
+
+# Records that a join did not find: a function that asks whether one is None is refused, as it never is; one that
+# asks
+# for its fields, or hands it on, is not.  And how such a result is declared.
+
+
+class Trade(NamedTuple):
+    at: int
+    price: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Quote:
+    at: int
+    price: float
+
+
+TRADES = [Trade(1, 2.0), Trade(5, 3.0)]
+QUOTES = [Quote(2, 1.0)]
+
+
+def after(f: Callable[[Any], Any], **more: Any) -> list[Any]:
+    built = pipeline(lambda t, q: as_of(t.at("at"), q.at("at")).map(f, **more), t=Trade, q=Quote)
+    return list(built(TRADES, QUOTES))
+
+
+def looked_up(both: Any) -> str:
+    """Not traced: a dictionary is asked for by what an event has."""
+    return {True: "nobody", False: "somebody"}[bool(both[1] is None)] + str(both[0])
+
+
+ASKING: list[Callable[[Any], Any]] = [
+    lambda both: both[1] is None,
+    lambda both: both[1] is not None and both[0].at > 0,
+    lambda both: both[1].price if both[1] else 0.0,
+    lambda both: 0.0 if both[1] is None else (both[1].price if both[1].price is not None else -1.0),
+    looked_up,
+    lambda both: len([side for side in both if side is not None]),
+    lambda both: both[1] == None,  # noqa: E711
+]
+
+
+@pytest.mark.parametrize("f", ASKING)
+def test_a_function_that_asks_whether_a_record_is_none_is_refused(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(PipelineError) as caught:
+        after(f)
+    said = str(caught.value)
+    assert "asks whether the Quote in an event is None, or true, and a record always is there" in said
+    assert "where a join found nobody, each of its fields is None; ask for one of them, as in e[1].at is None" in said
+    assert said.startswith("map (test_absent.py:")
+
+
+@pytest.mark.parametrize(
+    ("f", "found"),
+    [
+        (lambda both: both[1].at is None, [True, False]),
+        (lambda both: both[1] is None or both[1].at is None, [True, False]),
+        (lambda both: both[1].price if both[1].price is not None else 0.0, [0.0, 1.0]),
+        (lambda both: (both[0].at, both[1]), [(1, Quote(None, None)), (5, Quote(2, 1.0))]),  # type: ignore[arg-type]
+        (lambda both: both[0].at, [1, 5]),
+    ],
+)
+def test_others_are_not(f: Callable[[Any], Any], found: list[Any]) -> None:
+    assert after(f) == found
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda both: str(both[1]),
+        lambda both: f"{both[1]!r} of {both[0]}",
+        lambda both: json.dumps(both[1].price) + type(both[1]).__name__,
+        lambda both: json.dumps(both[0]) + str(isinstance(both[1], Quote)),
+    ],
+)
+def test_one_that_shows_a_record_does_not_ask(f: Callable[[Any], Any]) -> None:
+    assert len(after(f, to=str)) == 2
+
+
+def test_a_tuple_is_never_none_either() -> None:
+    with pytest.raises(PipelineError, match=r"asks whether a tuple in an event is None.*as in e\[0\]\[0\] is None"):
+        pipeline(
+            lambda x, y: join(x.at(lambda e: e[0]), y.at(lambda e: e[0]), within=1, how="full").filter(
+                lambda both: both[0] is None
+            ),
+            x=tuple[int, str],
+            y=tuple[int, str],
+        )
+
+
+def test_what_a_join_may_not_find_is_declared_with_none() -> None:
+    @pipeline
+    def found(t: Stream[Trade], q: Stream[Quote]) -> Stream[tuple[Trade, Quote | None]]:
+        return as_of(t.at("at"), q.at("at"))
+
+    assert found(TRADES, QUOTES)[1] == (Trade(5, 3.0), Quote(2, 1.0))
+    with pytest.raises(TypeMismatch, match=r"what a join may not find is declared as its type \| None"):
+
+        @pipeline
+        def wrong(t: Stream[Trade], q: Stream[Quote]) -> Stream[tuple[Trade, Quote]]:
+            return as_of(t.at("at"), q.at("at"))
+
+
+class Seen(NamedTuple):
+    at: int
+    quote: Quote | None
+
+
+NOBODY = Quote(None, None)  # type: ignore[arg-type]
+
+
+def test_a_record_that_may_be_missing_comes_in_as_one_that_a_join_did_not_find() -> None:
+    """As a field, as an item and as the whole event: None in its place is the record with None in each field."""
+    field = pipeline(lambda x: x.map(lambda e: (e.at, e.quote.price)), x=Seen)
+    assert field([Seen(1, None), Seen(2, Quote(3, 4.0)), Seen(5, NOBODY)]) == [(1, None), (2, 4.0), (5, None)]
+    handed = pipeline(lambda x: x.map(lambda e: e[1]), x=tuple[int, Quote | None])
+    assert handed([(1, None), (2, Quote(3, 4.0))]) == [NOBODY, Quote(3, 4.0)]
+    whole = pipeline(lambda x: x.filter(lambda q: q.at is not None), x=Quote | None)
+    assert whole([None, Quote(3, 4.0), NOBODY]) == [Quote(3, 4.0)]
+    timed = pipeline(lambda x: x.filter(lambda q: q.at is not None).at("at").tumbling(5, lambda w: w), x=Quote | None)
+    assert timed([None, Quote(3, 4.0)]) == [(0, 5, Quote(3, 4.0))]
+
+
+def test_what_a_join_puts_out_goes_into_the_next_pipeline() -> None:
+    found = pipeline(lambda t, q: as_of(t.at("at"), q.at("at")), t=Trade, q=Quote)(TRADES, QUOTES)
+    later = pipeline(lambda x: x.map(lambda both: both[1].at), x=tuple[Trade, Quote | None])
+    assert later(found) == [None, 2]
+
+
+def test_a_table_with_nulls_in_all_fields_of_a_record() -> None:
+    quotes = pa.array([None, {"at": 2, "price": 1.0}], pa.struct([("at", pa.int64()), ("price", pa.float64())]))
+    later = pipeline(lambda x: x.map(lambda e: (e.at, e.quote.price)), x=Seen)
+    assert later(pa.table({"at": [1, 5], "quote": quotes})).to_pydict() == {"out_0": [1, 5], "out_1": [None, 1.0]}
+
+
+def test_only_where_it_is_declared() -> None:
+    class Open(NamedTuple):
+        """All of it may be None, and still it is there."""
+
+        at: int | None
+
+    plain = pipeline(lambda x: x, x=Open)
+    with pytest.raises(DataError, match="expected Open, found NoneType None"):
+        plain([None])
+    with pytest.raises(PipelineError, match="asks whether the Quote in an event is None, or true"):
+        pipeline(lambda x: x.map(lambda e: e.quote is None), x=Seen)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (Late[Trade, int], r"Late\[Trade, int\]: the type of the times comes first, .* as in Late\[int, Trade\]"),
+        (Late[float, int], r"Late\[float, int\]: the type of the times comes first"),
+        (Windowed[Trade, float], r"Windowed\[Trade, float\]: the type .* as in Windowed\[datetime, float\]"),
+    ],
+)
+def test_the_type_of_times_comes_first(declared: Any, said: str) -> None:
+    def late(x: Any) -> Any:
+        return x.at("at").tumbling(5, lambda w: w).late
+
+    late.__annotations__ = {"x": Stream[Trade], "return": Stream[declared]}
+    with pytest.raises(TypeMismatch, match=rf"pipeline late declares {said}"):
+        pipeline(late)
+    with pytest.raises(TypeMismatch, match=rf"the source 'x': {said}"):
+        pipeline(lambda x: x, x=declared)

@@ -29,8 +29,8 @@ from typing import Any
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import Configuration, Consume, FFail, FRecover, IBorder, Produce
-from pellucid.failures.model.trace import Trace
-from pellucid.failures.picture.run import DrawnRun, Mark, Ref, placed
+from pellucid.failures.model.explain import Trace
+from pellucid.failures.picture import DrawnRun, Mark, Ref, placed
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +18,21 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pellucid import CycleError, Pipeline, PipelineError, Scale, Stream, TypeMismatch, UsageError, apply, pipeline
+from pellucid import (
+    CycleError,
+    Pipeline,
+    PipelineError,
+    Scale,
+    Stream,
+    TypeMismatch,
+    UsageError,
+    apply,
+    check,
+    join,
+    merge,
+    pipeline,
+)
+from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr.types import INT
 from pellucid.internal.graph.build import call
 from pellucid.internal.graph.model import Graph, Node
@@ -316,3 +333,335 @@ def test_a_source_and_an_opaque_function_say_what_annotated_says():
 
     assert halves([Decimal("1.5")]) == [Decimal("0.75")]
     assert local([datetime(2013, 6, 1, 23, tzinfo=UTC), None]) == [datetime(2013, 6, 1, 22, tzinfo=UTC), None]
+
+
+# Step ids: given or derived, unique, and kept when unrelated parts change.
+
+odd = lambda v: v % 2 == 1
+add = lambda t, v: t + v
+
+
+def ids(build: Callable[..., Any], **types: Any) -> list[str]:
+    return [node.id for node in pipeline(build, **(types or {"x": int})).graph.nodes]
+
+
+def sum_of_odds(x: Any) -> Any:
+    return x.filter(odd).cumulate(add, start=0)
+
+
+MINE = ids(sum_of_odds)
+
+
+def test_derived_ids_say_the_kind() -> None:
+    assert [i.split("-")[0] for i in MINE] == ["x", "filter", "cumulate"]
+    assert len(set(MINE)) == 3
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: (sum_of_odds(x), x.trim(1)),  # a branch after
+        lambda x: (x.trim(1), sum_of_odds(x)),  # … and before
+        lambda x: (x.filter(odd).map(abs), sum_of_odds(x)),  # one that begins in the same way
+        lambda x: (x.filter(odd).cumulate(add, start=5), sum_of_odds(x)),
+        lambda x: sum_of_odds(x).trim(1),  # a step behind it
+        lambda x: merge(x.window(2, lambda w: sum_of_odds(w)), sum_of_odds(x)),
+    ],
+)
+def test_unrelated_parts_leave_them_alone(build: Callable[..., Any]) -> None:
+    assert set(MINE) <= set(ids(build))
+
+
+def test_renamed_variables_and_equal_code_leave_them_alone() -> None:
+    def other(stream: Any) -> Any:
+        kept = stream.filter(lambda number: number % 2 == 1)
+        return kept.cumulate(lambda so_far, number: so_far + number, start=0)
+
+    assert ids(other, stream=int)[1:] != MINE[1:]  # another source is another stream
+    assert ids(lambda x: other(x)) == MINE
+
+
+def test_twins_get_numbers_and_their_readers_do_not_move() -> None:
+    a = lambda x: x.filter(odd).cumulate(add, start=1)
+    b = lambda x: x.filter(odd).cumulate(add, start=2)
+    one, two = ids(lambda x: (a(x), b(x))), ids(lambda x: (b(x), a(x)))
+    assert len(set(one)) == len(one) == 5
+    assert set(one) == set(two)
+    assert sorted(i for i in one if i.startswith("filter"))[1].endswith("-2")
+
+
+def test_its_own_meaning_changes_an_id() -> None:
+    assert ids(lambda x: x.filter(odd).cumulate(add, start=1))[2] != MINE[2]
+    assert ids(lambda x: x.filter(lambda v: v % 2 == 0).cumulate(add, start=0))[2] != MINE[2]  # its input changed
+    assert ids(lambda x: x.trim(1)) != ids(lambda x: x.trim(2))
+
+
+def test_given_ids() -> None:
+    assert ids(lambda x: x.filter(odd, id="odds").cumulate(add, start=0, id="sum")) == ["x", "odds", "sum"]
+    # A given id cuts the dependence: what reads it keeps its id when the step itself changes.
+    before = ids(lambda x: x.map(abs, id="clean").trim(1))
+    assert before == ids(lambda x: x.map(lambda v: v * 2, id="clean").trim(1))
+
+
+def test_two_steps_of_one_id_are_refused() -> None:
+    with pytest.raises(PipelineError, match=r"two steps are called 'a': give each its own id \(test_ids\.py:\d+\)"):
+        pipeline(lambda x: x.map(abs, id="a").trim(1, id="a"), x=int)
+    with pytest.raises(PipelineError, match="two steps are called 'x'"):
+        pipeline(lambda x: x.map(abs, id="x"), x=int)
+
+
+def test_ids_of_called_pipelines_have_its_name_in_front() -> None:
+    @pipeline
+    def inner(x: Stream[int]) -> Stream[int]:
+        return x.cumulate(add, start=0, id="sum")
+
+    @pipeline
+    def middle(x: Stream[int]) -> Stream[int]:
+        return inner(x).trim(1, id="tail")  # type: ignore[no-any-return]
+
+    assert ids(lambda x: inner(x)) == ["x", "inner/sum"]
+    assert ids(lambda x: middle(x)) == ["x", "middle/inner/sum", "middle/tail"]
+    assert [n.id for n in inner.graph.nodes] == ["x", "sum"]
+    twice = ids(lambda x: inner(x).map(abs, id="m") + inner(x * 2))
+    assert len(set(twice)) == len(twice) and "inner/sum" in twice
+    assert sum(i.startswith("inner/sum") for i in twice) == 2
+
+
+def test_windows_keep_ids_of_their_own() -> None:
+    p = pipeline(lambda x: x.window(2, lambda w: w.map(abs, id="m"), id="w").map(abs, id="m"), x=int)
+    sub = p.graph["w"].sub
+    assert sub is not None and [n.id for n in sub.nodes] == ["in", "m"]
+
+
+def test_digest_of_a_graph() -> None:
+    assert pipeline(sum_of_odds, x=int).graph.digest == pipeline(sum_of_odds, x=int).graph.digest
+    assert pipeline(sum_of_odds, x=int).graph.digest != pipeline(lambda x: x.trim(1), x=int).graph.digest
+
+
+SCRIPT = """
+from pellucid import pipeline
+class State:
+    pass
+def note(state, v):
+    return state, [v]
+p = pipeline(lambda x: (x.map(lambda v: str(v) in {"1", "2", "3"}, to=bool), x.task(note, initial=State(), to=int),
+                        x.task(lambda s, v: (s, [v]), initial={"a", "b", "c"}, to=int),
+                        x.filter(lambda v: v > 2)), x=int)
+print([n.id for n in p.graph.nodes], p.graph.digest)
+"""
+
+
+def test_every_process_derives_the_same_ids() -> None:
+    def run(seed: str) -> str:
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run("1") == run("2") != ""
+
+
+# Steps that are called wrongly: what to write is said, and no plain TypeError comes out; one's own stay one's own.
+
+H = timedelta(hours=1)
+
+
+class Paid(NamedTuple):
+    when: datetime
+    user: str
+    cents: int
+
+
+def count(w: Any) -> Any:
+    return w.cumulate(lambda n, e: n + 1, start=0)
+
+
+def _own(a: int) -> int:
+    return a
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "lateness on a window": (
+        lambda x: x.at("when").tumbling(H, count, lateness=H),
+        "tumbling (HERE): there is no lateness= here: write tumbling(size, sub), with origin=, tz=, late=, "
+        "allowed_lateness=, early=, id=; how late events may come is said where their times are, as in x.at('when', "
+        "lateness=…)",
+    ),
+    "no sub": (
+        lambda x: x.at("when").tumbling(H),
+        "tumbling (HERE): sub is missing: write tumbling(size, sub), as in x.tumbling(timedelta(hours=1), total) with "
+        "a pipeline total",
+    ),
+    "two missing": (
+        lambda x: x.at("when").sliding(H),
+        "sliding (HERE): every and sub are missing: write sliding(size, every, sub), as in ",
+    ),
+    "by keyword only": (
+        lambda x: x.at("when").dedup(by="user"),
+        "dedup (HERE): within is missing: write dedup(within=…), as in x.dedup(by='order', within=timedelta(days=1))",
+    ),
+    "too many": (
+        lambda x: x.at("when", H),
+        "at (HERE): takes 2 positional arguments but 3 were given: write at(f), as in x.at('when', "
+        "lateness=timedelta(minutes=5)); the others by their names: lateness=, idle=, to=, id=",
+    ),
+    "misspelled": (
+        lambda x: x.at("when").tumbling(H, count, allowed_latenes=H),
+        "tumbling (HERE): there is no allowed_latenes= here: write tumbling(size, sub), with origin=, tz=, late=, "
+        "allowed_lateness=, early=, id=; did you mean 'allowed_lateness'?",
+    ),
+    "in a sub-pipeline": (
+        lambda x: x.at("when").tumbling(H, lambda w: w.cumulate()),
+        "cumulate (HERE): f and start are missing: write cumulate(f, start), as in ",
+    ),
+    "a function": (
+        lambda x: join(x.at("when")),  # type: ignore[call-arg]
+        "join (HERE): b is missing: write join(a, b)",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", list(WRONG))
+def test_what_to_write(which: str) -> None:
+    f, message = WRONG[which]
+    with pytest.raises(UsageError) as refused:
+        pipeline(f, x=Paid)
+    assert re.sub(r"test_called\.py:\d+", "HERE", str(refused.value)).startswith(message), str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_ones_own_mistakes_are_ones_own() -> None:
+    with pytest.raises(TypeError, match=r"_own\(\) missing 1 required positional argument"):
+        pipeline(lambda x: x.map(lambda e: e.cents) if _own() else x, x=Paid)  # type: ignore[call-arg]
+
+    def at(x: Any) -> Any:
+        return x
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lateness'"):
+        pipeline(lambda x: at(x, lateness=H), x=Paid)  # type: ignore[call-arg]
+
+
+def test_lengths_are_said_as_lengths() -> None:
+    second = timedelta(seconds=1)
+    for f, message in (
+        (lambda x: x.at("when", lateness=-second), "lateness must be at least 0, found -1 s"),
+        (lambda x: x.at("when").tumbling(-90 * second, count), "size must be positive, found -1 min 30 s"),
+        (lambda x: x.at("when").session(0 * second, count), "gap must be positive, found 0 s"),
+        (
+            lambda x: join(x.at("when"), x.at("when"), within=(second, -second)),
+            "within=(low, high): low must be at most high, found (1 s, -1 s)",
+        ),
+    ):
+        with pytest.raises(PipelineError) as refused:
+            pipeline(f, x=Paid)
+        assert str(refused.value).endswith(message)
+
+
+def test_keys_by_name() -> None:
+    rows = ((1, "a", 3), (2, "b", 3), (3, "a", 4), (4, "a", 3))
+    paid = [Paid(datetime(2024, 5, day), user, cents) for day, user, cents in rows]
+
+    def by(key: Any) -> Any:
+        return pipeline(lambda x: count(x.key_by(key)), x=Paid)(paid)
+
+    assert by("user") == by(lambda e: e.user) == [1, 1, 2, 3]
+    assert by(["user", "cents"]) == by(lambda e: (e.user, e.cents)) == [1, 1, 1, 2]
+    assert by(["user"]) == by("user")
+    for key, message in (
+        ("usr", "have no field 'usr': its events have when, user, cents; did you mean 'user'?"),
+        (["user", 3], "the events of this stream have no field 3: its events have when, user, cents"),
+        ([], "no field is named: name one, or give a function"),
+    ):
+        with pytest.raises(PipelineError) as refused:
+            by(key)
+        assert str(refused.value).endswith(message)
+    with pytest.raises(PipelineError, match="no field 'user': its events are int"):
+        pipeline(lambda x: x.key_by("user"), x=int)
+
+
+def test_keys_by_name_in_checks() -> None:
+    from pellucid import check
+
+    class Small(NamedTuple):
+        user: bool
+        cents: bool
+
+    named = pipeline(lambda x: x.key_by("user").trim(1), x=Small)
+    other = pipeline(lambda x: x.key_by(lambda e: e.cents).trim(1), x=Small)
+    assert check.equivalent(named, other).refuted
+
+
+# Steps that put out None and nothing else: they have the type that is declared, or are refused; no event is lost.
+
+
+def gaps(s: int, e: int) -> tuple[int, list[int | None]]:
+    if s < 1:
+        return e, [None]
+    return 0, []
+
+
+def still(s: int | None, e: int) -> tuple[int | None, list[int]]:
+    return e, [s]  # type: ignore[list-item]
+
+
+def twice(e: int) -> list[int | None]:
+    return [None, None]
+
+
+def nothing(e: int) -> int | None:
+    return None
+
+
+DECLARED = {
+    "task": lambda x: x.task(gaps, initial=0),
+    "task to": lambda x: x.task(lambda s, e: (s, [None]), initial=0, to=str | None),
+    "explode": lambda x: x.explode(twice),
+    "map": lambda x: x.map(nothing),
+    "cumulate": lambda x: x.cumulate(lambda s, e: None, start=None, to=int | None),
+    "tuple": lambda x: x.map(lambda e: (None, None), to=tuple[int | None, int | None]),
+    "state": lambda x: x.task(lambda s, e: (e, [s]), initial=None),  # None at first
+    "annotated otherwise": lambda x: x.task(still, initial=None),
+    "behind": lambda x: x.task(gaps, initial=0).trim(1).map(lambda e: (e, e is None)),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_what_is_declared_is_its_type_and_no_event_is_lost(name: str) -> None:
+    p = pipeline(DECLARED[name], x=int)
+    events, run = [1, 2, 0, 3], Interpreter(p.graph)
+    told = [run.push(x=e)["out"] for e in events]
+    assert p.trace(events) == told
+    assert p(events) == [e for push in told for e in push] != []
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda x: x.task(lambda s, e: (s, [None]), initial=0), "puts out None and nothing else, which is no event"),
+        (
+            lambda x: x.explode(lambda e: [None, None]),
+            r"say what else it may be, by an annotation of its function or as in to=int \| None",
+        ),
+        (lambda x: x.cumulate(lambda s, e: None, start=None), "puts out None and nothing else.*to=int | None"),
+        (lambda x: x.map(lambda e: (None, None)), r"puts out \(None, None\) and nothing else"),
+        (lambda x: x.task(lambda s, e: (s, [None]), initial=0, to=str), "expected str, found None"),
+    ],
+)
+def test_without_a_declaration_it_is_refused(build, words) -> None:
+    with pytest.raises(TypeMismatch, match=words):
+        pipeline(build, x=int)
+
+
+def test_a_key_that_is_always_none_is_refused() -> None:
+    with pytest.raises(PipelineError, match=r"every event has the same key, \(None, None\): leave key_by out"):
+        pipeline(lambda x: x.key_by(lambda e: (None, None)).cumulate(lambda n, e: n + 1, start=0), x=int)
+
+
+def test_two_tasks_that_put_out_none_are_compared() -> None:
+    def later(s: int, e: int) -> tuple[int, list[int | None]]:
+        return (e, [None]) if s < 2 else (0, [])
+
+    p, q = (pipeline(lambda x, f=f: x.task(f, initial=0), x=int) for f in (gaps, later))
+    verdict = check.equivalent(p, q, ints=range(2))
+    assert verdict.refuted and verdict.counterexample is not None
+    assert verdict.counterexample.inputs == [{"x": 1}, {"x": 0}]

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import enum
 import math
+import random
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 
-from pellucid import PipelineError, Stream, TypeMismatch, apply, merge, pipeline
+from pellucid import (
+    Pipeline,
+    PipelineError,
+    Scale,
+    StateError,
+    Stream,
+    TypeMismatch,
+    UsageError,
+    apply,
+    check,
+    merge,
+    pipeline,
+)
+from pellucid.internal.data.columns import Batch
+from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, TupleType
+from pellucid.internal.graph.model import Graph
+from tests.keyed_shapes import EVENTS, SHAPES, add, made, pairs, parity, running, third
 
 
 class Trade(NamedTuple):
@@ -242,3 +265,404 @@ def test_streams_have_a_text() -> None:
 def test_type_errors_name_both_types() -> None:
     with pytest.raises(TypeMismatch, match="expected int, found bool"):
         pipeline(lambda x: merge(x, x > 1), x=int)
+
+
+# ``x.lag(k)``: each event beside the one k events before it, in every engine and in the checks.
+
+MODES = ["python", "numba"]
+
+
+class Reading(NamedTuple):
+    sensor: str
+    value: float
+    good: bool
+
+
+def by_hand(s: tuple[int, int, int], v: int) -> tuple[tuple[int, int, int], list[tuple[int, int]]]:
+    first, second, seen = s
+    return (second, v, min(seen + 1, 2)), [(v, first)] if seen == 2 else []
+
+
+SHAPES_LAG = {
+    "alone": lambda x: x.lag(2),
+    "keyed": lambda x: x.key_by(lambda v: v % 3).lag(2),
+    "several events at once": lambda x: merge(x, x + 1, x.trim(1)).lag(2),
+    "several events under keys": lambda x: merge(x, x + 1).key_by(lambda v: v % 2).lag(1),
+    "behind a filter": lambda x: x.filter(lambda v: v % 4 != 1).lag(1).map(lambda p: p[0] - p[1]),
+    "in a window": lambda x: x.window(4, lambda w: w.lag(2).map(lambda p: p[0] * 10 + p[1])),
+    "of pairs": lambda x: x.lag(1).lag(1),
+    "with a partner": lambda x: apply(lambda p, v: (p[1], v), x.lag(2), x),
+}
+
+
+@pytest.mark.parametrize("name", list(SHAPES_LAG))
+@pytest.mark.parametrize("mode", ["python", *(pytest.param("numba", marks=pytest.mark.long),)])
+def test_the_kernel_does_what_the_interpreter_does(name: str, mode: str) -> None:
+    p = pipeline(SHAPES_LAG[name], x=int)
+    rng = random.Random(7)
+    events = [rng.randrange(9) for _ in range(40)]
+    run, engine = Interpreter(p.graph), Engine(p.graph, mode=mode)
+    at = 0
+    while at < len(events):
+        size = rng.choice([1, 2, 7])
+        part = events[at : at + size]
+        assert engine.push(x=part) == [v for e in part for v in run.push(x=e)["out"]]
+        at += size
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_type_of_event(mode: str) -> None:
+    p = pipeline(lambda x: x.lag(1), x=Reading)
+    events = [Reading("a", 0.5, True), Reading("b", -0.0, False), Reading("é", 2.0, True)]
+    got = Engine(p.graph, mode=mode).push(x=events)
+    assert got == [(events[1], events[0]), (events[2], events[1])] == p(events)
+    assert repr(got[0][0].value) == "-0.0"
+
+
+@pytest.mark.parametrize("key", [None, INT])
+def test_a_saved_state_goes_on_and_is_carried_over(key: Any) -> None:
+    p = pipeline(lambda x: x.lag(3, id="back"), x=int)
+    more = pipeline(lambda x: (x.lag(3, id="back"), x.trim(1, id="rest")), x=int)
+    whole, first, second, changed = (Engine(q.graph, key=key, mode="python") for q in (p, p, p, more))
+    events, keys = list(range(10, 22)), [i % 2 for i in range(12)]
+
+    def push(engine: Engine, a: int, b: int) -> Any:
+        return engine.push(x=events[a:b], **({"key": keys[a:b]} if key is not None else {}))
+
+    head, tail = push(whole, 0, 8), push(whole, 8, 12)
+    assert push(first, 0, 8) == head
+    saved = first.save()
+    second.load(saved)
+    changed.carry(saved)
+    assert push(second, 8, 12) == tail
+    assert push(changed, 8, 12)["out1"] == tail
+
+
+def test_another_k_is_another_memory() -> None:
+    old, new = (pipeline(lambda x, k=k: x.lag(k, id="back"), x=int).engine(mode="python") for k in (2, 3))
+    with pytest.raises(StateError, match=r"'back' \(lag\) has changed: ring0 was"):
+        new.carry(old.save())
+    trimmed = pipeline(lambda x: x.trim(2, id="back"), x=int).engine(mode="python")
+    with pytest.raises(StateError, match=r"'back' \(lag\) is a trim now"):
+        trimmed.carry(old.save())
+
+
+# ---------------------------------------------------------------- the checks
+
+
+@pytest.mark.parametrize("how", [{"ints": range(2)}, {"engine": "smt"}])
+def test_it_is_the_task_that_one_would_write(how: dict[str, Any]) -> None:
+    lag = pipeline(lambda x: x.lag(2).map(lambda p: p[0] - p[1]), x=int)
+    task = pipeline(lambda x: x.task(by_hand, (0, 0, 0)).map(lambda p: p[0] - p[1]), x=int)
+    assert check.equivalent(lag, task, **how).proved
+    late = pipeline(lambda x: x.lag(1).map(lambda p: p[0] - p[1]).trim(1), x=int)
+    verdict = check.equivalent(lag, late, **how)
+    assert verdict.refuted and verdict.counterexample is not None
+
+
+def test_it_is_two_streams_side_by_side() -> None:
+    lag = pipeline(lambda x: x.lag(1).map(lambda p: p[0] + p[1]), x=int)
+    queued = pipeline(lambda x: x.trim(1) + x, x=int)
+    assert check.equivalent(lag, queued, ints=range(3)).proved
+
+
+def test_keys_are_kept_apart() -> None:
+    p = pipeline(lambda x: x.key_by(lambda v: v % 2).lag(1).map(lambda p: (p[0] - p[1]) % 2), x=int)
+    assert check.holds(p, "AG (out -> out.value = 0)", ints=range(4)).proved
+    mixed = pipeline(lambda x: x.lag(1).map(lambda p: (p[0] - p[1]) % 2), x=int)
+    assert check.holds(mixed, "AG (out -> out.value = 0)", ints=range(4)).refuted
+
+
+def test_a_function_behind_it_is_called_on_what_can_come() -> None:
+    p = pipeline(lambda x: x.lag(1).map(lambda p: int(str(p[0])) - p[1], to=int), x=int)
+    assert check.holds(p, "AG (out -> out.value < 3)", ints=range(3)).proved
+    assert check.holds(p, "AG (out -> out.value < 2)", ints=range(3)).refuted
+
+
+# A key belongs to the stream: a pipeline that is called on a keyed stream means what its steps, written there, would
+# mean.
+
+
+def meaning(p: Pipeline, keys: list[int] | None = None) -> dict[str, list[tuple[int, Any]]]:
+    """The literal interpreter's events with their pushes; one interpreter for each key that comes with the data."""
+    runs: dict[int, Interpreter] = {}
+    out: dict[str, list[tuple[int, Any]]] = {name: [] for name, _ in p.graph.outputs}
+    for i, v in enumerate(EVENTS):
+        run = runs.setdefault(keys[i] if keys else 0, Interpreter(p.graph))
+        for name, events in run.push(x=v).items():
+            out[name] += [(i, e) for e in events]
+    return out
+
+
+def engine_says(p: Pipeline, mode: str, chunk: int, keys: list[int] | None = None) -> dict[str, list[tuple[int, Any]]]:
+    """The engine's, in chunks; every chunk by an engine that loads what the one before it saved."""
+    out: dict[str, list[tuple[int, Any]]] = {name: [] for name, _ in p.graph.outputs}
+    saved = None
+    for start in range(0, len(EVENTS), chunk):
+        engine = Engine(p.graph, key=INT if keys else None, mode=mode)
+        if saved is not None:
+            engine.load(saved)
+        part = EVENTS[start : start + chunk]
+        batch = Batch(len(part), [[part]], [None], [[keys[start : start + chunk]]] if keys else None)
+        for o in engine.push_batch(batch, positions=True):
+            out[o.name] += zip([int(at) for at in o.positions], o.events(), strict=True)
+        saved = engine.save()
+    return out
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_means_what_is_written_out(shape: str) -> None:
+    nested, written = made(shape)
+    expected = meaning(written)
+    assert meaning(nested) == expected
+    assert [n.key for n in nested.graph.nodes] == [n.key for n in written.graph.nodes] or shape == "two outputs"
+    for chunk in (1, 7, len(EVENTS)):
+        assert engine_says(nested, "python", chunk) == expected
+        assert engine_says(written, "python", chunk) == expected
+    assert engine_says(nested, "auto", len(EVENTS)) == expected
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_key_that_comes_with_the_data_runs_each_shape_once_per_key(shape: str) -> None:
+    nested, _ = made(shape)
+    keys = [v % 5 // 2 for v in range(len(EVENTS))]
+    for chunk in (3, len(EVENTS)):
+        assert engine_says(nested, "python", chunk, keys) == meaning(nested, keys)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "a key of another type inside",
+        *(pytest.param(s, marks=pytest.mark.long) for s in ("a key before two levels", "queues for each key")),
+    ],
+)
+def test_compiled_as_well(shape: str) -> None:
+    nested, _ = made(shape)
+    keys = [v % 3 for v in range(len(EVENTS))]
+    assert engine_says(nested, "numba", 9) == meaning(nested)
+    assert engine_says(nested, "numba", 9, keys) == meaning(nested, keys)
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])  # its key_by is one step there, two here
+def test_the_same_graph(shape: str) -> None:
+    nested, written = made(shape)
+    assert nested.graph.digest == written.graph.digest
+    assert [n.id for n in nested.graph.nodes] == [n.id for n in written.graph.nodes]
+
+
+def test_what_differs_by_its_key_alone_is_not_the_same_graph() -> None:
+    plain = pipeline(lambda x: running(x), x=int)
+    keyed = pipeline(lambda x: running(x.key_by(parity)), x=int)
+    other = pipeline(lambda x: running(x.key_by(third)), x=int)
+    again = pipeline(lambda x: running(x.key_by(third).key_by(parity)), x=int)
+    assert len({p.graph.digest for p in (plain, keyed, other, again)}) == 4
+    assert check.equivalent(keyed, pipeline(lambda x: x.key_by(parity).cumulate(add, start=0), x=int)).proved
+    assert check.equivalent(keyed, again).proved  # the second key_by replaces the first
+    for p in (plain, other):
+        assert check.equivalent(keyed, p).refuted
+
+
+def test_the_type_of_an_opaque_key_is_part_of_the_graph() -> None:
+    kinds = {1: 1}
+    as_int, as_bool = (pipeline(lambda x, t=t: x.key_by(lambda v: kinds[v], to=t).trim(1), x=int) for t in (int, bool))
+    assert as_int.graph.digest != as_bool.graph.digest
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])
+def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
+    """Also where the key_by is inside a window."""
+    from pellucid.internal.export.smv import refuse_what_smv_cannot
+
+    for p in made(shape):
+        with pytest.raises(UsageError, match="cannot be exported"):
+            refuse_what_smv_cannot(p.graph)
+
+
+def test_crashes_are_checked_under_the_key() -> None:
+    nested = pipeline(lambda x: running(x.key_by(parity)), x=int)
+    assert check.failures(nested, epochs=2, events=2, crashes=1).bounded
+
+
+def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:
+    said = (
+        r"test_keys.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed differently: "
+        r"one by int, another by no key"
+    )
+    with pytest.raises(PipelineError, match=said):
+        pipeline(lambda x: pairs(x.key_by(parity), x), x=int)
+    with pytest.raises(PipelineError, match="one by int, another by bool"):
+        pipeline(lambda x: pairs(x.key_by(parity), x.key_by(lambda v: v > 2)), x=int)
+    named = pipeline(lambda x, y: merge(x, y, id="all"), x=int, y=int)
+    with pytest.raises(PipelineError, match=r"pipeline pipeline: step 'pipeline/all' \(merge, .*keyed differently"):
+        pipeline(lambda x: named(x, x.key_by(parity)), x=int)
+    with pytest.raises(PipelineError, match="one by no key, another by int"):
+        pipeline(lambda x: apply(lambda a, b: a + b, x, running(x.key_by(parity))), x=int)
+
+
+def test_a_graph_whose_keys_are_not_what_its_steps_make_is_refused() -> None:
+    graph = pipeline(lambda x: x.key_by(parity).cumulate(add, start=0, id="total"), x=int).graph
+    *before, total = graph.nodes
+    with pytest.raises(
+        PipelineError, match=r"'total' .* is said to be keyed by no key, but what it reads makes that int"
+    ):
+        Graph(graph.name, (*before, replace(total, key=None)), graph.sources, graph.outputs)
+    with pytest.raises(PipelineError, match="is said to be keyed by int, but what it reads makes that no key"):
+        Graph(graph.name, (graph.nodes[0], replace(total, inputs=(0,))), graph.sources, (("out", 1),))
+
+
+def test_pictures_say_the_key() -> None:
+    keyed = pipeline(lambda x: running(x.key_by(parity)), x=int)
+    assert "kept apart by int" in keyed.show("svg")
+
+
+def test_a_recursive_use_keeps_each_key_apart() -> None:
+    """The same pipeline several times over streams of different keys: each copy has its own."""
+
+    @pipeline
+    def many(x: Stream[int]) -> tuple[Stream[int], Stream[int], Stream[int]]:
+        return running(x), running(x.key_by(parity)), running(running(x.key_by(lambda v: v > 4)))
+
+    assert [str(many.graph.nodes[i].key) for _, i in many.graph.outputs] == ["None", "int", "bool"]
+    plain, odd, big = many([1, 5, 2, 6])
+    assert (plain, odd, big) == ([1, 6, 8, 14], [1, 6, 2, 8], [1, 5, 4, 16])
+
+
+# ``T`` where ``T | None`` is declared: outputs, merges, arguments of pipelines; and what stays refused.
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+TYPES: list[tuple[Any, list[Any]]] = [
+    (int, [1, -2]),
+    (float, [0.5, 2.0]),
+    (bool, [True, False]),
+    (str, ["", "a"]),
+    (date, [date(2013, 1, 2)] * 2),
+    (datetime, [datetime(2013, 1, 2, 3)] * 2),
+    (Annotated[datetime, UTC], [datetime(2013, 1, 2, 3, tzinfo=UTC)] * 2),
+    (timedelta, [timedelta(hours=1), timedelta(0)]),
+    (Annotated[Decimal, Scale(2)], [Decimal("1.25"), Decimal("0.00")]),
+    (Color, [Color.RED, Color.BLUE]),
+    (list[int], [[], [1, 2]]),
+]
+
+
+def declared(t: Any) -> Any:
+    def known(x: Any) -> Any:
+        return x.filter(lambda v: v == v)
+
+    known.__annotations__ = {"x": Stream[t], "return": Stream[t | None]}  # type: ignore[valid-type]
+    return pipeline(known)
+
+
+@pytest.mark.parametrize(("t", "values"), TYPES, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("mode", ["python", "auto"])
+def test_every_type_in_every_engine(t: Any, values: list[Any], mode: str) -> None:
+    p = declared(t)
+    assert str(p.graph.nodes[p.graph.outputs[0][1]].type).endswith(" | None")
+    assert p.engine(mode=mode).push(values) == values
+    assert [v for push in p.trace(values) for v in push] == values
+    both = pipeline(lambda x, y: merge(x, y, x), x=t, y=t | None)
+    want = [v for value in values for v in (value, None, value)]
+    assert both.engine(mode=mode).push(values, [None] * len(values)) == want
+    assert [v for push in both.trace(values, [None] * len(values)) for v in push] == want
+
+
+@pipeline
+def filled(x: Stream[int | None]) -> Stream[int]:
+    return x.map(lambda v: -1 if v is None else v)
+
+
+@pipeline
+def last_of(x: Stream[int]) -> Stream[int | None]:
+    return x.cumulate(lambda a, b: b, start=0)
+
+
+def test_arguments_windows_keys_and_several_outputs() -> None:
+    assert pipeline(lambda x: filled(x), x=int)([3, 4]) == [3, 4]
+    assert pipeline(lambda x: x.window(2, filled), x=int)([3, 4, 5]) == [4, 5]
+    assert pipeline(lambda x: filled(last_of(x)), x=int)([3, 4]) == [3, 4]
+    by_parity = lambda s: s.key_by(lambda v: (v or 0) % 2)
+    keyed = pipeline(lambda x, y: merge(by_parity(x), by_parity(y)).lag(1), x=int, y=int | None)
+    assert keyed([1, 2], [None, 3]) == [(2, None), (3, 1)]
+
+    @pipeline
+    def two(x: Stream[int]) -> tuple[Stream[int | None], Stream[int], Stream[tuple[int | None, int]]]:
+        return x, x.map(lambda v: v), x.lag(1)
+
+    found = two([1, 2])
+    assert list(found) == [[1, 2], [1, 2], [(2, 1)]]
+    assert [str(two.graph.nodes[i].type) for _, i in two.graph.outputs] == ["int | None", "int", "(int | None, int)"]
+
+
+def test_with_constants() -> None:
+    @pipeline
+    def above(x: Stream[int | None], least: int = 0) -> Stream[int | None]:
+        return x.filter(lambda v: v is not None and v > least).map(lambda v: v or 0)
+
+    caller = pipeline(lambda x: above(x, least=3), x=int)
+    assert caller([1, 5]) == [5]
+    assert str(caller.graph.nodes[caller.graph.outputs[0][1]].type) == "int | None"
+
+
+def test_it_is_the_pipeline_that_says_it_in_so_many_words() -> None:
+    @pipeline
+    def short(x: Stream[int], y: Stream[int | None]) -> Stream[int | None]:
+        return merge(x, y)
+
+    @pipeline
+    def long(x: Stream[int], y: Stream[int | None]) -> Stream[int | None]:
+        return merge(x.map(lambda v: v, to=int | None), y)
+
+    @pipeline
+    def wrong(x: Stream[int], y: Stream[int | None]) -> Stream[int | None]:
+        return merge(x.map(lambda v: None if v == 7 else v, to=int | None), y)
+
+    assert check.equivalent(short, long).status == "proved"
+    assert check.equivalent(short, wrong).status == "refuted"
+    assert check.holds(short, "G (x & !y -> out.value != None)").status == "proved"
+    assert check.holds(short, "G (y -> out.value != None)").status == "refuted"
+    assert list(Interpreter(short.graph).push({"x": 1, "y": None}).values()) == [[1, None]]
+
+
+def test_in_epochs(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x\n1\n2\n3\n")
+    last_of.run_epochs(str(tmp_path / "in.csv"), str(tmp_path / "out.parquet"), state=tmp_path / "s", pushes=2)
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.to_pydict() == {"out": [1, 2, 3]}
+    assert table.schema.field("out").nullable
+
+
+class Left(NamedTuple):
+    a: int
+
+
+class Right(NamedTuple):
+    a: int | None
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "says"),
+    [
+        (int, float, "expected float, found int"),
+        (int, float | None, "expected float | None, found int"),
+        (int | None, int, "expected int, found int | None"),
+        (list[int], list[int | None], "expected list[int | None], found list[int]"),
+        (Left, Right, "expected Right(a: int | None), found Left(a: int)"),
+    ],
+)
+def test_what_is_another_type_stays_refused(found: Any, wanted: Any, says: str) -> None:
+    def same(x: Any) -> Any:
+        return x.trim(0)
+
+    same.__annotations__ = {"x": Stream[found], "return": Stream[wanted]}
+    with pytest.raises(TypeMismatch) as caught:
+        pipeline(same)
+    assert says in str(caught.value)
+    if found != int | None:
+        with pytest.raises(TypeMismatch, match=r"merge .* wants all its inputs to carry the same type"):
+            pipeline(lambda x, y: merge(x, y), x=found, y=wanted)

@@ -22,15 +22,15 @@ from pellucid.failures.model.tasks import tasks_of, thaw
 from pellucid.internal.draw.graph import draw
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.export.smv.model import export
+from pellucid.internal.export.smv import export
 from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.types import INT, Type
-from pellucid.internal.graph.memory import remembering
+from pellucid.internal.graph.model import remembering
 from pellucid.internal.graph.processors import PROCESSORS, Processor
-from pellucid.spark.native.stateless import slots
+from pellucid.spark.native import slots
 from pellucid.spark.plan import choose
 from pellucid.spark.step import Runner
-from pellucid.spark.timed.rows import TimedRunner
+from pellucid.spark.timed import TimedRunner
 from tests.check.system.test_system import by_system
 from tests.spark.test_step import frame_of
 from tests.spark.test_step import job_of as keyed_job

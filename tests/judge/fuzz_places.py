@@ -25,13 +25,12 @@ from typing import Any
 
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import connect
+from pellucid.atomic.places.connections import CLIENT, PLACE, Link
 from pellucid.atomic.places.core import Asked, Core, Heard, Tick, Tree
 from pellucid.atomic.places.core.events import MESSAGES, OPERATIONS, SHOWN
-from pellucid.atomic.places.described import PlaceInfo, free_ports
-from pellucid.atomic.places.frames import MOST, BadFrame, Frames, pack, unpack
-from pellucid.atomic.places.link import CLIENT, PLACE, Link
-from pellucid.atomic.places.network import Network, new_network
-from pellucid.atomic.places.records import fits
+from pellucid.atomic.places.core.state import fits
+from pellucid.atomic.places.network import Network, PlaceInfo, free_ports, new_network
+from pellucid.atomic.places.wire import MOST, BadFrame, Frames, pack, unpack
 
 KEY = bytes(range(32))
 TOKEN = b"t" * 32

@@ -21,11 +21,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pellucid.internal.engine.epochs.parts import parts_in
+from pellucid.internal.engine.epochs.outputs import parts_in
 from pellucid.internal.engine.epochs.store import Store
-from tests.engine.epochs.chain import chain_job
-from tests.engine.epochs.chain.chain_job import ROWS, committed, given, seconds_of, thirds_of, unsalted
-from tests.engine.epochs.chain.programs import Program
+from tests.engine.epochs import chain_job
+from tests.engine.epochs.chain_job import ROWS, committed, given, seconds_of, thirds_of, unsalted
+from tests.engine.epochs.chain_programs import Program
 from tests.judge.kills import members, send
 
 SIGKILL, HANG = 9, 300.0

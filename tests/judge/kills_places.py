@@ -29,8 +29,7 @@ from typing import Any
 
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.client import Aborted, NothingCame, Place, connect
-from pellucid.atomic.places.described import PlaceInfo, free_ports
-from pellucid.atomic.places.network import new_network
+from pellucid.atomic.places.network import PlaceInfo, free_ports, new_network
 from pellucid.errors import PellucidError
 from tests.judge.places_clients import CHANNELS
 

@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pellucid.errors import DataError
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.decisions import DecisionLog
 from tests.engine.epochs.together_job import expected, have, whole
 from tests.judge.kills import members, send
 from tests.judge.together_spark import SparkJudge

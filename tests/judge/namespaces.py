@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pellucid.atomic.places.client import Place
-from pellucid.atomic.places.described import PlaceInfo
-from pellucid.atomic.places.network import new_network
+from pellucid.atomic.places.network import PlaceInfo, new_network
 from tests.judge.kills_places import PLACES, Judge
 from tests.judge.places_clients import CHANNELS
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 
 from pellucid.atomic.places import host
 from pellucid.atomic.places.core.commit import Commits
+from pellucid.atomic.places.core.state import Record
 from pellucid.atomic.places.log import SqliteLog
-from pellucid.atomic.places.records import Record
 
 
 def commit_before_the_log_is_written() -> None:

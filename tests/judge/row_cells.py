@@ -15,8 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import pyarrow as pa
 
 from pellucid import PellucidError, Scale, pipeline
-
-from .row_values import Color
+from tests.judge.row_values import Color
 
 __all__ = ["CELLS", "NO", "Cell", "read"]
 

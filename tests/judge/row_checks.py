@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid import PellucidError, check, pipeline
-
-from .row_functions import Draw
-from .row_loop import Wrong, judge_on, options_of
-from .row_streams import FOLDS, _value, function
-from .row_values import E, judged_row, plain, rows
+from tests.judge.row_functions import Draw
+from tests.judge.row_loop import Wrong, judge_on, options_of
+from tests.judge.row_streams import FOLDS, _value, function
+from tests.judge.row_values import E, judged_row, plain, rows
 
 KINDS = ["int", "bool", "datetime", "instant", "date", "timedelta", "cents", "color"]
 _NOT = re.compile(

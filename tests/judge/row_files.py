@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from pellucid.internal.cli.main import cli
-
-from .row_frames import _arrow, as_dict
-from .row_values import E, rows
+from tests.judge.row_frames import _arrow, as_dict
+from tests.judge.row_values import E, rows
 
 U = lambda *a: datetime(*a, tzinfo=UTC)
 NO = object()

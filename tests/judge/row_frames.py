@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .row_values import E, Point
+from tests.judge.row_values import E, Point
 
 __all__ = ["FRAMES", "as_dict", "plain_rows", "schema"]
 

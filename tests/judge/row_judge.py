@@ -29,11 +29,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from pellucid import PellucidError, StepError, pipeline
-
-from . import row_values as values
-from .row_functions import Text, drawn
-from .row_loop import Wrong, judge_on, options_of, outcome
-from .row_values import CheckedMath, Color, E, Int64, Point, checked, judged_row, plain, rows
+from tests.judge import row_values as values
+from tests.judge.row_functions import Text, drawn
+from tests.judge.row_loop import Wrong, judge_on, options_of, outcome
+from tests.judge.row_values import CheckedMath, Color, E, Int64, Point, checked, judged_row, plain, rows
 
 __all__ = ["Wrong", "compiled", "judge", "told"]
 

@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pellucid import PellucidError, pipeline
-
-from .row_frames import _cell, as_dict, equal, wanted_rows
-from .row_functions import PICKED, Text, drawn
-from .row_judge import made, same, told
-from .row_streams import drawn_pipeline
-from .row_values import E, rows
+from tests.judge.row_frames import _cell, as_dict, equal, wanted_rows
+from tests.judge.row_functions import PICKED, Text, drawn
+from tests.judge.row_judge import made, same, told
+from tests.judge.row_streams import drawn_pipeline
+from tests.judge.row_values import E, rows
 
 __all__ = ["SCHEMA", "functions", "keyed"]
 

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pellucid import Stream, apply, merge, pipeline
-
-from .row_functions import Draw, Text
-from .row_judge import made
-from .row_values import E, Int64, judged_row, plain
+from tests.judge.row_functions import Draw, Text
+from tests.judge.row_judge import made
+from tests.judge.row_values import E, Int64, judged_row, plain
 
 __all__ = ["Drawn", "Event", "drawn_pipeline"]
 
@@ -320,7 +319,7 @@ def _known(key: Any) -> Any:
 
 
 def _value(text: str, *, plain: bool = False) -> Any:
-    from .row_judge import NAMES
+    from tests.judge.row_judge import NAMES
 
     found = eval(text, dict(NAMES))
     return Int64(found) if type(found) is int and not plain else found

@@ -12,12 +12,11 @@ from typing import Any
 import pyarrow.dataset  # noqa: F401 - pa.dataset
 
 from pellucid import PellucidError, StepError, UsageError
-
-from .row_frames import FRAMES, as_dict, equal, plain_rows, wanted_rows
-from .row_judge import same
-from .row_loop import Wrong, judge_on, options_of
-from .row_streams import Blank, Both, Builder, drawn_pipeline, failing_pipeline, told_alone
-from .row_values import E, plain, rows
+from tests.judge.row_frames import FRAMES, as_dict, equal, plain_rows, wanted_rows
+from tests.judge.row_judge import same
+from tests.judge.row_loop import Wrong, judge_on, options_of
+from tests.judge.row_streams import Blank, Both, Builder, drawn_pipeline, failing_pipeline, told_alone
+from tests.judge.row_values import E, plain, rows
 
 # of what may be missing null is a key
 KEYS = [

@@ -6,10 +6,9 @@ import random
 
 import pytest
 
+from tests.judge import row_cells, row_checks, row_files, row_functions, row_judge, row_tables
+from tests.judge.row_values import rows
 from tests.seeds import seeds
-
-from . import row_cells, row_checks, row_files, row_functions, row_judge, row_tables
-from .row_values import rows
 
 
 @pytest.mark.parametrize("case", row_cells.CELLS, ids=lambda case: case.name)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid.errors import StateError
-from pellucid.sinks.group import member, read
+from pellucid.sinks import group as member
+from pellucid.sinks import unresolved as read
 from tests.judge.together_outside import judge
 from tests.seeds import seeds
 from tests.sinks.postgres import Postgres, server_or_skip

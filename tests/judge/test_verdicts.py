@@ -8,14 +8,13 @@ import random
 import pytest
 
 from pellucid import errors
+from tests.judge import verdict_meaning as meaning
+from tests.judge.verdict_cases import NAMES, Case
+from tests.judge.verdict_formulas import Graph, ctl, ltl_violated, on_finite, on_lasso
+from tests.judge.verdict_meaning import Seen, run
+from tests.judge.verdict_pipelines import PRELUDE, Draw, Style
+from tests.judge.verdict_truth import random_runs
 from tests.seeds import seeds
-
-from . import verdict_meaning as meaning
-from .verdict_cases import NAMES, Case
-from .verdict_formulas import Graph, ctl, ltl_violated, on_finite, on_lasso
-from .verdict_meaning import Seen, run
-from .verdict_pipelines import PRELUDE, Draw, Style
-from .verdict_truth import random_runs
 
 
 def built(case: Case) -> dict:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pellucid import sinks
 from pellucid.errors import DataError, PellucidError
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.decisions import DecisionLog
 from tests.judge.kills import members, send
 from tests.spark import quick_jvm
 

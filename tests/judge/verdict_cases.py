@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pellucid import Mod, Stream, apply, check, errors, merge, pipeline, silent
-
-from . import verdict_meaning as meaning
-from .verdict_formulas import BRANCHING, atom_holds, atoms, on_finite, operators, text
-from .verdict_meaning import FAILED, Fit, Spec, checked, modulo, plain, push, queues
-from .verdict_pipelines import PRELUDE, script, value_text
-from .verdict_truth import (
+from tests.judge import verdict_meaning as meaning
+from tests.judge.verdict_formulas import BRANCHING, atom_holds, atoms, on_finite, operators, text
+from tests.judge.verdict_meaning import FAILED, Fit, Spec, checked, modulo, plain, push, queues
+from tests.judge.verdict_pipelines import PRELUDE, script, value_text
+from tests.judge.verdict_truth import (
     DEAD,
     Push,
     Truth,

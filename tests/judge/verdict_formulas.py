@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .verdict_meaning import CLASSES, COMPARE, Seen
+from tests.judge.verdict_meaning import CLASSES, COMPARE, Seen
 
 PAST = {"Y", "O", "H", "S"}
 FUTURE = {"X", "F", "G", "U", "W", "R"}

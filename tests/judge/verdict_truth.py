@@ -14,8 +14,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .verdict_formulas import BRANCHING, Graph, atom_holds, atoms, components, ctl, ltl_violated, on_lasso, operators
-from .verdict_meaning import (
+from tests.judge.verdict_formulas import (
+    BRANCHING,
+    Graph,
+    atom_holds,
+    atoms,
+    components,
+    ctl,
+    ltl_violated,
+    on_lasso,
+    operators,
+)
+from tests.judge.verdict_meaning import (
     CLASSES,
     COMPARE,
     FAILED,

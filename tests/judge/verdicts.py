@@ -20,11 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .verdict_cases import Answer, Case, Found, ask, judge
-from .verdict_meaning import Spec
-from .verdict_pipelines import Draw, Style, pruned
-from .verdict_questions import Ask, observed, relative, two_meanings
-from .verdict_truth import random_runs, random_value, values
+from tests.judge.verdict_cases import Answer, Case, Found, ask, judge
+from tests.judge.verdict_meaning import Spec
+from tests.judge.verdict_pipelines import Ask, Draw, Style, observed, pruned, relative, two_meanings
+from tests.judge.verdict_truth import random_runs, random_value, values
 
 SECONDS = 2.0
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from pellucid.errors import UsageError, nearest
-from pellucid.internal.model.budget import Budget, CutShort
 from pellucid.internal.model.counterexample import Run
-from pellucid.internal.model.search import Search
+from pellucid.internal.model.search import Budget, CutShort, Search
 from pellucid.internal.model.verdict import Status, Verdict
 
 END = "an end"  # the question that is asked of all states at once

@@ -28,10 +28,9 @@ from pellucid.failures.model import (
     out,
     steps,
 )
-from pellucid.failures.model.explain import Explanation, explain
+from pellucid.failures.model.explain import CausalOrder, Explanation, apply_trace, explain
 from pellucid.failures.model.notation import read, read_run, write
 from pellucid.failures.model.tasks import tasks_of
-from pellucid.failures.model.trace import CausalOrder, apply_trace
 from tests.failures.cuts import judge, read_cut
 
 CHAIN = """

@@ -29,7 +29,7 @@ from pellucid.progress import (
     leave,
 )
 from tests.progress.meaning import Family, Way, draw, draw_loops, loops_advance
-from tests.progress.test_tracker import follow
+from tests.progress.test_clock import follow
 from tests.seeds import HUNT, seeds
 
 FIRST, LAST = -(2**63), 2**63 - 1

@@ -10,7 +10,7 @@ import pytest
 from pellucid import UsageError, check
 from pellucid.errors import StepError
 from pellucid.progress import Domains, Graph, Integers, Loop, Message, Node, buffer, why_not
-from tests.progress.semantics.test_properties import asks_for_the_past, mill, past, ring
+from tests.progress.test_properties import asks_for_the_past, mill, past, ring
 
 
 def count(out: str = "o", **more: Any) -> Node:

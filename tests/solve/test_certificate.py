@@ -10,10 +10,8 @@ from pellucid.internal.model import Budget
 
 pytest.importorskip("z3")
 
-from pellucid.internal.solve.certificate import Induction, Proof, check_certificate, shrink
-from pellucid.internal.solve.session import ask
-from pellucid.internal.solve.spacer import spacer
-from pellucid.internal.solve.transition import Frames, Transition
+from pellucid.internal.solve.certificate import Induction, Proof, check_certificate, shrink, spacer
+from pellucid.internal.solve.terms import Frames, Transition, ask
 
 A, B, RESET = n.var(0, INT), n.var(1, INT), n.var(2, BOOL)
 

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pellucid.atomic.places.described import free_ports
+from pellucid.atomic.places.network import free_ports
 from pellucid.spark import java
 from tests.spark import quick_jvm
 

@@ -12,7 +12,7 @@ import pytest
 from pellucid.capacity.measured import arrival_curve, of_progress, plan_job
 from pellucid.errors import UsageError
 from pellucid.spark.capacity import arrival_curves, curves_of, query_plans, queue_bounds
-from tests.capacity.measured.test_read import GREEDY as BATCHES
+from tests.capacity.test_measured import GREEDY as BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

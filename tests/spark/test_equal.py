@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
+import runpy
 import shutil
+import sys
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 
-from pellucid import Pipeline, StepError, Stream, merge, pipeline
+from pellucid import Pipeline, StepError, Stream, UsageError, merge, pipeline, sinks
 from pellucid.internal.expr.types import list_in
+from pellucid.spark import session
 from pellucid.spark.failure import explain
+from tests.expr.compare import NAMES, TEXTS
 from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
-from tests.strategies import KEYS, Seeded, add_steps, make_input, make_pipeline
+from tests.strategies import EVENTS, KEYS, Seeded, add_steps, make_input, make_pipeline
+from tests.test_examples import ON_SPARK, right_on_spark
 from tests.volumes import some_seeds
 
 if TYPE_CHECKING:
@@ -195,3 +204,158 @@ def test_a_value_where_none_may_be(spark: SparkSession, native: str) -> None:
     df = widened.spark(spark.createDataFrame([(1,), (2,)], "x long"), native=native)
     assert df.schema["out"].nullable
     assert sorted((row.out for row in df.collect()), key=str) == sorted(widened([1, 2]), key=str) == [2, 20, None]
+
+
+# Every pipeline of the examples: interpreter = Spark batch = Spark streaming, with keys.
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+def pipelines() -> list[Any]:
+    out = []
+    for file in [*sorted(FOLDER.glob("failure_*.py")), *sorted(FOLDER.glob("stream_*.py"))]:
+        name = f"example_{file.stem}"
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        cloudpickle.register_pickle_by_value(module)  # workers cannot import it, as `pellucid run` has it
+        for label, value in vars(module).items():
+            known = isinstance(value, Pipeline) and value.__module__ == name
+            if known and all(value.graph.nodes[i].type in EVENTS for i in value.graph.sources):
+                out.append(pytest.param(value, id=f"{file.stem}:{label}"))
+    return out
+
+
+ALL = pipelines()
+
+
+def test_those_that_start_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With the session that is there; tests/test_examples.py runs them as programs, which is long."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(session, "_ours", None)  # somebody else's: they leave it alone
+    for name in ON_SPARK:
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+    said = capfd.readouterr()
+    assert not said.err
+    right_on_spark(said.out)
+    assert spark.range(3).count() == 3
+
+
+def test_there_are_examples() -> None:
+    assert len(ALL) >= 10
+
+
+@pytest.mark.parametrize("p", ALL)
+def test_batch_examples_on_spark(spark: SparkSession, p: Pipeline) -> None:
+    c = Seeded(len(p.graph.nodes))
+    rows = rows_of(make_input(c, p, 60), [1, 2, 3], c.rng)
+    made = p.spark(*frames(spark, p, rows, c.rng), key="user", order="seq", tag="output")
+    assert collected(p, made.collect) == outcome(p, rows)
+
+
+@pytest.mark.parametrize(
+    "p", [pytest.param(*p.values, id=p.id, marks=() if at % 9 == 0 else pytest.mark.long) for at, p in enumerate(ALL)]
+)
+def test_streaming_examples_on_spark(spark: SparkSession, p: Pipeline, tmp_path: Path) -> None:
+    c = Seeded(len(p.graph.nodes))
+    rows = rows_of(make_input(c, p, 60), [1, 2, 3], c.rng)
+    assert streamed_outcome(spark, p, rows, c.rng, tmp_path, "own") == outcome(p, rows)
+
+
+# Keys that are given up, on Spark: one ordered stream, batch and micro-batches; the local run is the oracle.
+
+
+class Click(NamedTuple):
+    user: str
+    cents: int
+
+
+@pipeline
+def visits(click: Stream[Click]) -> Stream[tuple[str, int]]:
+    mine = click.filter(lambda c: c.cents != 7).key_by(lambda c: c.user, id="users").forget(after=3)
+    return mine.cumulate(lambda s, c: (c.user, s[1] + c.cents), start=("", 0), id="sum")
+
+
+def test_a_batch_and_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(4)
+    clicks = [(rng.choice("aabcdefgh"), i, rng.randrange(10)) for i in range(120)]
+    want = visits([Click(user, cents) for user, _, cents in clicks])
+    df = spark.createDataFrame(clicks, "user string, seq bigint, cents bigint")
+    assert "one: one stream on one core" in visits.spark_plan(order="seq")
+    got = visits.spark(df.repartition(3), order="seq").collect()
+    assert [(r["out_0"], r["out_1"]) for r in sorted(got, key=lambda r: r["seq"])] == want
+    with pytest.raises(UsageError, match=r"step 'users' .* counts the events of the whole stream, and with key="):
+        visits.spark(df, key="user", order="seq")
+    out = sinks.sqlite(tmp_path / "out.db", "t")
+    for part in (clicks[:50], clicks[50:]):
+        rows = spark.createDataFrame(part, "user string, seq bigint, cents bigint")
+        rows.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+        stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+        found = visits.spark(stream, order="seq", state=str(tmp_path / "state"))
+        query = found.writeStream.foreachBatch(out).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+    streamed = sorted(out.read().to_pylist(), key=lambda r: r["seq"])
+    assert [(r["out_0"], r["out_1"]) for r in streamed] == want
+
+
+# Functions that look inside text, on Spark: the kernel in Python's workers gives what plain Python gives.
+
+
+@pipeline
+def named(x: Stream[str]) -> Stream[str]:
+    """The last letters of all names so far."""
+    short = x.filter(lambda s: len(s) < 9 and not s.isspace(), id="short")
+    told = short.map(lambda s: f"{NAMES.get(s.strip(), s.upper())}:{len(s)}", id="told")
+    return told.cumulate(lambda last, s: (last + s)[-15:], start="", id="last")
+
+
+def some(seed: int) -> tuple[list[Any], random.Random]:
+    rng = random.Random(seed)
+    return rows_of([{"x": rng.choice(TEXTS)} for _ in range(40)], ["a", "b", "ß"], rng), rng
+
+
+def test_it_is_compiled_there() -> None:
+    assert "told   map: in the fused kernel" in named.spark_plan(key=True)
+    assert "Python for each event" not in named.spark_plan(key=True)
+
+
+@pytest.mark.seeded
+def test_batch_text(spark: SparkSession) -> None:
+    rows, rng = some(seeds(1)[0])
+    got = collected(
+        named, lambda: named.spark(*frames(spark, named, rows, rng), key="user", order="seq", tag="output").collect()
+    )
+    assert got == outcome(named, rows)
+
+
+@pytest.mark.seeded
+def test_streaming_text(spark: SparkSession, tmp_path: Path) -> None:
+    rows, rng = some(seeds(1, 7)[0])
+    assert streamed_outcome(spark, named, rows, rng, tmp_path, "own") == outcome(named, rows)
+
+
+def test_local_times_whatever_zone_the_session_has(spark: SparkSession) -> None:
+    zone = ZoneInfo("America/New_York")
+    hours = pipeline(
+        lambda at: at.map(lambda t: (t.astimezone(zone).date(), t.astimezone(zone).hour, t)),
+        at=Annotated[datetime, UTC],
+    )
+    start = datetime(2013, 11, 3, 3, tzinfo=UTC)  # the night in which an hour comes twice there
+    given = [start + timedelta(minutes=20 * i) for i in range(20)]
+    before = spark.conf.get("spark.sql.session.timeZone")
+    df = spark.createDataFrame([(t,) for t in given], "at timestamp")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        table = hours.spark(df).toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    found = [(row["out_0"], row["out_1"], row["out_2"].astimezone(UTC)) for row in table.to_pylist()]
+    local = [t.astimezone(zone) for t in given]
+    assert sorted(found) == sorted((t.date(), t.hour, t.astimezone(UTC)) for t in local)
+    assert "in the fused kernel" in hours.spark_plan()

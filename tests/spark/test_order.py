@@ -17,11 +17,9 @@ from pellucid import DataError, UsageError, apply, pipeline
 from pellucid.internal.expr.types import BOOL, INT, STR, Type
 from pellucid.spark.api import _wait
 from pellucid.spark.failure import explain
-from pellucid.spark.frames import Fields, Frame, FrameSource, key_leaf, order_leaf
-from pellucid.spark.job import Late, SparkJob
-from pellucid.spark.state.bucket import Bucket, run_bucket
-from pellucid.spark.state.order import Judge
-from pellucid.spark.step import Runner
+from pellucid.spark.frames import Fields, Frame, FrameSource, Late, SparkJob, key_leaf, order_leaf
+from pellucid.spark.step import Judge, Runner
+from pellucid.spark.stream import Bucket, run_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

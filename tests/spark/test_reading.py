@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pellucid.errors import DataError
-from pellucid.internal.data.arrow import leaf_column
+from pellucid.internal.data.arrow import event_arrays, leaf_column, output_schema
 from pellucid.internal.data.bind import Binding, Place
-from pellucid.internal.data.formats.outputs import event_arrays, output_schema
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 from pellucid.spark.reading import event_columns, pack, source_leaves, surely_events
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
 from pellucid.internal.expr.types import INT, STR
-from pellucid.spark.frames import Fields, FrameSource
-from pellucid.spark.job import Late, SparkJob, packed, unpacked
-from pellucid.spark.state.bucket import Bucket, in_order, run_bucket
+from pellucid.spark.frames import Fields, FrameSource, Late, SparkJob, packed, unpacked
 from pellucid.spark.step import Runner, in_chunks
+from pellucid.spark.stream import Bucket, in_order, run_bucket
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import Seeded, make_input, make_pipeline
 

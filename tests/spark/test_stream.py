@@ -22,9 +22,8 @@ from pellucid.internal.engine.saved import form as saved
 from pellucid.internal.expr.types import INT, STR
 from pellucid.spark import stream
 from pellucid.spark.failure import explain
-from pellucid.spark.frames import Fields, FrameSource
-from pellucid.spark.job import SparkJob, packed, unpacked
-from pellucid.spark.state.store import Store
+from pellucid.spark.frames import Fields, FrameSource, SparkJob, packed, unpacked
+from pellucid.spark.store import Store
 from tests.old_form import old_state
 from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-WARM = ("numpy", "pandas", "pyarrow", "pellucid.spark.job", "pellucid.spark.step")
+WARM = ("numpy", "pandas", "pyarrow", "pellucid.spark.frames", "pellucid.spark.step")
 
 if __name__ == "__main__":
     from pellucid.spark.daemon import manager

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pellucid import Pipeline, StepError
-from pellucid.internal.data.formats.outputs import arrow_type
+from pellucid.internal.data.arrow import arrow_type
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr.types import EnumType, RecordType, TupleType, Type
 

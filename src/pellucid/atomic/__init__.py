@@ -7,12 +7,10 @@ asks questions about them.  The paper as printed and mutants of its
 rules are asked for by name (`rules`).
 """
 
-from pellucid.atomic.explore import Explored, explore
-from pellucid.atomic.machine import Atomic, Step
-from pellucid.atomic.printing import network_text
-from pellucid.atomic.reading import parse, read
-from pellucid.atomic.rules import Rules, rules_of
+from pellucid.atomic.machine import Atomic, Rules, Step, rules_of
+from pellucid.atomic.question import Explored, explore
 from pellucid.atomic.running import NetworkRun, run
+from pellucid.atomic.syntax import network_text, parse, read
 from pellucid.atomic.typing import IllTyped, counterexample_to_lemma_1, typecheck
 
 __all__ = [

@@ -8,11 +8,9 @@ from itertools import islice
 from typing import Any
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.machine import Atomic, Step, gracefully
-from pellucid.atomic.printing import network_text
-from pellucid.atomic.reading import parse
-from pellucid.atomic.rules import Rules
+from pellucid.atomic.machine import Atomic, Rules, Step, gracefully
 from pellucid.atomic.state import State
+from pellucid.atomic.syntax import network_text, parse
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError
 from pellucid.internal.model import Run, follow

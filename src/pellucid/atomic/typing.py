@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.printing import type_text, value_text
+from pellucid.atomic.syntax import type_text, value_text
 from pellucid.errors import DataError, UsageError, nearest
 from pellucid.internal.base.languages import caret
 
@@ -414,7 +414,7 @@ def counterexample_to_lemma_1() -> s.Network:
     >>> typecheck(counterexample_to_lemma_1(), system="printed") == counterexample_to_lemma_1()
     True
     """
-    from pellucid.atomic.reading import parse
+    from pellucid.atomic.syntax import parse
 
     return parse(
         "new t: Trans. new p: Place. new k: Packet[<>]. "

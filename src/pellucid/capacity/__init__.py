@@ -8,25 +8,13 @@ the run if it is not (`flow`).  `simulate` runs it with arrivals by the clock, b
 `paper_table` is what the paper asked for.
 """
 
-from pellucid.capacity.flow import (
-    Flow,
-    Flows,
-    Growth,
-    LiteralBound,
-    Threshold,
-    check_flows,
-    flows,
-    grow,
-    literal_bound,
-    threshold,
-)
-from pellucid.capacity.paper import figure_1
+from pellucid.capacity.flow import Flow, Flows, Growth, LiteralBound, Threshold, check_flows, flows, grow, literal_bound
+from pellucid.capacity.flow.bounds import threshold
 from pellucid.capacity.simulation import Bursts, Constant, Poisson, Recorded, Simulation, simulate
 from pellucid.capacity.steps import Grid, Literal, Replay, Step, Urgent, Worker, grid, replay
-from pellucid.capacity.topology import ANY, Bolt, Spout, Topology
-from pellucid.capacity.zones.decide import Longest, longest
-from pellucid.capacity.zones.figures import paper_table
-from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
+from pellucid.capacity.topology import ANY, Bolt, Spout, Topology, figure_1
+from pellucid.capacity.zones.decide import GapThreshold, Longest, WorkersThreshold, least_gap, least_workers, longest
+from pellucid.capacity.zones.question import paper_table
 
 __all__ = [
     "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "GapThreshold", "Grid", "Growth", "Literal", "LiteralBound",

@@ -16,14 +16,20 @@ that it is printed as.
 from __future__ import annotations
 
 import enum
+import json
+import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from pellucid.errors import UsageError, nearest
+from pellucid.errors import DataError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from pellucid.internal.graph.model import Graph, Node
 
 Routing: TypeAlias = Literal["one", "all"]
 Semantics: TypeAlias = Literal["urgent", "literal"]
@@ -234,7 +240,7 @@ class Topology:
 
     @staticmethod
     def read(path: str | Path) -> Topology:
-        """A topology from a TOML file (`pellucid.capacity.files` shows one); what is wrong is told with its line.
+        """A topology from a TOML file (`pellucid.capacity.topology` shows one); what is wrong is told with its line.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -243,7 +249,6 @@ class Topology:
         ...     Topology.read(file).name, Topology.read(file).spouts
         ('shop', {'S': Spout(gap=Fraction(1, 2))})
         """
-        from pellucid.capacity.files import read_topology  # it needs this module
 
         return read_topology(path)
 
@@ -265,7 +270,6 @@ class Topology:
         workers = 1
         <BLANKLINE>
         """
-        from pellucid.capacity.files import to_toml
 
         return to_toml(self)
 
@@ -298,7 +302,6 @@ class Topology:
         >>> t.bolts["price"].ratio, t.bolts["price"].workers, t.bolts["tax"].hears
         (Fraction(1, 10), 2, ('price',))
         """
-        from pellucid.capacity.derive import topology_of
 
         return topology_of(pipeline, rates=rates, times=times, workers=workers, ratios=ratios)
 
@@ -324,3 +327,344 @@ def _each(given: Any, names: Mapping[str, Any], missing: str) -> Iterator[tuple[
         if name not in names:
             raise UsageError(f"{missing} {name}: {', '.join(names)} {'is' if len(names) == 1 else 'are'}.")
         yield name, value
+
+
+# A topology from a pipeline: its sources are spouts, and its steps are bolts, together or apart.
+#
+# How steps become bolts depends on how they run, and the caller says it by ``times``:
+#
+# - **one number**: the pipeline runs as one task, as it does here and in one stage of Spark: all steps are fused
+# into one
+#   loop, so there is one bolt, one queue, and the time is that of one event through all of it.
+# - **a table of steps**: each step in it has a queue and workers of its own (a process, a service, a stage).  A step
+# that
+#   is not in the table takes no time and runs with whoever is before it.
+#
+# A stream that is used twice gives a copy to each reader, so the routing is ``all``.  How many events a step puts
+# out for
+# one that comes is known of most: one for one; of ``decimate(k)`` one in k; of a step that waits for one event from
+# each
+# of n inputs, one in n.  Of a filter the worst case is assumed (all pass), unless ``ratios`` says less; of a task or
+# an
+# explode, which put out what they like, ``ratios`` has to say it.
+
+
+def topology_of(
+    pipeline: Any,
+    *,
+    rates: Number | Mapping[str, Number],
+    times: Number | Mapping[str, Number],
+    workers: Workers | Mapping[str, Workers] = 1,
+    ratios: Mapping[str, Number] | None = None,
+) -> Topology:
+    """See `Topology.of`."""
+    graph: Graph = getattr(pipeline, "graph", pipeline)
+    if not hasattr(graph, "nodes") or not hasattr(graph, "sources"):
+        raise UsageError(f"Topology.of: expected a pipeline, got {type(pipeline).__name__}.")
+    names = [graph.nodes[i].id for i in graph.sources]
+    given = rates if isinstance(rates, Mapping) else dict.fromkeys(names, rates)
+    _known(given, names, "rates", "source")
+    missing = [s for s in names if s not in given]
+    if missing:
+        raise UsageError(f"rates: how many events does {missing[0]} bring per unit of time?")
+    spouts = {s: Spout(1 / exact(given[s], f"the rate of {s}")) for s in names}
+    steps = [n.id for n in graph.nodes if n.kind != "source"]
+    _known(ratios or {}, steps, "ratios", "step")
+    if not isinstance(times, Mapping):
+        if isinstance(workers, Mapping):
+            _known(workers, [graph.name], "workers", "bolt")
+            workers = workers.get(graph.name, 1)
+        bolt = Bolt(exact(times, f"the time of {graph.name}"), names, workers=workers)
+        return Topology(spouts, {graph.name: bolt}, routing="all", name=graph.name)
+    _known(times, steps, "times", "step")
+    if not times:
+        raise UsageError("times: no step takes any time, so that there is no queue: name one, or give one number.")
+    if isinstance(workers, Mapping):
+        _known(workers, list(times), "workers", "step with a time")
+    return _apart(graph, spouts, times, workers, ratios or {})
+
+
+def _known(given: Mapping[str, Any], names: list[str], argument: str, what: str) -> None:
+    for name in given:
+        if name not in names:
+            meant = nearest(name, names) or f": {', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+            raise UsageError(f"{argument}: there is no {what} {name}{meant}")
+
+
+def _apart(
+    graph: Graph,
+    spouts: Mapping[str, Spout],
+    times: Mapping[str, Number],
+    workers: Workers | Mapping[str, Workers],
+    ratios: Mapping[str, Number],
+) -> Topology:
+    """A bolt for each step that has a time."""
+    # For each stream: who sends its events, and how many for each one that the sender has done.
+    sent: list[dict[str, Fraction]] = []
+    hears: dict[str, dict[str, Fraction]] = {}
+    for node in graph.nodes:
+        if node.kind == "source":
+            sent.append({node.id: Fraction(1)})
+            continue
+        comes: dict[str, Fraction] = {}
+        for i in node.inputs:
+            for sender, many in sent[i].items():
+                comes[sender] = comes.get(sender, Fraction(0)) + many
+        if node.id in times:
+            hears[node.id] = comes
+            sent.append({node.id: _ratio(node, ratios)})
+        else:
+            sent.append({sender: many * _ratio(node, ratios) for sender, many in comes.items()})
+    slower = {s: _same(graph, s, hears) for s in spouts}
+    for s, many in slower.items():
+        if many > 1:
+            raise UsageError(f"for each event of {s}, {many} come to one step: give the steps between them a time.")
+    bolts = {}
+    for b, comes in hears.items():
+        bolts[b] = Bolt(
+            exact(times[b], f"the time of {b}"),
+            list(comes),
+            workers=workers.get(b, 1) if isinstance(workers, Mapping) else workers,
+            ratio=_same(graph, b, hears),
+        )
+    gaps = {s: Spout(spout.gap / slower[s]) if slower[s] else spout for s, spout in spouts.items()}
+    return Topology(gaps, bolts, routing="all", name=graph.name)
+
+
+def _same(graph: Graph, sender: str, hears: Mapping[str, Mapping[str, Fraction]]) -> Fraction:
+    """How many events each who hears a sender gets for one of its: the same for all, or it cannot be told as one
+    ratio."""
+    found = {b: comes[sender] for b, comes in hears.items() if sender in comes}
+    if len(set(found.values())) > 1:
+        words = ", ".join(f"{b} gets {many}" for b, many in found.items())
+        raise UsageError(
+            f"for each event of {sender}, {words}: give the steps between them a time, so that each has its own ratio."
+        )
+    return next(iter(found.values()), Fraction(1))
+
+
+def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
+    """How many events a step puts out for each one that comes to it."""
+    if node.id in ratios:
+        return exact(ratios[node.id], f"the ratio of {node.id}", least=Fraction(0))
+    processor = node.processor
+    if processor.puts == "many":
+        raise UsageError(
+            f"{node.describe()} puts out as many events as it likes: ratios={{{node.id!r}: …}} says how many for one."
+        )
+    if node.kind == "decimate":
+        assert node.k is not None
+        return Fraction(1, node.k)
+    return Fraction(1, len(node.inputs)) if processor.inputs == "together" else Fraction(1)
+
+
+# Topologies in files: TOML in, TOML out, numbers as they are written.
+#
+# ::
+#
+#     name = "orders"
+#     routing = "all"                  # "one" unless told; likewise semantics = "urgent", observe = "any"
+#
+#     [spouts.orders]
+#     gap = 0.8                        # or "4/5"
+#
+#     [bolts.price]
+#     time = 1
+#     hears = ["orders"]
+#     workers = 2                      # or "any"; 1 unless told
+#     ratio = "3/2"                    # 1 unless told
+#     queue = "per worker"             # "shared" unless told
+#     initial = 4                      # 0 unless told
+#
+# What is wrong is told with the file, the line and the table.
+
+_TOP = ("name", "routing", "semantics", "observe", "spouts", "bolts")
+_SPOUT = ("gap",)
+_BOLT = ("time", "hears", "workers", "ratio", "queue", "initial")
+
+
+def read_topology(path: str | Path) -> Topology:
+    """A topology from a TOML file; see the module's docstring for what stands in it."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not a text in UTF-8: {error.reason} at byte {error.start}") from None
+    return parse_topology(text, str(path))
+
+
+def parse_topology(text: str, name: str = "topology") -> Topology:
+    """A topology from the text of such a file, which goes by this name in messages.
+
+    >>> t = parse_topology('''
+    ... [spouts.S1]
+    ... gap = 0.8
+    ... [bolts.B1]
+    ... time = 1
+    ... hears = ["S1"]
+    ... workers = "any"
+    ... ''')
+    >>> t.spouts["S1"].gap, t.bolts["B1"].workers
+    (Fraction(4, 5), ANY)
+    >>> parse_topology('[spouts.S1]\\ngap = 0', "queues.toml")
+    Traceback (most recent call last):
+        ...
+    pellucid.errors.DataError: queues.toml, line 2, [spouts.S1]: the gap of a spout: 0 is not above 0.
+    """
+    try:
+        found = tomllib.loads(text, parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{name}: no TOML: {error}") from None
+    reader = _Reader(text, name)
+    reader.fields(found, (), _TOP)
+    spouts = {s: reader.spout(s, given) for s, given in reader.tables(found, "spouts").items()}
+    bolts = {b: reader.bolt(b, given) for b, given in reader.tables(found, "bolts").items()}
+    if not bolts:
+        raise DataError(f"{name}: no bolts: a table such as [bolts.B1] with time and hears describes one")
+    words = {key: found[key] for key in ("name", "routing", "semantics", "observe") if key in found}
+    for key, value in words.items():
+        if not isinstance(value, str):
+            raise reader.wrong((), key, f"{key}: expected a text, got {value!r}.")
+        if key != "name":
+            reader.judge((), key, lambda key=key, value=value: Topology({"S": Spout(1)}, {}, **{key: value}))
+    try:
+        return Topology(spouts, bolts, **{"name": Path(name).stem, **words})
+    except UsageError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+class _Reader:
+    """What stands where in a file."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.lines, self.name = text.splitlines(), name
+
+    def wrong(self, table: tuple[str, ...], key: str, what: str) -> DataError:
+        """The message with its place."""
+        line = self._line(table, key)
+        places = [self.name, *([f"line {line}"] if line else []), *([f"[{'.'.join(table)}]"] if table else [])]
+        return DataError(f"{', '.join(places)}: {what}")
+
+    def _line(self, table: tuple[str, ...], key: str) -> int | None:
+        """The line of a field, or of its table; None where it is written in another way (as an inline table)."""
+        at: tuple[str, ...] = ()
+        header = None
+        for number, line in enumerate(self.lines, 1):
+            if found := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
+                at = tuple(part.strip().strip("\"'") for part in re.findall(r'"[^"]*"|\'[^\']*\'|[^.]+', found[1]))
+                header = number if at == table else header
+            elif at == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
+                return number
+        return header
+
+    def tables(self, found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        """The tables below one."""
+        tables = found.get(key, {})
+        if not isinstance(tables, dict):
+            raise self.wrong((), key, f"{key}: expected tables such as [{key}.{key[0].upper()}1], got {tables!r}.")
+        for name, given in tables.items():
+            if not isinstance(given, dict):
+                raise self.wrong((key,), name, f"{key}.{name}: expected a table, got {given!r}.")
+        return tables
+
+    def fields(self, found: Mapping[str, Any], table: tuple[str, ...], known: tuple[str, ...]) -> None:
+        """Every field is one that is known."""
+        for key in found:
+            if key not in known:
+                others = f": {', '.join(known)} {'is' if len(known) == 1 else 'are'}"
+                raise self.wrong(table, key, f"there is no field {key}{nearest(key, known) or others}")
+
+    def judge(self, table: tuple[str, ...], key: str, attempt: Any) -> Any:
+        """What it makes; what is wrong with it is said with its place."""
+        try:
+            return attempt()
+        except UsageError as error:
+            raise self.wrong(table, key, str(error)) from None
+
+    def spout(self, name: str, given: Mapping[str, Any]) -> Spout:
+        """A spout from its table."""
+        table = ("spouts", name)
+        self.fields(given, table, _SPOUT)
+        if "gap" not in given:
+            raise self.wrong(table, "", "a spout needs a gap: the least time between two of its tuples.")
+        spout: Spout = self.judge(table, "gap", lambda: Spout(given["gap"]))
+        return spout
+
+    def bolt(self, name: str, given: Mapping[str, Any]) -> Bolt:
+        """A bolt from its table."""
+        table = ("bolts", name)
+        self.fields(given, table, _BOLT)
+        for key, what in (("time", "how long a tuple takes"), ("hears", "whose tuples it gets")):
+            if key not in given:
+                raise self.wrong(table, "", f"a bolt needs {key}: {what}.")
+        values = dict(given)
+        hears = values["hears"]
+        if isinstance(hears, str):
+            values["hears"] = [hears]
+        elif not isinstance(hears, list) or not all(isinstance(h, str) for h in hears):
+            raise self.wrong(table, "hears", f"hears: expected a list of names, got {hears!r}.")
+        if isinstance(values.get("workers"), str) and values["workers"].lower() == "any":
+            values["workers"] = ANY
+        for key in values:  # one by one, so that the message has the line
+            self.judge(table, key, lambda key=key: Bolt(**{"time": 1, "hears": ["S"], key: values[key]}))
+        return Bolt(**values)
+
+
+def to_toml(topology: Topology) -> str:
+    """A topology as the text of a file that `read_topology` reads.
+
+    >>> from pellucid.capacity import figure_1
+    >>> text = to_toml(figure_1(gap="0.8", workers={"B2": ANY}))
+    >>> parse_topology(text) == figure_1(gap="0.8", workers={"B2": ANY})
+    True
+    """
+    lines = [f"name = {_text(topology.name)}", f'routing = "{topology.routing}"', f'semantics = "{topology.semantics}"',
+             f'observe = "{topology.observe}"']  # fmt: skip
+    for name, spout in topology.spouts.items():
+        lines += ["", f"[spouts.{_key(name)}]", f"gap = {_number(spout.gap)}"]
+    for name, bolt in topology.bolts.items():
+        lines += ["", f"[bolts.{_key(name)}]", f"time = {_number(bolt.time)}"]
+        lines.append(f"hears = [{', '.join(map(_text, bolt.hears))}]")
+        lines.append('workers = "any"' if bolt.workers is ANY else f"workers = {bolt.workers}")
+        if bolt.ratio != 1:
+            lines.append(f"ratio = {_number(bolt.ratio)}")
+        if bolt.queue != "shared":
+            lines.append(f'queue = "{bolt.queue}"')
+        if bolt.initial:
+            lines.append(f"initial = {bolt.initial}")
+    return "\n".join(lines) + "\n"
+
+
+def _number(number: Any) -> str:
+    return str(number) if number.denominator == 1 else f'"{number}"'
+
+
+def _text(text: str) -> str:
+    return json.dumps(text)  # the escapes of JSON are those of TOML
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+# The topology of the paper's Figure 1.
+
+
+def figure_1(gap: Number, *, workers: Workers | Mapping[str, Workers] = 1) -> Topology:
+    """Two spouts and three bolts, a tuple takes 1: B1 hears S1, B2 hears both spouts, B3 hears B1 and B2.
+
+    The paper's question is about "bolt 1", which is B1 by its text (one spout feeds it) and B2 by the indices of its
+    appendix (both do): the answers differ.
+
+    >>> figure_1(gap="0.8", workers={"B1": 2}).bolts["B3"].hears
+    ('B1', 'B2')
+    """
+    spouts = {"S1": Spout(gap), "S2": Spout(gap)}
+    bolts = {
+        "B1": Bolt(time=1, hears=["S1"]),
+        "B2": Bolt(time=1, hears=["S1", "S2"]),
+        "B3": Bolt(time=1, hears=["B1", "B2"]),
+    }
+    return Topology(spouts, bolts, name="Figure 1").given(workers=workers)

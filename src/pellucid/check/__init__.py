@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pellucid.atomic.question import atomic as atomic
     from pellucid.capacity.zones.question import capacity as capacity
-    from pellucid.check.bounds import buffers as buffers
-    from pellucid.check.declare import properties as properties
-    from pellucid.check.declare import property as property
     from pellucid.check.formula import explain as explain
-    from pellucid.check.paths import dead_paths as dead_paths
     from pellucid.check.promises import progress as progress
     from pellucid.check.questions import equivalent as equivalent
     from pellucid.check.questions import holds as holds
     from pellucid.check.questions import holds_on as holds_on
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
+    from pellucid.check.questions import properties as properties
+    from pellucid.check.questions import property as property
+    from pellucid.check.structure import buffers as buffers
+    from pellucid.check.structure import dead_paths as dead_paths
     from pellucid.check.system.domains import Mod as Mod
     from pellucid.check.timed.question import times as times
-    from pellucid.check.watch import Transitions as Transitions
-    from pellucid.check.watch import monitor as monitor
+    from pellucid.check.transitions import Transitions as Transitions
+    from pellucid.check.transitions import monitor as monitor
     from pellucid.failures.checker.question import failures as failures
     from pellucid.internal.model.counterexample import Counterexample as Counterexample
     from pellucid.internal.model.verdict import Verdict as Verdict
 
 _HOME = {
     "atomic": "pellucid.atomic.question",
-    "buffers": "bounds",
+    "buffers": "structure",
     "capacity": "pellucid.capacity.zones.question",
-    "properties": "declare",
-    "property": "declare",
+    "properties": "questions",
+    "property": "questions",
     "Mod": "pellucid.check.system.domains",
     "explain": "formula",
     "equivalent": "questions",
@@ -44,9 +44,9 @@ _HOME = {
     "live": "questions",
     "Counterexample": "pellucid.internal.model.counterexample",
     "Verdict": "pellucid.internal.model.verdict",
-    "dead_paths": "paths",
-    "Transitions": "watch",
-    "monitor": "watch",
+    "dead_paths": "structure",
+    "Transitions": "transitions",
+    "monitor": "transitions",
     "times": "pellucid.check.timed.question",
     "failures": "pellucid.failures.checker.question",
     "progress": "promises",

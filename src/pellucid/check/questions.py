@@ -1,50 +1,48 @@
 """Questions with a name (Model Checking of Stream Processing Pipelines, 2021, sections 4.1 to 4.3): each returns a
-`Verdict`."""
+`Verdict`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, overload
 
-from pellucid.check.advice import domain_notes
-from pellucid.check.answer import Answer, expression
-from pellucid.check.belief.companion import on_interpreter
-from pellucid.check.belief.observe import atoms_on
-from pellucid.check.belief.vacuity import idle_notes, vacuity_notes
-from pellucid.check.belief.violated import (
+from pellucid.check.answer import Answer, domain_notes, expression
+from pellucid.check.caveats import (  # fmt: skip
+    BEYOND,
+    UNCLEAR,
+    are_events,
+    decide_failing,
+    idle_notes,
+    in_64_bits,
+    mentions_failed,
+    run_beyond,
+    vacuity_notes,
+    wide_notes,
+)
+from pellucid.check.certify import distrust
+from pellucid.check.counterexample import (
+    Pushes,
     Violated,
+    atoms_on,
     disagreement,
     formula_violated,
     implication_violated,
     paper_violated,
     put_out,
+    replay,
     sequence_violated,
     step_violated,
 )
-from pellucid.check.belief.wide import (
-    BEYOND,
-    UNCLEAR,
-    are_events,
-    decide_failing,
-    in_64_bits,
-    mentions_failed,
-    run_beyond,
-    wide_notes,
-)  # fmt: skip
-from pellucid.check.compare.fitted import fitted, with_missing
-from pellucid.check.compare.outputs import decide_paper
-from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
-from pellucid.check.compare.sequence import by_keys, decide_sequence
-from pellucid.check.counterexample.pushes import Pushes
-from pellucid.check.counterexample.replay import replay
-from pellucid.check.decide import Options
-from pellucid.check.endless.assumed_runs import NO_RUN, ending
-from pellucid.check.endless.history import normal
-from pellucid.check.endless.keyed import track_of
-from pellucid.check.endless.unbounded import decide_about, decide_unbounded, speaks_of_queues
+from pellucid.check.decide import NO_RUN, Options, ending
 from pellucid.check.formula import (
     AG,
     CTL,
@@ -63,18 +61,82 @@ from pellucid.check.formula import (
     source,
     stream,
 )
+from pellucid.check.formula.parse import parse
 from pellucid.check.functions.called import asks, ledger
-from pellucid.check.given import short
+from pellucid.check.history import as_invariant, normal
+from pellucid.check.keyed import track_of
+from pellucid.check.question_arguments import short
+from pellucid.check.same_types import fitted, with_missing
+from pellucid.check.sequences import by_keys, decide_paper, decide_sequence
+from pellucid.check.side_by_side import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.system.assume import assumed_text, remembering
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
-from pellucid.errors import NotTraceable, UsageError
+from pellucid.check.trial_runs import budget, try_out
+from pellucid.check.unbounded import decide_about, decide_unbounded, speaks_of_queues
+from pellucid.errors import NotTraceable, PellucidError, UsageError
 from pellucid.internal.expr import node as n
-from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.tracing.purity import fickle_reason
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.stream import silent
 from pellucid.internal.model import Status, Verdict
+
+# Proofs over systems that are not the pipeline itself: the property is tried on the interpreter all the same.
+#
+# A system that knows only the first events of a queue, or one that leaves queues out, does more than the pipeline;
+# integers modulo N are none of its integers.  No interpreter can run beside those.  So a system that *is* the
+# pipeline,
+# up to the first push that needs longer queues, is tried in their place: its streams and its state against the
+# interpreter's, and the property on what is seen.
+
+
+def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent: float) -> Answer:
+    """A proof, once it was tried on the interpreter: by whoever found it, or here, on a system of the same pipeline.
+
+    ``wrong`` is what must not happen in a push, or the formula that is proved; of a formula that no push alone can
+    break, only the system is tried.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> s = build_system(pipeline(lambda a, b: a + b, a=int, b=int).graph, domain_of(range(4)))
+    >>> large = n.and_(s.present("out"), n.lt(n.const(5), s.value("out")[0]))
+    >>> on_interpreter(Answer("proved", "smt"), s, large, 0.1).status
+    'unknown'
+    """
+    if (
+        answer.status != "proved"
+        or system.graph is None
+        or "of the interpreter" in str(answer.details.get("checked", ""))
+    ):
+        return answer
+    try:
+        if system.domain.modulus is not None:
+            tried, bad = _exact(system), n.FALSE
+        elif isinstance(wrong, Formula):
+            made = as_invariant(system, wrong)
+            tried, bad = (made[0], n.not_(made[1])) if made is not None else (system, n.FALSE)
+        else:
+            tried, bad = system, wrong
+        judged = n.not_(
+            n.or_(tried.overflow, tried.partial)
+        )  # what a push shows of keys that are not tracked is not known
+        trial = try_out(tried, n.and_(bad, judged), seconds=budget(spent))
+    except PellucidError:  # an exact system cannot be made of it: there is nothing to try it on
+        return answer
+    if trial.problem:
+        return dataclasses.replace(answer, status="unknown", notes=(distrust(trial.problem),))
+    done = "; ".join(filter(None, [answer.details.get("checked"), str(trial)]))
+    return dataclasses.replace(answer, details={**answer.details, "checked": done})
+
+
+def _exact(system: System) -> System:
+    """The system of the same pipeline over exact integers: what a step does with them is all that is different."""
+    assert system.graph is not None
+    lossy = [v.of for v in system.inputs if v.role == "lost"]
+    return build_system(system.graph, Domain(system.domain.values), dict(system.bounds), lossy, strict=system.strict)
+
 
 #: What every proof about a pipeline that reads floats assumes: checks do not see the options of runs.
 NO_NAN = "of floats that are not NaN: it says nothing about a run with nan='keep' in which one comes"
@@ -115,7 +177,7 @@ def holds(
     """
     f = as_formula(formula)
     if p.graph.timed:
-        from pellucid.check.timed.formulas import holds_in_time
+        from pellucid.check.timed.question import holds_in_time
 
         _not_by_time("check.holds", queue=queue != 3, lossy=bool(lossy), assume=assume is not None, settings=settings)
         return holds_in_time(p, f, ints=ints, **settings)
@@ -537,3 +599,193 @@ def _verdict(
         answer.details,
         bound=within,
     )
+
+
+# How a file declares what must hold: ``@check.property`` above a function, or a list of formulas.
+#
+# ::
+#
+#     @check.property
+#     def always_another_output():
+#         return check.live(sum_of_odds, ints=Mod(4))
+#
+#     check.properties(sum_of_odds, ["AG EF out", "!EF full"], ints=Mod(4), queue=3)
+#
+# A bounded answer does not pass, unless the declaration says that it is enough: ``within=3`` (runs of at most three
+# events) for formulas, ``@check.property(bounded_is_enough=True)`` for a function.
+#
+# They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A
+# function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes
+# ``**settings``,
+# or ``timeout``, ``engine``, … by name, is given the options of the command line.
+
+_KEPT = "__pellucid_properties__"
+_OPTIONS = (
+    "ints", "queue", "assume", "times", "pushes", "batch", "arrival", "engine", "timeout", "max_states", "max_depth",
+    "progress",
+)  # fmt: skip
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that must hold: its name, the file and line where it is written, and how to ask."""
+
+    name: str
+    where: str
+    ask: Callable[..., Any]
+    pipeline: Any = None  # of a formula in a list
+    takes: frozenset[str] = frozenset(_OPTIONS)  # the options that reach it
+    code: Any = field(default=None, repr=False, compare=False)  # what declared it
+    bounded_is_enough: bool = False  # whether nothing found within a bound is an answer that passes
+
+    def __call__(self, **options: Any) -> Verdict:
+        """Ask, with these options in place of the declared ones.
+
+        >>> Property("sure", "p.py:1", lambda: True, takes=frozenset())().status
+        'proved'
+        """
+        started = time.perf_counter()
+        answer = self.ask(**{name: value for name, value in options.items() if name in self.takes})
+        if isinstance(answer, Verdict):
+            return answer
+        if isinstance(answer, bool):
+            return Verdict("proved" if answer else "refuted", self.name, "python", time.perf_counter() - started)
+        raise UsageError(
+            f"property {self.name} ({self.where}) returned {_short(answer)}: expected a verdict, as in "
+            "return check.live(…), or True or False"
+        )
+
+
+@overload
+def property(function: _F) -> _F: ...
+@overload
+def property(*, bounded_is_enough: bool) -> Callable[[_F], _F]: ...
+def property(function: Any = None, *, bounded_is_enough: bool = False) -> Any:
+    """Declare that a function, which returns a verdict or a bool, must say yes; with ``bounded_is_enough`` also that
+    nothing was found within a bound.
+
+    >>> from pellucid import check, pipeline
+    >>> doubled = pipeline(lambda x: x * 2, x=int)
+    >>> @property
+    ... def something_comes_out():
+    ...     return check.live(doubled)
+    >>> something_comes_out().proved
+    True
+    """
+    if function is None:
+        return partial(property, bounded_is_enough=bounded_is_enough)
+    if isinstance(function, Verdict):
+        raise UsageError(
+            "@check.property stands above a function that returns a verdict; it was given the verdict itself"
+        )
+    if not callable(function) or not hasattr(function, "__code__"):
+        raise UsageError(f"@check.property stands above a function, found {_short(function)}")
+    parameters = inspect.signature(function).parameters.values()
+    takes: set[str] = set()
+    for p in parameters:
+        if p.kind is p.VAR_KEYWORD:
+            takes |= set(_OPTIONS)
+        elif p.kind is not p.POSITIONAL_ONLY and p.name in _OPTIONS:
+            takes.add(p.name)
+        elif p.default is p.empty and p.kind is not p.VAR_POSITIONAL:
+            raise UsageError(
+                f"property {function.__name__} wants an argument {p.name!r}, which nobody gives it: "
+                f"a property takes none, or some of {', '.join(_OPTIONS)}"
+            )
+    code = function.__code__
+    where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    found = Property(
+        function.__name__, where, function, takes=frozenset(takes), code=code, bounded_is_enough=bounded_is_enough
+    )
+    _keep(function.__globals__, found)
+    return function
+
+
+def properties(
+    p: Any,
+    formulas: Iterable[str] | Mapping[str, str],
+    *,
+    name: str = "",
+    within: int | None = None,
+    **settings: Any,
+) -> None:
+    """Declare that formulas must hold in every run of a pipeline: a list, or a dict of names and formulas.
+
+    ``within=N`` declares that runs of at most so many events are enough: where no more can be had than *bounded*, as
+    by event time, that passes, unless the bound is of shorter runs (then it is *unknown*).  ``settings`` is what
+    `pellucid.check.holds` takes.  They are read now, so that a mistake shows where it was made, and asked later.
+
+    >>> from pellucid import pipeline
+    >>> doubled = pipeline(lambda x: x * 2, x=int)
+    >>> properties(doubled, {"something comes out": "AG EF out"})
+    >>> [found.name for found in declared(globals())][-1]
+    'pipeline: something comes out'
+    """
+    if not hasattr(p, "graph"):
+        raise UsageError(f"check.properties wants a pipeline first, found {_short(p)}")
+    if isinstance(formulas, str):
+        raise UsageError(f"check.properties wants a list of formulas: write [{formulas!r}]")
+    unknown = sorted(set(settings) - set(_OPTIONS))
+    if unknown:
+        raise UsageError(f"check.properties takes {', '.join(_OPTIONS)}, found {unknown[0]!r}")
+    if within is not None and (isinstance(within, bool) or not isinstance(within, int) or within < 1):
+        raise UsageError(f"within= takes a number of events of at least 1, found {_short(within)}")
+    if within is not None and "pushes" in settings:
+        raise UsageError("within= is how many events a run has, as pushes= is: give one of them")
+    if within is not None and p.graph.timed:
+        settings["pushes"] = within
+    frame = sys._getframe(1)
+    where = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    named = formulas.items() if isinstance(formulas, Mapping) else [(str(f), f) for f in formulas]
+    for label, formula in named:
+        if isinstance(formula, str):
+            parse(formula)
+
+        def ask(formula: Any = formula, **more: Any) -> Verdict:
+            answer = holds(p, formula, **{**settings, **more})
+            reached = answer.details.get("pushes") if answer.bounded else None  # how far a bound on pushes reaches
+            if within is None or reached is None or reached >= within:
+                return answer
+            note = f"nothing was found in {answer.bound}, which is less than within={within:,}"
+            return replace(answer, status="unknown", bound="", notes=(*answer.notes, note))
+
+        _keep(
+            frame.f_globals,
+            Property(
+                f"{name or p.name}: {label}", where, ask, p, code=frame.f_code, bounded_is_enough=within is not None
+            ),
+        )
+
+
+def declared(module: Any) -> list[Property]:
+    """What a module declares, in the order of its lines: a module, its name or its namespace.
+
+    >>> declared("json")
+    []
+    """
+    if isinstance(module, str):
+        module = sys.modules[module]
+    space = module if isinstance(module, dict) else vars(module)
+    return list(space.get(_KEPT, {}).values())
+
+
+def _keep(space: dict[str, Any], found: Property) -> None:
+    """In the module itself, so a file that is loaded again begins anew.
+
+    The same code may declare a name twice, as a loop does: the second gets a number, and none is lost.  Other code
+    at the same place, or in a notebook, is the same declaration run again.
+    """
+    kept: dict[str, Property] = space.setdefault(_KEPT, {})
+    before, name, more = kept.get(found.name), found.name, 2
+    if before is not None and before.code is found.code:
+        while name in kept:
+            name, more = f"{found.name} ({more})", more + 1
+    elif before is not None and before.where != found.where and space.get("__file__"):
+        raise UsageError(f"two properties are called {name!r} ({before.where} and {found.where}): rename one")
+    kept[name] = replace(found, name=name)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

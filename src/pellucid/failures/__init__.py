@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pellucid.failures.checker.rules import Rules as Rules
+    from pellucid.failures.checker.system import Rules as Rules
     from pellucid.failures.model import Configuration as Configuration
     from pellucid.failures.model import initial as initial
     from pellucid.failures.model.explain import explain as explain
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Configuration": "model",
-    "Rules": "checker.rules",
+    "Rules": "checker.system",
     "crash_test": "testing",
     "explain": "model.explain",
     "initial": "model",

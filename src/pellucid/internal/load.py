@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pellucid.errors import Control, DataError, PellucidError, PipelineError, UsageError, nearest
 from pellucid.internal import PACKAGE
-from pellucid.internal.expr.stable import loaded_from
+from pellucid.internal.expr.identity import loaded_from
 from pellucid.internal.graph.build import Built
 
 if TYPE_CHECKING:

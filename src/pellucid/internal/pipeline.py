@@ -18,7 +18,7 @@ from pellucid.internal.graph.timing import maybe, swapped
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from pellucid.internal.engine.epochs.generation import Report
+    from pellucid.internal.engine.epochs.coordinator import Report
     from pellucid.internal.engine.timed.why.answer import Progress
     from pellucid.sinks.interface import Sink
 
@@ -342,8 +342,8 @@ class Pipeline(Built):
         return progress_of(self.graph, [of])
 
     def _progress_in(self, folder: str | os.PathLike[str]) -> Progress:
-        from pellucid.internal.engine.epochs.looking import is_run, look
-        from pellucid.spark.timed.looking import look_at_query, query_folder
+        from pellucid.internal.engine.epochs.status import is_run, look
+        from pellucid.spark.timed import look_at_query, query_folder
 
         place = option("state", folder)
         if not os.path.isdir(folder):

@@ -11,16 +11,11 @@ not complete (`why`).
 """
 
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
-from pellucid.progress.builder import Builder, Location, Source, Target
-from pellucid.progress.capabilities import Capability, Notificator, Operator
-from pellucid.progress.graph import Graph, Message, Node, buffer
-from pellucid.progress.paths import PathSummaries
-from pellucid.progress.reach.declared import builder_of, conservative, inferred
-from pellucid.progress.reach.exact import exact
-from pellucid.progress.reach.recursion import Recursion
-from pellucid.progress.semantics.compose import Spec12, compose
-from pellucid.progress.semantics.machine import Semantics
-from pellucid.progress.semantics.running import Ran, run
+from pellucid.progress.could_result_in import builder_of, conservative, exact, inferred
+from pellucid.progress.graph import Graph, Message, Node, Recursion, buffer
+from pellucid.progress.reachability import Builder, Location, PathSummaries, Source, Target, Tracker
+from pellucid.progress.running import Ran, run
+from pellucid.progress.semantics import Semantics, Spec12, compose
 from pellucid.progress.summaries import Set, Shift, Step, Summary, Tagged, enter, feedback, leave
 from pellucid.progress.times import (
     Domains,
@@ -34,9 +29,8 @@ from pellucid.progress.times import (
     Product,
     Stacks,
 )
-from pellucid.progress.tracker import Tracker
 from pellucid.progress.why import WhyNot, why_not
-from pellucid.progress.workers import Views, Worker, never_ahead
+from pellucid.progress.workers import Capability, Notificator, Operator, Views, Worker, never_ahead
 
 __all__ = [
     "Antichain", "Builder", "Capability", "ChangeBatch", "Domains", "Graph", "Integers", "Lexicographic",

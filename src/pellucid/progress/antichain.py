@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from pellucid.errors import UsageError
-from pellucid.progress.given import several, whole
-from pellucid.progress.times import NATURAL, Order, Time
+from pellucid.progress.times import NATURAL, Order, Time, several, whole
 
 Change = tuple[Time, int]
 

@@ -10,20 +10,469 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pellucid.errors import UsageError, nearest
-from pellucid.internal.model import Budget, CutShort, Run, Verdict, combined, now
-from pellucid.internal.model.stopping import stopping
-from pellucid.progress.given import several, whole
-from pellucid.progress.graph import LISTED, Graph, Message
-from pellucid.progress.loops import Loop, standing_loop
-from pellucid.progress.reach.conditions import Walk, condition_1, condition_2, no_time_passes, walk
-from pellucid.progress.reach.declared import builder_of, conservative
-from pellucid.progress.reach.exact import exact
-from pellucid.progress.reach.relation import Relation, within
-from pellucid.progress.semantics.machine import Semantics
-from pellucid.progress.semantics.properties import PROPERTIES, decide
+from pellucid.internal.model import Budget, CutShort, Run, Search, Verdict, combined, now
+from pellucid.internal.model.search import stopping
+from pellucid.progress.could_result_in import (
+    Pointstamp,
+    Proof,
+    Relation,
+    Request,
+    bits,
+    builder_of,
+    conservative,
+    doings,
+    exact,
+    within,
+)
+from pellucid.progress.graph import LISTED, Event, Graph, Message, Received, pending
+from pellucid.progress.reachability import Loop, standing_loop
+from pellucid.progress.semantics import Inside, Mess, Not, Semantics, Situation
+from pellucid.progress.times import Time, several, whole
+
+# What a graph must keep to: Conditions 1 and 2 (3.2), and no way round a cycle that takes no time.
+#
+# Each is answered with what breaks it, as a run that can be shown and replayed, or with None.
+#
+# *Definition 3 is misprinted*: it says "x = t′ for some t″ such that t ≤ t″".  Read "x = t″ for some t″ with t ≤
+# t″".
+# ``condition_1(graph, reading="printed")`` takes it as it stands: that refuses nodes that only ask again for the
+# time
+# that they are told of, and lets through others that ask for the past.
+#
+# A way round in which the time stays the same *satisfies* Condition 2.  It is refused nevertheless: a notification
+# inside
+# would wait for itself.
+
+Reading = Literal["corrected", "printed"]
+
+
+# ---------------------------------------------------------------- Condition 1
+
+
+def could_request(graph: Graph, node: str, *, budget: Budget | None = None) -> Iterator[Request]:
+    """What is behind Definition 3: every event that makes a node newly ask for a time."""
+    return (doing for doing in doings(graph, node, budget) if isinstance(doing, Request))
+
+
+def condition_1(graph: Graph, *, reading: Reading = "corrected", budget: Budget | None = None) -> Run | None:
+    """An event at one time asks for notifications of that time or later; the history that breaks it, or None.
+
+    >>> from pellucid.progress.graph import Node
+    >>> late = Node(lambda s, edge, m: (s, [0], {}))
+    >>> print(condition_1(Graph({"p": late}, {"i": (None, "p")}, times=[0, 1])))
+    step     0          1
+             Starts     message 1 on i
+    state
+    pending  'none'     '0'
+    sent     'nothing'
+                        ^ p, at its start, on message 1 on i asks for 0, which is in the past: 1 is not at or before 0
+    """
+    leq = graph.order.less_equal
+    for node in graph.nodes:
+        for found in could_request(graph, node, budget=budget):
+            for t, u in _asked(graph, found, reading):
+                if not leq(t, u):
+                    literal = reading == "printed" and not isinstance(found.event, Received)
+                    why = f"as printed, {t} leads to a request at {u}, too" if literal else "which is in the past"
+                    return _story(graph, found, f"{found}, {why}: {t} is not at or before {u}")
+    return None
+
+
+def _asked(graph: Graph, found: Request, reading: Reading) -> Iterator[tuple[Time, Time]]:
+    """The pairs (t, t′) for which Definition 3 says, because of this event, that (p, t) leads to a request at (p,
+    t′)."""
+    leq = graph.order.less_equal
+    if reading == "corrected" or isinstance(found.event, Received):
+        # all t ≤ the event's time, all t′ ≥ what it asks for: it is enough to look at these two themselves
+        yield found.event.time, found.time
+    elif leq(found.time, found.event.time):
+        for t in graph.times:  # "x = t′": any t will do, as t ≤ t″ for t″ = t
+            yield t, found.event.time
+
+
+def _story(graph: Graph, found: Request, why: str) -> Run:
+    labels = (Starts(found.history.state, found.history.requests), *found.history.events, found.event)
+    return Run((), labels, None, why, LocalMachine(graph, found.node))
+
+
+class Starts(NamedTuple):
+    """The first entry of a local history."""
+
+    state: Any
+    requests: frozenset[Time]
+
+    def __str__(self) -> str:
+        return "Starts"
+
+
+class LocalMachine:
+    """One node by itself, taking any events in any order: its runs are its local histories."""
+
+    def __init__(self, graph: Graph, node: str) -> None:
+        self.graph, self.node = graph, node
+
+    def start(self) -> Any:
+        """Before the first entry."""
+        return None
+
+    def steps(self, at: Any, *, failures: bool = True) -> Iterator[tuple[Starts | Event, Any]]:
+        """Its starts, then all its events."""
+        if at is None:
+            for state, requests in self.graph.starts(self.node):
+                yield Starts(state, requests), (state, requests, ())
+            return
+        for event in self.graph.events(self.node):
+            result = self.graph.g1(self.node, at[0], event)
+            yield event, (result.state, pending(at[1], event, result), result.messages)
+
+    def see(self, at: Any) -> Any:
+        """Its state, what it waits for and what it sent last."""
+        if at is None:
+            return {}
+        state, requests, sent = at
+        edges = zip(self.graph.out[self.node], sent, strict=False)
+        told = [f"{edge}: {', '.join(map(str, several))}" for edge, several in edges if several]
+        return {
+            "state": state,
+            "pending": ", ".join(sorted(map(str, requests))) or "none",
+            "sent": "; ".join(told) or "nothing",
+        }
+
+    def complete(self, at: Any) -> bool:
+        """A history may end anywhere."""
+        return True
+
+
+# ---------------------------------------------------------------- Condition 2, and cycles that take no time
+
+
+def condition_2(relation: Relation) -> Proof | None:
+    """What a node does at a time reaches its own inputs only at that time or later; the proof of one that is earlier,
+    or not comparable, or None.
+
+    >>> from pellucid.progress.could_result_in import exact
+    >>> from pellucid.progress.graph import Message, Node, buffer
+    >>> back = Node(lambda s, edge, m: (s, [], {"e": [Message(max(m.time - 1, 0))]}))
+    >>> graph = Graph({"p": back, "q": buffer("f")}, {"e": ("p", "q"), "f": ("q", "p")}, times=[0, 1])
+    >>> print(condition_2(exact(graph)))
+    (p, 1) could result in (f, 0):
+      (p, 1)
+      (e, 0): p, at its start, on message 1 on f sends 0 on e
+      (q, 0): e leads to q
+      (f, 0): q, at its start, on message 0 on e sends 0 on f
+    """
+    everything = (1 << len(relation.times)) - 1
+    return _first_round(relation, [everything & ~later for later in relation.up])
+
+
+def no_time_passes(relation: Relation) -> Proof | None:
+    """A way from a node to one of its own inputs on which no time passes, or None: a notification at the node for the
+    time of the proof would never come."""
+    return _first_round(relation, relation.down)
+
+
+def _first_round(relation: Relation, wrong: Sequence[int]) -> Proof | None:
+    """A shortest proof that leads from a node to an edge into it at a time that is wrong (a bit of ``wrong`` at the
+    time where it begins); with ports also from an edge back to itself."""
+    graph, times, best = relation.graph, relation.times, None
+    for node in graph.nodes:
+        for edge in graph.into[node]:
+            if graph.source[edge] is None:
+                continue
+            for i, t in enumerate(times):
+                for j in bits(relation.then(node, i, edge) & wrong[i]):
+                    proof = relation.prove((node, t), (edge, times[j]))
+                    if proof is not None and (best is None or len(proof) < len(best)):
+                        best = proof
+    return best or _edge_rounds(relation, wrong)
+
+
+def _edge_rounds(relation: Relation, wrong: Sequence[int]) -> Proof | None:
+    for edge in relation.graph.internal:
+        for link in relation.links.get(edge, ()):
+            for (a, b), why in (link.because or {}).items():
+                pairs = ((t, relation.times[j]) for i, t in enumerate(relation.times) for j in bits(wrong[i]))
+                for t, u in pairs:
+                    if not relation.graph.order.less_equal(t, a):
+                        continue
+                    rest = relation.prove((link.target, b), (edge, u))
+                    if rest is not None:
+                        start = Pointstamp(edge, t)
+                        return Proof(start, rest.end, (start, *rest.path), (why, *rest.because))
+    return None
+
+
+class Walk:
+    """A relation as a machine: from pointstamp to pointstamp, link by link; its runs are the proofs of Definition 2
+    without the demand that locations differ."""
+
+    def __init__(self, relation: Relation, start: Pointstamp) -> None:
+        self.relation, self.first = relation, start
+
+    def start(self) -> Pointstamp:
+        """Where it begins."""
+        return self.first
+
+    def steps(self, at: Pointstamp, *, failures: bool = True) -> Iterator[tuple[str, Pointstamp]]:
+        """The links from here."""
+        return self.relation.follow(at)
+
+    def see(self, at: Pointstamp) -> Any:
+        """The location and the time."""
+        return {"at": at.location, "time": at.time}
+
+    def complete(self, at: Pointstamp) -> bool:
+        """It may end anywhere."""
+        return True
+
+
+def walk(relation: Relation, proof: Proof, why: str) -> Run:
+    """A proof as a run that can be shown and replayed."""
+    return Run((), proof.because, None, why, Walk(relation, proof.path[0]))
+
+
+# What must be true of every run: Propositions 7 to 9, Theorem 2, completeness of notifications, liveness.
+#
+# Each is decided by going through all that the machine can do, nearest states first, so that what breaks it is a
+# shortest
+# run.  Theorem 2 and completeness speak of two moments of a run: the search goes through pairs of a situation and
+# what
+# was outside the clock, or was told, on the way there.
+#
+# - *Theorem 2*: once (e, t) is not in the clock, no message of a time ≤ t is on e.
+# - *Completeness*: after Not(p, t), p receives no message of a time ≤ t.
+# - *Liveness*: whatever happened, a notification that was asked for can still come.
+
+PROPERTIES = ("proposition 7", "proposition 8", "proposition 9", "theorem 2", "completeness", "liveness")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a property: refuted by a run; bounded, as no run of the machine speaks against it; or unknown,
+    where not all were looked at."""
+
+    name: str
+    labels: tuple[Any, ...] | None = None
+    why: str = ""
+    states: int = 0
+    cut: str = ""
+
+    @property
+    def status(self) -> str:
+        """refuted, bounded or unknown."""
+        return "refuted" if self.labels is not None else "unknown" if self.cut else "bounded"
+
+    def run(self, machine: Semantics) -> Run | None:
+        """The run that refutes it."""
+        if self.labels is None:
+            return None
+        return Run((), self.labels, None, self.why, _seen_inside(machine))
+
+
+def decide(machine: Semantics, name: str, budget: Budget | None = None) -> Finding:
+    """One property of a machine, by its name.
+
+    >>> from pellucid.progress.could_result_in import exact
+    >>> from pellucid.progress.graph import Graph, Node
+    >>> past = Node(lambda s, edge, m: (s, [0], {}), lambda s, t: (s, [], {}))
+    >>> graph = Graph({"p": past}, {"i": (None, "p")}, times=[0, 1])
+    >>> decide(Semantics(graph, exact(graph)), "proposition 8").why
+    'the clock has (p, 0) now, and had not before'
+    """
+    budget = budget or Budget(None, 200_000)
+    if name == "liveness":
+        return _live(machine, budget)
+    start, steps, wrong = _QUESTIONS[name](machine, budget)
+    search: Search[Any, Any] = Search([start], steps, budget)
+    try:
+        for state, following in search:
+            for label, then in following:
+                why = wrong(state, label, then)
+                if why:
+                    return Finding(name, (*search.way(state), label), why, len(search.parents))
+    except CutShort as cut:
+        return Finding(name, None, "", len(search.parents), str(cut))
+    return Finding(name, None, "", len(search.parents))
+
+
+Question = tuple[Any, Callable[[Any], Iterable[tuple[Any, Any]]], Callable[[Any, Any, Any], str]]
+
+
+def _condition_1(machine: Semantics, budget: Budget) -> Question:
+    """Condition 1, of the local histories of the runs: what is newly asked for is at or after the event."""
+    leq = machine.graph.order.less_equal
+
+    def wrong(at: Situation, label: Any, then: Situation) -> str:
+        if not isinstance(label, Mess | Not):
+            return ""
+        i, time = machine.node[label.node], label.message.time if isinstance(label, Mess) else label.time
+        early = [t for t in then.requests[i] - at.requests[i] if not leq(time, t)]
+        return f"{label.node} asks for {early[0]} at {time}, which is in the past" if early else ""
+
+    return machine.start(), machine.steps, wrong
+
+
+def _proposition_7(machine: Semantics, budget: Budget) -> Question:
+    """LocState(p) and NotRequests(p) are what some local history leads to."""
+    known = {p: machine.graph.histories(p, budget).all() for p in machine.graph.nodes}
+
+    def wrong(at: Situation, label: Any, then: Situation) -> str:
+        for p, state, requests in zip(machine.graph.nodes, then.local, then.requests, strict=True):
+            if (state, requests) not in known[p]:
+                waits = ", ".join(map(str, requests)) or "nothing"
+                return f"no local history leads {p} to state {state!r} waiting for {waits}"
+        return ""
+
+    return machine.start(), machine.steps, wrong
+
+
+def _proposition_8(machine: Semantics, budget: Budget) -> Question:
+    """Where no input edge becomes longer, Clock′ ⊆ Clock."""
+    return machine.start(), machine.steps, lambda at, label, then: _grows(machine, at, then, edges_only=False)
+
+
+def _proposition_9(machine: Semantics, budget: Budget) -> Question:
+    """If that holds, and inputs do not grow, an (e, t) that left the clock does not come back."""
+    return machine.start(), machine.steps, lambda at, label, then: _grows(machine, at, then, edges_only=True)
+
+
+def _grows(machine: Semantics, at: Situation | None, then: Situation, *, edges_only: bool) -> str:
+    if at is None or any(
+        len(then.queues[machine.edge[i]]) > len(at.queues[machine.edge[i]]) for i in machine.graph.inputs
+    ):
+        return ""
+    new = machine.clock_bits(then) & ~machine.clock_bits(at)
+    found = next((point for point in _points(machine, new) if not edges_only or point.location in machine.edge), None)
+    return f"the clock has {found} now, and had not before" if found else ""
+
+
+def _theorem_2(machine: Semantics, budget: Budget) -> Question:
+    relation = machine.relation
+    count, edges = len(relation.times), _edge_bits(machine)
+
+    def steps(at: tuple[Situation | None, int]) -> Iterator[tuple[Any, tuple[Situation, int]]]:
+        situation, gone = at
+        for label, then in machine.steps(situation):
+            yield label, (then, gone | (edges & ~machine.clock_bits(then)))
+
+    def wrong(at: tuple[Situation, int], label: Any, then: tuple[Situation, int]) -> str:
+        gone = at[1]
+        for e, queue in zip(machine.edges, then[0].queues, strict=True):
+            for m in queue:
+                later = relation.up[relation.at[m.time]] << (relation.index[e] * count)
+                for point in _points(machine, gone & later):
+                    return f"a message {m} is on {e}, and {point} was not in the clock before"
+        return ""
+
+    return (machine.start(), 0), steps, wrong
+
+
+def _completeness(machine: Semantics, budget: Budget) -> Question:
+    leq = machine.graph.order.less_equal
+
+    def steps(at: tuple[Situation | None, frozenset[Not]]) -> Iterator[tuple[Any, tuple[Situation, frozenset[Not]]]]:
+        situation, told = at
+        for label, then in machine.steps(situation):
+            yield label, (then, told | {label} if isinstance(label, Not) else told)
+
+    def wrong(at: tuple[Situation, frozenset[Not]], label: Any, then: Any) -> str:
+        if isinstance(label, Mess):
+            for told in at[1]:
+                if told.node == label.node and leq(label.message.time, told.time):
+                    return (
+                        f"{label.node} was told that {told.time} is complete, and now a message {label.message} comes"
+                    )
+        return ""
+
+    return (machine.start(), frozenset()), steps, wrong
+
+
+_QUESTIONS = {
+    "condition 1": _condition_1,
+    "proposition 7": _proposition_7,
+    "proposition 8": _proposition_8,
+    "proposition 9": _proposition_9,
+    "theorem 2": _theorem_2,
+    "completeness": _completeness,
+}
+
+
+# ---------------------------------------------------------------- liveness
+
+
+def _live(machine: Semantics, budget: Budget) -> Finding:
+    """From every situation in which p waits for t, Not(p, t) can be reached."""
+    search: Search[Any, Any] = Search([machine.start()], machine.steps, budget)
+    before: dict[Any, list[Any]] = {}
+    told: dict[tuple[str, Any], list[Any]] = {}
+    try:
+        for state, following in search:
+            for label, then in following:
+                before.setdefault(then, []).append(state)
+                if isinstance(label, Not):
+                    told.setdefault((label.node, label.time), []).append(state)
+    except CutShort as cut:
+        return Finding("liveness", None, "", len(search.parents), str(cut))
+    good = {wait: _backwards(states, before) for wait, states in told.items()}
+    for state in search.parents:
+        for wait in _waits(machine, state):
+            if state not in good.get(wait, ()):
+                why = _never(machine, state, *wait)
+                return Finding("liveness", tuple(search.way(state)), why, len(search.parents))
+    return Finding("liveness", None, "", len(search.parents))
+
+
+def _backwards(states: Iterable[Any], before: dict[Any, list[Any]]) -> set[Any]:
+    return Search(states, lambda state: ((None, other) for other in before.get(state, ()))).all()
+
+
+def _waits(machine: Semantics, at: Situation | None) -> Iterator[tuple[str, Any]]:
+    if at is not None:
+        for p, times in zip(machine.graph.nodes, at.requests, strict=True):
+            for t in sorted(times, key=machine.relation.times.index):
+                yield p, t
+
+
+def _never(machine: Semantics, at: Situation, p: str, t: Any) -> str:
+    held = next(holds_back(machine, at, p, t), None)
+    because = "" if held is None else f": {held[0]} could result in {held[1].end}"
+    return f"{p} waits for {t}, and whatever happens from here it is never told{because}"
+
+
+def holds_back(machine: Semantics, at: Situation, node: str, time: Any) -> Iterator[tuple[Pointstamp, Proof]]:
+    """The pointstamps because of which a node is not notified of a time, each with the proof that it could reach an
+    edge into it."""
+    for point in machine.pending(at):
+        for e in machine.graph.into[node]:
+            proof = machine.relation.prove(point, (e, time), closed=True)
+            if proof is not None:
+                yield point, proof
+                break
+
+
+# ---------------------------------------------------------------- shared
+
+
+def _points(machine: Semantics, mask: int) -> Iterator[Pointstamp]:
+    return map(machine.relation.pointstamp, bits(mask))
+
+
+def _edge_bits(machine: Semantics) -> int:
+    count = len(machine.relation.times)
+    ones = (1 << count) - 1
+    return sum(ones << (machine.relation.index[e] * count) for e in machine.edges)
+
+
+def _seen_inside(machine: Semantics) -> Semantics:
+    """The same machine, with everything to be seen."""
+    kind: Any = type("Inside" + type(machine).__name__, (Inside, type(machine)), {})
+    shown: Semantics = kind.__new__(kind)
+    shown.__dict__.update(machine.__dict__)
+    return shown
+
 
 USUAL = ("condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness")
 ALL = (*USUAL[:3], "transitive", *PROPERTIES)
@@ -141,7 +590,7 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, lis
     states = 0
     bound = runs if name in PROPERTIES else listed
     if name == "condition 1":
-        run, states, all_histories = _condition_1(machine, budget)
+        run, states, all_histories = _condition_1_question(machine, budget)
         bound = listed if all_histories else runs
     elif name == "transitive":
         three = relation.not_transitive()
@@ -180,7 +629,7 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, lis
     return Verdict("bounded", SAYS[name], "explicit", 0.0, None, notes, details, bound=bound)
 
 
-def _condition_1(machine: Semantics, budget: Budget) -> tuple[Run | None, int, bool]:
+def _condition_1_question(machine: Semantics, budget: Budget) -> tuple[Run | None, int, bool]:
     """Condition 1 for all local histories; where they cannot be listed, for those of the runs."""
     try:
         return condition_1(machine.graph, budget=Budget(None, LISTED)), 0, True

@@ -19,17 +19,231 @@ from __future__ import annotations
 import time as clocks
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from pellucid.errors import UsageError
 from pellucid.internal.model import Budget, CutShort, Run, Search, Verdict
 from pellucid.progress.antichain import Antichain, ChangeBatch
-from pellucid.progress.builder import Arcs, Builder, Location, arcs_of
-from pellucid.progress.given import hashed, several, whole
-from pellucid.progress.paths import PathSummaries
-from pellucid.progress.times import Time
-from pellucid.progress.tracker import Tracker
+from pellucid.progress.reachability import Arcs, Builder, Location, PathSummaries, Tracker, arcs_of
+from pellucid.progress.times import NATURAL, Order, Time, hashed, several, whole
+
+# What an operator may send, and when it is told that a time is complete.
+#
+# The clock is right as long as nobody sends what it does not count.  So an operator sends by a `Capability`: the
+# right to
+# send at one output, for messages of one time or later ones.  It comes from a message that is being taken (later by
+# the
+# summary from its input to the output) or from a capability that is held, and is counted until it is dropped.  It
+# never
+# comes from the frontier of an input: that a time is still possible there does not mean that this operator holds it,
+# and
+# a worker that has heard more may have let it pass already (`pellucid.progress.workers` has the run).
+#
+# A `Notificator` keeps the times that were asked for, and hands them out when no frontier is at or before them.
+
+
+class Counts(Protocol):
+    """Where changes of counts go: a `Tracker`, or a `Worker`, which tells the others."""
+
+    arcs: Arcs
+
+    def update(self, location: Location, time: Time, diff: int) -> None:
+        """A change of a count."""
+
+
+class Capability:
+    """The right to send at an output, for messages of a time or later ones; `Operator` makes it.
+
+    >>> from pellucid.progress import Builder, Source
+    >>> graph = Builder(); graph.add_node("count", 1, 1, [[0]])
+    >>> clock = graph.build("plain")
+    >>> held = Operator(clock, "count").start(0, 3)
+    >>> later = held.delayed(5); held.drop(); clock.propagate_all(); clock.frontier(Source("count"))
+    Antichain([5])
+    >>> later.delayed(4)
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: count.out0: a capability for 5 gives none for 4: 5 ≤ 4 does not hold
+    >>> later.try_delayed(4)
+    """
+
+    def __init__(self, counts: Counts, source: Location, time: Time) -> None:
+        self.counts, self.source, self.order = counts, source, counts.arcs.orders[counts.arcs.at[source]]
+        self.time = self.order.check(time, str(source))
+        self.held = True
+        counts.update(source, time, 1)
+
+    def _check(self) -> None:
+        if not self.held:
+            raise UsageError(f"{self.source}: the capability for {self.time!r} was dropped")
+
+    def try_delayed(self, time: Time) -> Capability | None:
+        """One more, for this time; None if it is not at or after its own."""
+        self._check()
+        return Capability(self.counts, self.source, time) if self.order.less_equal(self.time, time) else None
+
+    def delayed(self, time: Time) -> Capability:
+        """One more, for a time that is at or after its own."""
+        later = self.try_delayed(time)
+        if later is None:
+            raise UsageError(
+                f"{self.source}: a capability for {self.time!r} gives none for {time!r}: {self.time!r} ≤ {time!r} does "
+                "not hold"
+            )
+        return later
+
+    def downgrade(self, time: Time) -> None:
+        """From now on for this time, which is at or after its own."""
+        later = self.delayed(time)
+        self.drop()
+        self.time, self.held, later.held = later.time, True, False
+
+    def drop(self) -> None:
+        """Nothing will be sent with it any more."""
+        self._check()
+        self.held = False
+        self.counts.update(self.source, self.time, -1)
+
+    def __repr__(self) -> str:
+        return f"Capability({self.source}, {self.time!r}{'' if self.held else ', dropped'})"
+
+
+class Operator:
+    """A node as its code sees it: it takes messages, holds capabilities, and sends.
+
+    >>> from pellucid.progress import Builder, Source, Target
+    >>> graph = Builder()
+    >>> graph.add_node("read", 0, 1, []); graph.add_node("count", 1, 1, [[0]])
+    >>> graph.add_edge(Source("read"), Target("count"))
+    >>> clock = graph.build("plain")
+    >>> reads, counts = Operator(clock, "read"), Operator(clock, "count")
+    >>> held = reads.start(0, 3); reads.send(held, 0); held.downgrade(4)
+    >>> with counts.take(0, 3):
+    ...     later = counts.capability(0, 3)
+    >>> clock.propagate_all(); clock.frontier(Source("count")), clock.frontier(Target("count"))
+    (Antichain([3]), Antichain([4]))
+
+    The input's frontier is no reason for a capability:
+
+    >>> counts.capability(0, 4).drop(); later.drop(); counts.capability(0, 4)
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: count.out0: nothing that node count holds gives a ...
+    """
+
+    def __init__(self, counts: Counts, node: object) -> None:
+        if not isinstance(getattr(counts, "arcs", None), Arcs):
+            raise UsageError(f"Operator({counts!r}, …): a clock is expected, as Builder.build makes it, or a Worker")
+        self.counts, self.node, self.started = counts, node, False
+        if all(place.node != node for place in counts.arcs.places):
+            raise UsageError(f"there is no node {node!r} in the graph")
+        self._held: list[Capability] = []
+        self._taking: tuple[int, Time] | None = None
+
+    def start(self, output: int, time: Time) -> Capability:
+        """A capability with which it begins, before it has done anything."""
+        if self.started:
+            raise UsageError(
+                f"node {self.node}: it has begun; a capability comes from a message or from another one now"
+            )
+        return self._keep(Capability(self.counts, self._source(output), time))
+
+    def _source(self, output: int) -> Location:
+        source = Location(self.node, "out", output)
+        if source not in self.counts.arcs.at:
+            raise UsageError(f"{source} is not in the graph")
+        return source
+
+    def _keep(self, one: Capability) -> Capability:
+        self._held = [held for held in self._held if held.held] + [one]
+        return one
+
+    @contextmanager
+    def take(self, input: int, time: Time) -> Iterator[None]:
+        """Take a message from an input; while it is being taken, it gives capabilities."""
+        target = Location(self.node, "in", input)
+        if target not in self.counts.arcs.at:
+            raise UsageError(f"{target} is not in the graph")
+        self.started, self._taking = True, (self.counts.arcs.at[target], time)
+        try:
+            yield
+        finally:
+            self._taking = None
+            self.counts.update(target, time, -1)
+
+    def capability(self, output: int, time: Time) -> Capability:
+        """A capability for a time, from the message that is being taken or from one that is held."""
+        source = self._source(output)
+        arcs = self.counts.arcs
+        at = arcs.at[source]
+        order = arcs.orders[at]
+        order.check(time, str(source))
+        if self._taking is not None:
+            for there, way in arcs.ways[self._taking[0]]:
+                least = way.results_in(self._taking[1]) if there == at else None
+                if least is not None and order.le(least, time):
+                    return self._keep(Capability(self.counts, source, time))
+        for held in self._held:
+            if held.held and held.source == source and order.le(held.time, time):
+                return self._keep(held.delayed(time))
+        raise UsageError(
+            f"{source}: nothing that node {self.node} holds gives a capability for {time!r}: it takes no message now "
+            f"that leads there, and holds no capability at or before {time!r}; that the input's frontier still has "
+            f"{time!r} does not count: another worker may know already that it has passed. Keep a capability "
+            "while it is needed"
+        )
+
+    def send(self, capability: Capability, output: int) -> None:
+        """Send a message of the capability's time at an output: it must be a capability for that output."""
+        self.started = True
+        source = self._source(output)
+        capability._check()
+        if capability.source != source:
+            raise UsageError(
+                f"{source}: a capability for {capability.source} cannot be used here; ask for one for output {output}"
+            )
+        arcs = self.counts.arcs
+        for there, _ in arcs.ways[arcs.at[source]]:
+            self.counts.update(arcs.places[there], capability.time, 1)
+
+
+class Notificator:
+    """The times that were asked for; each is handed out once, with how often it was asked for, when no frontier is at
+    or before it, and what is before comes first.
+
+    >>> asked = Notificator()
+    >>> for time in (5, 3, 3): asked.notify_at(time)
+    >>> asked.next([Antichain([4])]), asked.next([Antichain([4])]), asked.next([Antichain()])
+    ((3, 2), None, (5, 1))
+    """
+
+    def __init__(self, order: Order = NATURAL) -> None:
+        self.order = order
+        self.pending: dict[Time, int] = {}
+
+    def notify_at(self, time: Time) -> None:
+        """Ask for a time.
+
+        >>> asked = Notificator(); asked.notify_at(5); asked.pending
+        {5: 1}
+        """
+        self.order.check(time, "notify_at")
+        self.pending[time] = self.pending.get(time, 0) + 1
+
+    def next(self, frontiers: Iterable[Antichain]) -> tuple[Time, int] | None:
+        """A time that is complete, and before which no other one that is complete was asked for; None if there is none.
+
+        >>> asked = Notificator(); asked.notify_at((2, 1)); asked.notify_at((1, 2)); asked.next([Antichain([(3, 3)])])
+        ((1, 2), 1)
+        """
+        known = several(frontiers, "frontiers: ", "[clock.frontier(Target('count'))]")
+        for frontier in known:
+            if not isinstance(frontier, Antichain):
+                raise UsageError(f"frontiers: {frontier!r} is no Antichain: give those of clock.frontier(…)")
+        complete = [time for time in self.pending if not any(frontier.less_equal(time) for frontier in known)]
+        first = Antichain(complete, self.order).elements()
+        return (first[0], self.pending.pop(first[0])) if first else None
+
 
 Stamp = tuple[Location, Time]
 Change = tuple[Stamp, int]
@@ -55,7 +269,7 @@ class Worker:
 
     def __init__(self, graph: Builder | Arcs, start: Iterable[Change] = (), mode: str = "auto") -> None:
         """``start``: the pointstamps with which all workers begin, known to all."""
-        from pellucid.progress.tracker import tracker
+        from pellucid.progress.reachability import tracker
 
         self.arcs = arcs_of(graph)
         self.paths = PathSummaries(self.arcs)
@@ -215,7 +429,7 @@ class Views:
     def frontiers(self, counts: frozenset[tuple[Stamp, int]]) -> dict[Location, Antichain]:
         """What these counts could still lead to, at each location."""
         if counts not in self._fronts:
-            from pellucid.progress.tracker import Literal as Anew
+            from pellucid.progress.reachability import Literal as Anew
 
             literal = Anew(self.arcs)
             literal.update_iter(counts)

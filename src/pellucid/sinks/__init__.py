@@ -25,19 +25,16 @@ an output.
 
 from __future__ import annotations
 
-from pellucid.sinks.address import sink_of
 from pellucid.sinks.delta_sink import delta
-from pellucid.sinks.files.read import read, read_spark
-from pellucid.sinks.files.sink import parquet
-from pellucid.sinks.group.read import read_together
-from pellucid.sinks.group.sink import together
-from pellucid.sinks.interface import Sink, Staged, Written
+from pellucid.sinks.group import together
+from pellucid.sinks.interface import Sink, Staged, Written, sink_of
 from pellucid.sinks.kafka_sink import kafka
-from pellucid.sinks.once_sink import once
+from pellucid.sinks.once_sink import once, split
+from pellucid.sinks.parquet_sink import parquet, read, read_spark
 from pellucid.sinks.postgres_sink import postgres
 from pellucid.sinks.rows import rows_of
-from pellucid.sinks.split_sink import split
 from pellucid.sinks.sqlite_sink import sqlite
+from pellucid.sinks.unresolved import read_together
 
 __all__ = [
     "Sink",

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import by_any_name
+from pellucid.sinks import folder as claimed
 from pellucid.sinks import interface
-from pellucid.sinks.address import absolute
-from pellucid.sinks.files import claimed, partitions
-from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
-from pellucid.sinks.schema import differences, refuse_doubled
+from pellucid.sinks import parquet_sink as partitions
+from pellucid.sinks.interface import absolute
+from pellucid.sinks.rows import computed, differences, is_spark, refuse_doubled, rows_of, schema_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

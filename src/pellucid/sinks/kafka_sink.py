@@ -24,8 +24,7 @@ from pellucid.errors import DataError, StateError
 from pellucid.internal.base import faults
 from pellucid.internal.secrets import is_secret, without
 from pellucid.sinks import interface
-from pellucid.sinks.rows import Rows, rows_of, schema_of
-from pellucid.sinks.schema import refuse_doubled, value_text
+from pellucid.sinks.rows import Rows, refuse_doubled, rows_of, schema_of, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,31 +11,387 @@ written twice.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pellucid.errors import DataError, StateError, Unreachable, UsageError, option
 from pellucid.internal.address import Address
 from pellucid.internal.base import faults
 from pellucid.sinks import interface
-from pellucid.sinks import postgres_marks as marks
-from pellucid.sinks import postgres_prepared as prepared
-from pellucid.sinks import postgres_tables as tables
-from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.interface import Untold
-from pellucid.sinks.postgres_marks import quoted
-from pellucid.sinks.postgres_words import answering, may_come_back, refusal
-from pellucid.sinks.rows import is_spark, rows_of, schema_of
-from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
+from pellucid.sinks.rows import (
+    answering,
+    beginning,
+    csv_bytes,
+    is_spark,
+    may_come_back,
+    postgres_takes,
+    postgres_type,
+    refusal,
+    refuse_doubled,
+    rows_of,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
+
+# The marks in PostgreSQL: one number for one table and one query, however the table's name is spelt.
+#
+# ``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which,
+# by
+# its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written
+# before,
+# count as well; so do those of a ``pellucid_epochs`` that lies in another schema, because a driver had another
+# ``search_path``.
+
+_WROTE = ("xact", "added")
+
+
+def identifier(name: str) -> str:
+    """One name as SQL, whatever is in it: a column's dot is a part of its name.
+
+    >>> identifier("user.id"), identifier('the "best" 5%')
+    ('"user.id"', '"the ""best"" 5%"')
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted(table: str) -> str:
+    """A table's name as SQL; 'schema.table' is two names.
+
+    >>> quoted("sums"), quoted("stats.sums")
+    ('"sums"', '"stats"."sums"')
+    """
+    return ".".join(identifier(part) for part in table.split("."))
+
+
+def checked_table(table: str) -> str:
+    """The table's name, if the server can take it for one.
+
+    >>> checked_table("stats.")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: table='stats.': expected 'table' or 'schema.table'
+    """
+    parts = table.split(".")
+    if not all(parts) or len(parts) > 3:
+        raise UsageError(f"table={table!r}: expected 'table' or 'schema.table'")
+    return table
+
+
+@dataclass(frozen=True)
+class MarkedTable:
+    """A table as the server knows it; ``short`` says whether the name alone means it, too.
+
+    >>> MarkedTable("shop", "public", "sums", short=True).spellings()
+    ['public.sums', 'shop.public.sums', 'sums']
+    """
+
+    database: str
+    schema: str
+    table: str
+    short: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    def spellings(self, book: str | None = None) -> list[str]:
+        """The names under which marks may be; in another schema's book a name alone means a table of that schema."""
+        short = self.short if book is None else book == self.schema
+        return [self.name, f"{self.database}.{self.name}", *([self.table] if short else [])]
+
+
+def target_of(db: psycopg.Connection[Any], table: str) -> MarkedTable | None:
+    """The table that the server takes this name for; None if there is none."""
+    row = db.execute(
+        "SELECT current_database(), n.nspname, c.relname, to_regclass(quote_ident(c.relname)) IS NOT DISTINCT FROM "
+        "c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+        (quoted(table),),
+    ).fetchone()
+    return None if row is None else MarkedTable(row[0], row[1], row[2], bool(row[3]))
+
+
+def rows_written(db: psycopg.Connection[Any], names: list[str], query: str | None = None) -> int:
+    """How many rows the queries, or one of them, have written to a table of these names by our book."""
+    row = db.execute(
+        "SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s) AND (%s::text IS NULL OR query = "
+        "%s)",
+        (names, query, query),
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def has(db: psycopg.Connection[Any], *columns: str) -> bool:
+    """Whether there is a book, and one with these columns: those of earlier versions have fewer."""
+    row = db.execute(
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = ANY(%s) AND "
+        "NOT attisdropped",
+        (list(columns),),
+    ).fetchone()
+    return bool(row == (len(columns),))
+
+
+def last_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
+    """The highest number of the query under any name of the table; -1 if there is none."""
+    books = db.execute(
+        "SELECT n.nspname, c.oid::regclass IS NOT DISTINCT FROM to_regclass('pellucid_epochs') FROM pg_class c JOIN "
+        "pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'pellucid_epochs' AND c.relkind = 'r' AND "
+        "has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
+    ).fetchall()
+    found = -1
+    for schema, ours in books:
+        book = identifier(schema).replace("%", "%%")
+        row = db.execute(
+            f"SELECT max(batch) FROM {book}.pellucid_epochs WHERE target = ANY(%s) AND query = %s".encode(),
+            (target.spellings(None if ours else schema), query),
+        ).fetchone()
+        found = max(found, -1 if row is None or row[0] is None else int(row[0]))
+    return found
+
+
+def locked_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
+    """The same inside a transaction that alone may change it from now on."""
+    db.execute(
+        "INSERT INTO pellucid_epochs (target, query, batch) VALUES (%s, %s, -1) ON CONFLICT DO NOTHING",
+        (target.name, query),
+    )
+    held = db.execute(
+        "SELECT target FROM pellucid_epochs WHERE target = ANY(%s) AND query = %s ORDER BY target FOR UPDATE",
+        (target.spellings(), query),
+    ).fetchall()
+    if (
+        target.name,
+    ) not in held:  # without the lock nothing is known: neither "is there" nor "is not there" may be said
+        raise StateError(
+            f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be made, or was removed "
+            "at this moment: is somebody changing that table? Run the batch again"
+        )
+    return last_mark(db, target, query)
+
+
+def advance(db: psycopg.Connection[Any], target: MarkedTable, query: str, batch: int, rows: int) -> None:
+    """Set the locked mark to this batch, count its rows, and say which transaction wrote them."""
+    done = db.execute(
+        "UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s, added = %s, xact = "
+        "txid_current() WHERE target = %s AND query = %s",
+        (batch, rows, rows, target.name, query),
+    )
+    if done.rowcount != 1:
+        raise StateError(
+            f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be set; run the batch "
+            "again"
+        )
+
+
+def written_by(db: psycopg.Connection[Any], target: MarkedTable, query: str, batch: int) -> tuple[int, int] | None:
+    """By which transaction (as rows have it in ``xmin``: 32 bits) the rows of this batch were written, and how many
+    they were; None if it is not the last of the query by our book.
+
+    A database that came back by ``pg_dump`` has every row from the transaction that restored it, and so the mark: its
+    own transaction is not the one that it names.
+    """
+    where = "WHERE target = %s AND query = %s AND batch = %s"
+    there = db.execute(f"SELECT FROM pellucid_epochs {where}".encode(), (target.name, query, batch)).fetchone()
+    if there is None:
+        return None
+    if not has(db, *_WROTE):
+        raise Untold("its mark is of an earlier version, which did not keep by which transaction rows were written")
+    row = db.execute(
+        f"SELECT xmin::text::bigint, xact, added FROM pellucid_epochs {where}".encode(), (target.name, query, batch)
+    ).fetchone()
+    assert row is not None
+    wrote, said, added = row
+    if said is None or added is None:
+        raise Untold("its mark is of an earlier version, which did not keep by which transaction rows were written")
+    if wrote != said & 0xFFFFFFFF:
+        raise Untold(
+            "its mark was not written by the transaction that it names: the database came back by pg_dump or by "
+            "another copy of rows, or somebody changed pellucid_epochs"
+        )
+    return int(wrote), int(added)
+
+
+# Prepared transactions of PostgreSQL: what was prepared is there after any crash, to be committed or taken back.
+#
+# The name of one says whose it is: the table (a digest), the query, the batch and the attempt.  So a recovery finds
+# what
+# belongs to its group and nothing else, and what an earlier attempt left is never taken for this one's.
+
+_NAME = re.compile(r"pellucid\.(?P<target>[0-9a-f]{12})\.(?P<query>[\w-]+)\.(?P<batch>\d+)\.(?P<attempt>\w+)")
+
+
+class Gid(NamedTuple):
+    """The name of a prepared transaction.
+
+    >>> name = str(Gid.of("public.sums", "orders", 7, "a1"))
+    >>> name, Gid.read(name) == Gid.of("public.sums", "orders", 7, "a1"), Gid.read("somebody's") is None
+    ('pellucid.f8fbf0994e81.orders.7.a1', True, True)
+    """
+
+    target: str
+    query: str
+    batch: int
+    attempt: str
+
+    @staticmethod
+    def of(table: str, query: str, batch: int, attempt: str) -> Gid:
+        """The name for a table with its schema; PostgreSQL takes 199 bytes."""
+        return Gid(hashlib.sha256(table.encode()).hexdigest()[:12], query, batch, attempt)
+
+    @staticmethod
+    def read(name: str) -> Gid | None:
+        """From the server's list; None if it is not ours."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else Gid(found["target"], found["query"], int(found["batch"]), found["attempt"])
+
+    def __str__(self) -> str:
+        return f"pellucid.{self.target}.{self.query}.{self.batch}.{self.attempt}"
+
+
+def allowed(db: psycopg.Connection[Any]) -> bool:
+    """Whether the server keeps prepared transactions: by default it does not."""
+    row = db.execute("SHOW max_prepared_transactions").fetchone()
+    return row is not None and int(row[0]) > 0
+
+
+def prepare(db: psycopg.Connection[Any], name: Gid) -> None:
+    """Prepare the transaction that is open; an empty one is open afterwards, for who ends it."""
+    db.execute(f"PREPARE TRANSACTION '{name}'".encode())
+    db.execute("BEGIN")
+
+
+def listed(db: psycopg.Connection[Any], table: str, query: str) -> list[tuple[int, str]]:
+    """The batches and attempts that are prepared for this table and query, and not settled."""
+    rows = db.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall()
+    found = [Gid.read(gid) for (gid,) in rows]
+    mine = Gid.of(table, query, 0, "")
+    return sorted((one.batch, one.attempt) for one in found if one is not None and one[:2] == mine[:2])
+
+
+def settle(db: psycopg.Connection[Any], name: Gid, *, commit: bool) -> bool:
+    """Commit it or take it back; False if it is not there (any more)."""
+    import psycopg
+
+    try:
+        db.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{name}'".encode())
+    except psycopg.errors.UndefinedObject:
+        return False
+    return True
+
+
+# The tables that a PostgreSQL sink needs: its own books, and the user's table where it is made from the first batch.
+#
+# They are made, or altered, once and in a short transaction of their own, before anything is staged; and only if the
+# catalog says that something is missing.  ``ALTER TABLE … IF NOT EXISTS`` asks for the whole table even where there
+# is
+# nothing to do: it would wait for what another member of the group has prepared, which waits for the decision, which
+# waits for this one.  Whoever has staged something has seen that the books are complete, so nobody after it needs to
+# change them.
+
+# any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
+_ADVISORY = 7233181290055142706
+
+EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
+    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL,
+     at timestamptz NOT NULL DEFAULT now(), rows bigint, added bigint, xact bigint, PRIMARY KEY (target, query))"""
+# for a book of an earlier version: how many rows there are, how many the last batch has, which transaction wrote it
+_LATER = ("rows", "added", "xact")
+_ALTER = f"ALTER TABLE pellucid_epochs {', '.join(f'ADD COLUMN IF NOT EXISTS {name} bigint' for name in _LATER)}"
+_STAGING = """CREATE TABLE IF NOT EXISTS pellucid_staging
+    (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)"""
+_GROUPS = """CREATE TABLE IF NOT EXISTS pellucid_groups
+    (target text PRIMARY KEY, name text NOT NULL, place text NOT NULL)"""
+
+
+def make_books(db: psycopg.Connection[Any]) -> None:
+    """The tables in which a sink keeps its numbers, if one is missing or is of an earlier version."""
+    _make(db, _missing_books)
+
+
+def make_groups(db: psycopg.Connection[Any]) -> None:
+    """The table that says which group a target is of."""
+    _make(db, lambda db: [] if _there(db, "pellucid_groups") else [_GROUPS])
+
+
+def make_table(db: psycopg.Connection[Any], table: str, columns: Mapping[str, str]) -> bool:
+    """The user's table, by the names and types of its columns, if there is none; whether there was none."""
+    made = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
+    wanted = [f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({made})"]
+    return _make(db, lambda db: [] if _there(db, quoted(table)) else wanted)
+
+
+def _make(db: psycopg.Connection[Any], missing: Any) -> bool:
+    """Run what is missing, alone: what the catalog says then is what counts.  Whether something was."""
+    if not missing(db):
+        return False
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
+        for statement in missing(db):
+            db.execute(statement.encode())
+    return True
+
+
+def _missing_books(db: psycopg.Connection[Any]) -> list[str]:
+    wanted = [] if _there(db, "pellucid_staging") else [_STAGING]
+    if not _there(db, "pellucid_epochs"):
+        return [EPOCHS, *wanted]
+    return wanted if has(db, *_LATER) else [_ALTER, *wanted]
+
+
+def _there(db: psycopg.Connection[Any], name: str) -> bool:
+    return bool(db.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone() == (True,))
+
+
+# ---------------------------------------------------------------- who holds what is waited for
+
+_STRENGTH = (
+    "ARRAY['AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock', 'ShareUpdateExclusiveLock', "
+    "'RowExclusiveLock', 'RowShareLock', 'AccessShareLock']"
+)
+_HOLDERS = f"""SELECT l.granted, l.pid, a.usename, a.query, p.gid FROM pg_locks l
+    LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    LEFT JOIN pg_locks own ON l.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid'
+        AND own.virtualtransaction = l.virtualtransaction
+    LEFT JOIN pg_prepared_xacts p ON p.transaction = own.transactionid
+    WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND l.pid IS DISTINCT FROM pg_backend_pid() AND l.pid IS DISTINCT FROM %s
+    AND (l.locktype = 'relation' AND l.relation IN
+             (to_regclass(%s), to_regclass('pellucid_epochs'), to_regclass('pellucid_groups'))
+         OR l.locktype = 'advisory' AND (l.classid::bigint << 32 | l.objid::bigint) = %s)
+    ORDER BY l.locktype, array_position({_STRENGTH}, l.mode),
+        l.relation IS NOT DISTINCT FROM to_regclass(%s)::oid DESC, l.granted DESC, l.pid"""
+
+
+def holders(db: psycopg.Connection[Any], table: str, waited: int | None) -> str:
+    """Who holds, or waits for, a lock on the table or on our books: for a message; empty if nobody is seen any more.
+
+    ``waited`` is the process that waited.
+    """
+    told: list[str] = []
+    with suppress(Exception):  # what cannot be looked up is not said
+        name = quoted(table)
+        for granted, pid, user, statement, gid in db.execute(_HOLDERS.encode(), (waited, name, _ADVISORY, name)):
+            if gid is not None:
+                one = f"the prepared transaction {gid!r}"
+            elif pid is not None:
+                does = "" if granted else ", which waits itself"
+                shown = beginning(statement) if statement else "its statement is not shown"
+                one = f"process {pid} of {user} ({shown}{does})"
+            else:
+                continue
+            if one not in told:
+                told.append(one)
+    return ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
 
 
 _LEAST = 5  # seconds to wait for a server's answer, where less is waited for locks
@@ -78,7 +434,7 @@ class PostgresSink(interface.Sink):
         super().__init__(query, first_batch)
         self.drained = drained
         self._looked: set[str] = set()
-        self.table = marks.checked_table(table)
+        self.table = checked_table(table)
         self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
@@ -104,8 +460,8 @@ class PostgresSink(interface.Sink):
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:
-            target = marks.target_of(db, self.table)
-            last = -1 if target is None else marks.last_mark(db, target, query)
+            target = target_of(db, self.table)
+            last = -1 if target is None else last_mark(db, target, query)
             return None if last < 0 else last
 
     def read(self) -> pa.Table:
@@ -157,17 +513,17 @@ class PostgresSink(interface.Sink):
 
         try:
             stack.enter_context(db.transaction())
-            target = marks.target_of(db, self.table)
+            target = target_of(db, self.table)
             if target is None:
                 raise StateError(
                     f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again"
                 )
-            last = marks.locked_mark(db, target, query)
+            last = locked_mark(db, target, query)
             self._look(db, target, query)
             if batch <= last:
                 return None
             count = fill()
-            marks.advance(db, target, query, batch, count)
+            advance(db, target, query, batch, count)
             return count, last
         except psycopg.errors.LockNotAvailable:
             raise StateError(
@@ -203,12 +559,12 @@ class PostgresSink(interface.Sink):
     def hold(self, staged: interface.Staged, attempt: str) -> bool:
         """``PREPARE TRANSACTION``, where the server allows it (``max_prepared_transactions`` is not 0)."""
         db, stack = staged.held
-        if not prepared.allowed(db):
+        if not allowed(db):
             return False
         try:
-            target = marks.target_of(db, self.table)
+            target = target_of(db, self.table)
             assert target is not None
-            prepared.prepare(db, prepared.Gid.of(target.name, staged.query, staged.batch, attempt))
+            prepare(db, Gid.of(target.name, staged.query, staged.batch, attempt))
         except BaseException:
             if not stack.__exit__(*sys.exc_info()):
                 raise
@@ -219,12 +575,12 @@ class PostgresSink(interface.Sink):
 
     def held(self, query: str) -> list[tuple[int, str]]:
         with self._connection() as db:
-            target = marks.target_of(db, self.table)
-            return [] if target is None else prepared.listed(db, target.name, query)
+            target = target_of(db, self.table)
+            return [] if target is None else listed(db, target.name, query)
 
     def held_name(self, query: str, batch: int, attempt: str) -> str:
         with self._connection() as db:
-            return str(prepared.Gid.of(self._claimed(db), query, batch, attempt))
+            return str(Gid.of(self._claimed(db), query, batch, attempt))
 
     def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
         idle, self._idle = self._idle, None
@@ -236,11 +592,11 @@ class PostgresSink(interface.Sink):
             return self._settled(db, query, batch, attempt, commit)
 
     def _settled(self, db: psycopg.Connection[Any], query: str, batch: int, attempt: str, commit: bool) -> bool:
-        target = marks.target_of(db, self.table)
+        target = target_of(db, self.table)
         if target is None:
             return False
         faults.point("postgres:before-commit")
-        done = prepared.settle(db, prepared.Gid.of(target.name, query, batch, attempt), commit=commit)
+        done = settle(db, Gid.of(target.name, query, batch, attempt), commit=commit)
         faults.point("postgres:after-commit")
         return done
 
@@ -256,19 +612,19 @@ class PostgresSink(interface.Sink):
     def can_hold(self) -> bool:
         """Whether the server allows ``PREPARE TRANSACTION``."""
         with self._connection() as db:
-            return prepared.allowed(db)
+            return allowed(db)
 
     def cut(self, query: str, batch: int | None, after: int) -> pa.Table | None:
         """All rows, or those without the last batch: the transaction that wrote its number wrote them, too."""
         with self._connection() as db, db.transaction():
             db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            target = marks.target_of(db, self.table)
+            target = target_of(db, self.table)
             if target is None:
                 return None
-            last = marks.last_mark(db, target, query)
+            last = last_mark(db, target, query)
             if last == (-1 if batch is None else batch):
                 return self._read(db, "")
-            found = None if last != after else marks.written_by(db, target, query, last)
+            found = None if last != after else written_by(db, target, query, last)
             if found is None:
                 return None
             self._see_rows_of(db, *found)
@@ -292,7 +648,7 @@ class PostgresSink(interface.Sink):
 
     def claim(self, group: str, where: str) -> str | None:
         with self._connection() as db:
-            tables.make_groups(db)
+            make_groups(db)
             name = self._claimed(db)
             db.execute("INSERT INTO pellucid_groups VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, group, where))
             found = db.execute("SELECT name, place FROM pellucid_groups WHERE target = %s", (name,)).fetchone()
@@ -313,7 +669,7 @@ class PostgresSink(interface.Sink):
 
     def _claimed(self, db: psycopg.Connection[Any]) -> str:
         """The table's name with its schema, also before it is made."""
-        target = marks.target_of(db, self.table)
+        target = target_of(db, self.table)
         if target is not None:
             return target.name
         row = db.execute("SELECT current_schema()").fetchone()
@@ -324,11 +680,11 @@ class PostgresSink(interface.Sink):
         """What gives the target free again."""
         return f"DELETE FROM pellucid_groups WHERE target LIKE '%{self.table.rpartition('.')[2]}'"
 
-    def _look(self, db: psycopg.Connection[Any], target: marks.MarkedTable, query: str) -> None:
+    def _look(self, db: psycopg.Connection[Any], target: MarkedTable, query: str) -> None:
         """At the start: the numbers of this table tell of rows, so there must be some."""
         if self.drained or query in self._looked:
             return
-        written = marks.written(db, target.spellings())
+        written = rows_written(db, target.spellings())
         if written and self._is_empty(db):
             raise StateError(
                 interface.emptied(
@@ -342,20 +698,20 @@ class PostgresSink(interface.Sink):
             return self._gone(db, query)
 
     def _gone(self, db: psycopg.Connection[Any], query: str) -> str:
-        if self.drained or not marks.has(db, "rows"):
+        if self.drained or not has(db, "rows"):
             return ""
-        target = marks.target_of(db, self.table)
+        target = target_of(db, self.table)
         names = [self._claimed(db)] if target is None else target.spellings()
-        written = marks.written(db, names, query)
+        written = rows_written(db, names, query)
         return interface.empty_yet(written) if written and (target is None or self._is_empty(db)) else ""
 
     def renew(self, query: str) -> bool:
         with self._connection() as db, db.transaction():
-            if marks.target_of(db, self.table) is not None:  # nobody writes between the look and the end of it
+            if target_of(db, self.table) is not None:  # nobody writes between the look and the end of it
                 db.execute(f"LOCK TABLE {quoted(self.table)} IN SHARE MODE".encode())
             if not self._gone(db, query):
                 return False
-            target = marks.target_of(db, self.table)
+            target = target_of(db, self.table)
             names = [self._claimed(db)] if target is None else target.spellings()
             db.execute("DELETE FROM pellucid_epochs WHERE target = ANY(%s) AND query = %s", (names, query))
         self._looked.add(query)  # of other queries rows may be gone as well: that is not asked now
@@ -407,8 +763,8 @@ class PostgresSink(interface.Sink):
         if long is not None:
             raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
-        tables.make_books(db)
-        if tables.make_table(db, self.table, {name: kind for name, (kind, _) in wanted.items()}):
+        make_books(db)
+        if make_table(db, self.table, {name: kind for name, (kind, _) in wanted.items()}):
             self._looked.clear()  # dropped since we looked?
         self._compare(self._columns(db), wanted, {field.name: field.type for field in schema})
         if self.parallel:
@@ -503,7 +859,7 @@ class PostgresSink(interface.Sink):
         import psycopg
 
         with suppress(psycopg.Error), psycopg.connect(self.address.connection, autocommit=True) as db:
-            told = tables.holders(db, self.table, waited.info.backend_pid)
+            told = holders(db, self.table, waited.info.backend_pid)
             return f" (locks there: {told})" if told else ""
         return ""
 
@@ -541,7 +897,7 @@ def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]],
         import pyarrow as pa
         from pyspark import TaskContext
 
-        from pellucid.sinks.copy_csv import csv_bytes
+        from pellucid.sinks.rows import csv_bytes
 
         context = TaskContext.get()
         assert context is not None
@@ -564,7 +920,7 @@ def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 def _names(schema: pa.Schema) -> str:
-    return ", ".join(marks.identifier(name) for name in schema.names)
+    return ", ".join(identifier(name) for name in schema.names)
 
 
 def _array(column: tuple[Any, ...]) -> pa.Array:

@@ -21,10 +21,7 @@ from pellucid.internal.address import Address
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import by_any_name
 from pellucid.sinks import interface
-from pellucid.sinks.copy_csv import in_micros
-from pellucid.sinks.postgres_words import shortened
-from pellucid.sinks.rows import Rows, rows_of
-from pellucid.sinks.schema import json_cell, refuse_doubled, sqlite_type, value_text
+from pellucid.sinks.rows import Rows, in_micros, json_cell, refuse_doubled, rows_of, shortened, sqlite_type, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pellucid.spark.files import read_csv as read_csv
     from pellucid.spark.files import read_json as read_json
     from pellucid.spark.session import stop_if_ours as stop_if_ours
-    from pellucid.spark.state.store import Store as Store
-    from pellucid.spark.timed.bucket import late_counts as late_counts
+    from pellucid.spark.store import Store as Store
+    from pellucid.spark.timed import late_counts as late_counts
 
 _HOME = {
-    "Store": "state.store",
+    "Store": "store",
     "explain": "failure",
-    "late_counts": "timed.bucket",
+    "late_counts": "timed",
     "read_csv": "files",
     "read_json": "files",
     "stop_if_ours": "session",

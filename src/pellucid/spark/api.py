@@ -2,33 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError, option
-from pellucid.internal.data.bind import keeps_nan
-from pellucid.internal.data.formats.met import refuse_types
-from pellucid.internal.data.formats.times import said_formats
-from pellucid.internal.data.tables.bad import COLUMNS, BadOption, BadRow, said_bad, too_many
-from pellucid.internal.data.tables.keep import keep_word, kept_columns, said_keep
+from pellucid.internal.data.bind import keep_word, keeps_nan, kept_columns, said_keep
+from pellucid.internal.data.cells import said_formats
+from pellucid.internal.data.dead_letters import COLUMNS, BadOption, BadRow, said_bad, too_many
+from pellucid.internal.data.passthrough import refuse_types
 from pellucid.internal.engine.kernel.layout import capacities
 from pellucid.internal.engine.saved.objects import check_states
-from pellucid.internal.expr.types import INT, Type
-from pellucid.internal.graph.memory import refuse_answer_names
-from pellucid.internal.graph.model import Graph
-from pellucid.spark.batch import keyed
-from pellucid.spark.frames import Frame, case_counts, one_frame
-from pellucid.spark.job import BAD, LATE, Late, Met, SparkJob
+from pellucid.internal.expr.types import BOOL, INT, STR, Type
+from pellucid.internal.graph.model import Graph, inner_keys, refuse_answer_names
+from pellucid.spark.column import column
+from pellucid.spark.frames import (
+    BAD,
+    LATE,
+    Frame,
+    Late,
+    Met,
+    SparkJob,
+    case_counts,
+    one_frame,
+    output_schema,
+    packed,
+    unpacked,
+)
 from pellucid.spark.plan import SparkPlan, choose
-from pellucid.spark.reading import arrow_kind, event_columns
-from pellucid.spark.state.order import check_sequence
-from pellucid.spark.state.store import Store
+from pellucid.spark.reading import arrow_kind, event_columns, plain_leaves
+from pellucid.spark.step import Runner, check_sequence, in_chunks
+from pellucid.spark.store import Store
 from pellucid.spark.stream import prepared, streamed
+from pellucid.spark.timed import TimedRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# Batch: rows to the partitions of their keys, sorted by order, through the kernel.
+#
+# The sort is on the order alone, not on key and order: the engine keeps the keys apart anyway, and Spark sorts one
+# whole number with radix sort.
+
+
+def per_row(job: SparkJob, frame: Frame) -> DataFrame:
+    """A pipeline that remembers nothing: every row where it is."""
+    return frame.df.mapInArrow(worker(job), output_schema(job, frame))
+
+
+def keyed(job: SparkJob, frame: Frame, partitions: int | None) -> DataFrame:
+    """The rows of a key in one partition (without a key: all in one), in order."""
+    keys = frame.fields.keys
+    if not keys:
+        df = frame.df.repartition(1)
+    else:
+        df = frame.df.repartition(partitions, *keys) if partitions else frame.df.repartition(*keys)
+    return sorted_within(df, frame).mapInArrow(worker(job), output_schema(job, frame))
+
+
+def sorted_within(df: DataFrame, frame: Frame) -> DataFrame:
+    """Partitions sorted by order; rows of one push side by side where sources are apart."""
+    fields = frame.fields
+    return df.sortWithinPartitions(*fields.orders, *([*fields.keys, "s"] if fields.tagged else []))
+
+
+def worker(job: SparkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What a worker runs on a partition."""
+    data = packed(job)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+
+        yield from run_partition(data, batches)
+
+    return run
+
+
+def run_partition(data: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """A partition's rows, in order, through a new engine."""
+    job = unpacked(data)
+    runner = Runner(job)
+    for table in in_chunks(batches, job.fields.tagged):
+        yield from runner.push(table).out
+
+
+# A batch by event time: rows to the partition of their key, all of them taken, then the end of the input.
+
+
+def timed_batch(job: SparkJob, frame: Frame, partitions: int | None) -> DataFrame:
+    """The rows of a key in one partition (without a key: all in one), through the engine of event time."""
+    keys = frame.fields.keys
+    if not keys:
+        df = frame.df.repartition(1)
+    else:
+        df = frame.df.repartition(partitions, *keys) if partitions else frame.df.repartition(*keys)
+    return df.mapInArrow(_worker(job), output_schema(job, frame))
+
+
+def _worker(job: SparkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    data = packed(job)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        run_partition = run_partition_batch
+
+        yield from run_partition(data, batches)
+
+    return run
+
+
+def run_partition_batch(data: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """All rows of a partition, and then the end."""
+    runner = None
+    for table in in_chunks(batches, False):
+        runner = runner or TimedRunner(unpacked(data))
+        yield from runner.take(table)
+    if runner is not None:
+        yield from runner.finish()
+
+
+def with_inner_keys(graph: Graph, frame: Frame, job: SparkJob, *, ansi: bool) -> tuple[Frame, SparkJob]:
+    """The frame with the key that the pipeline makes by ``key_by`` as its key; the engine makes it again for itself.
+
+    A row that cannot be read has some key or none: the engine that gets it says what is wrong with it.
+    """
+    from pyspark.sql import functions as F
+
+    found = inner_keys(graph)
+    assert found is not None
+    made: list[list[Any]] = []
+    for s, (source, exprs) in enumerate(zip(frame.fields.sources, found, strict=True)):
+        leaves = plain_leaves(source.type, source.columns, frame.fields.values(s), frame.df.schema)
+        made.append([column(e, leaves, ansi=ansi) for e in exprs])
+    columns = []
+    for i, parts in enumerate(zip(*made, strict=True)):
+        cases = [F.when(F.col("s") == s, part) for s, part in enumerate(parts)]
+        whole = parts[0] if not frame.fields.tagged else reduce(lambda a, b: F.coalesce(a, b), cases)
+        columns.append(whole.alias(f"k{i}"))
+    kept = [e.type if e.type in (INT, BOOL, STR) else STR for e in found[0]]
+    key = tuple((f"key_by {i}" if len(kept) > 1 else "key_by", t) for i, t in enumerate(kept))
+    fields = replace(frame.fields, key=key)
+    chosen = [*columns, *(F.col(name) for name in frame.df.columns)]
+    return replace(frame, df=frame.df.select(*chosen), fields=fields), replace(job, fields=fields, external=False)
 
 
 @dataclass(frozen=True)
@@ -105,25 +220,22 @@ def _one(
     if plan.timed:
         return _by_time(graph, frame, options, plan, replace(job, ordered=False))
     if plan.way == "native":
-        from pellucid.spark.native.column import NotNative
-        from pellucid.spark.native.frames import native_frame
+        from pellucid.spark.column import NotNative
+        from pellucid.spark.native import native_frame
 
         try:
             return native_frame(job, frame, ansi=_ansi(frame.df))
         except NotNative:  # too large as a whole, or checks that no output computes
             plan = replace(plan, way="rows")
     if plan.way == "rows":
-        from pellucid.spark.batch import per_row
-
         return per_row(replace(job, ordered=False, external=False), frame)
     if plan.way == "inner":
-        from pellucid.spark.native.frames import with_inner_key
+        from pellucid.spark.native import with_inner_key
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
     exact = not (keeps_nan(options.nan) and graph.reads_floats)
     if options.native == "auto" and len(graph.sources) == 1 and exact:
-        from pellucid.spark.native.frames import leaves_of
-        from pellucid.spark.native.prefix import cut
+        from pellucid.spark.native import cut, leaves_of
 
         leaves, sure = leaves_of(frame)
         job, frame = cut(job, frame, leaves, sure, ansi=_ansi(frame.df))
@@ -134,7 +246,6 @@ def _one(
 
 def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan, job: SparkJob) -> DataFrame:
     """The way of a pipeline by event time."""
-    from pellucid.spark.timed.batch import timed_batch, with_inner_keys
 
     if plan.way == "inner":
         frame, job = with_inner_keys(graph, frame, job, ansi=_ansi(frame.df))
@@ -150,7 +261,7 @@ def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan,
 
 def _refuse_options(graph: Graph, options: SparkOptions) -> None:
     """Refuse what does not go with event time, and keys that would be lost among the columns of answers."""
-    from pellucid.spark.timed.plan import refuse_options
+    from pellucid.spark.plan import refuse_options
 
     refuse_options(graph, [(f.name, getattr(options, f.name), f.default) for f in fields(SparkOptions)])
     refuse_answer_names(graph, _names("key", options.key))
@@ -234,7 +345,7 @@ def refuse_letter_names(kept: Sequence[str]) -> None:
 def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob) -> DataFrame:
     check_states(job.graph)
     if options.store == "spark":
-        from pellucid.spark.state.managed import managed
+        from pellucid.spark.stream import managed
 
         return managed(job, frame, options.buckets, tuple(options.drop))
     if options.state is None:
@@ -265,9 +376,9 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
     else:
         taken = {name for name, _ in outputs} | ({LATE} if late.policy == "keep" else set())
         taken |= {BAD} if options.bad == "keep" else set()
-    for what, column in (("tag", options.tag), ("nth", nth)):
-        if column is not None and (column in taken or column in {n for n, _ in frame.kept} or column in held.along):
-            raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
+    for what, name_of in (("tag", options.tag), ("nth", nth)):
+        if name_of is not None and (name_of in taken or name_of in {n for n, _ in frame.kept} or name_of in held.along):
+            raise UsageError(f"{what}={name_of!r}: there is a column of this name already; choose another with {what}=")
     scalars = {
         name for name, t in outputs if options.tag is not None or [f.name for f in event_columns(t, name)] == [name]
     }
@@ -283,19 +394,19 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
     columns = [*held.keys, *held.orders]
     kept: dict[str, str] = {}
     met: dict[str, Met] = {}
-    for i, ((name, found), column) in enumerate(zip(frame.kept, columns, strict=True)):
+    for i, ((name, found), its_column) in enumerate(zip(frame.kept, columns, strict=True)):
         if name not in taken:
-            kept.setdefault(name, column)
+            kept.setdefault(name, its_column)
             continue
         if i >= len(held.keys):
             continue  # of the order: what a record has itself is its own
         for output, t in outputs:
             refuse_types("key", output, t, {name: arrow_kind(found, name, "the DataFrame", t)})
         forms = [form for source in held.sources for path, form in source.formats if path == name]
-        met.setdefault(name, Met("key", name, column, forms[0] if forms else None))
-    for name, column in zip(held.along, held.keeps, strict=True):
+        met.setdefault(name, Met("key", name, its_column, forms[0] if forms else None))
+    for name, its_column in zip(held.along, held.keeps, strict=True):
         if name not in taken:  # of all columns those that a record has itself are its own
-            kept[name] = column
+            kept[name] = its_column
     if not case_counts(frame.df):
         _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], held.along)
     bad = str(options.bad or "fail")

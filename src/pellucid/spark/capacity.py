@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pellucid.capacity.measured.curves import Curve
+from pellucid.capacity.measured.plan import Curve
 from pellucid.errors import DataError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.errors import UsageError
-from pellucid.internal.base.cache import cache_folder, own_cache, trusted
-from pellucid.internal.base.files import write_lasting
+from pellucid.internal.base.files import cache_folder, own_cache, trusted, write_lasting
 
 OLDEST = 17  # Spark 4 is compiled for Java 17
 NEWEST_TRIED = 25

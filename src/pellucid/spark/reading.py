@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pellucid.errors import DataError
-from pellucid.internal.data.arrow import EXACT, check_kind, column_leaves, no_whole
+from pellucid.internal.data.arrow import EXACT, check_kind, column_leaves, event_fields, no_whole, struct_fields
 from pellucid.internal.data.bind import Binding, Place, no_nan
-from pellucid.internal.data.formats.outputs import event_fields, struct_fields
+from pellucid.internal.data.cells import inner_type
 from pellucid.internal.data.rich import rich_column
-from pellucid.internal.data.spelled import inner_type
 from pellucid.internal.expr.types import (
     BOOL,
     DATE,
@@ -40,7 +39,7 @@ from pellucid.internal.expr.types import (
     Type,
     simplest,
 )
-from pellucid.spark.native.column import MARK, NoColumn, NotNative, failure, native_type
+from pellucid.spark.column import MARK, NoColumn, NotNative, failure, native_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,6 +1,28 @@
 """The columnar step: Arrow rows of a frame, in order, through the local engine, to Arrow rows.
 
 This is what runs in Spark's Python workers, for batch and streaming alike.  It holds no Spark: rows in, rows out.
+
+Whether the rows of a key come in order: what is fresh, late, doubled, or after a gap.
+
+The judge is itself a pipeline, run per key by the same engine: its state is the last order that was applied, and it
+puts out an event only for a row that must not be applied now.
+
+>>> judge = Judge((("seq", INT),), None)
+>>> judge.refused(3, [[1, 3, 2]], None)  # 2 comes after 3
+[Refusal(row=2, why='late', last=(3,))]
+>>> judge = Judge((("seq", INT),), None, sequence=1)
+>>> judge.refused(2, [[1, 3]], None)
+[Refusal(row=1, why='gap', last=(1,))]
+
+Two rows of one key and one order are the same row twice only if they are equal; else nothing says which is first, and
+the answers would depend on how they came.  Where late rows are left out, the judge therefore remembers a digest of the
+last row of each key: a row of the same order with another digest is ``different``, in one micro-batch or in several.
+
+>>> judge = Judge((("seq", INT),), None, sources=1)
+>>> judge.refused(3, [[1, 2, 2]], None, [[7, 8, 8]])
+[Refusal(row=2, why='late', last=(2,))]
+>>> judge.refused(1, [[2]], None, [[9]])
+[Refusal(row=0, why='different', last=(2,))]
 """
 
 from __future__ import annotations
@@ -14,19 +36,270 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.errors import DataError, PellucidError, StepError, option
-from pellucid.internal.data.bind import Place
+from pellucid.errors import DataError, PellucidError, StateError, StepError, UsageError, option
+from pellucid.internal.data.arrow import array_of, column_leaves, event_arrays, event_fields, nested_type, one_mask
+from pellucid.internal.data.bind import Binding, Place
 from pellucid.internal.data.columns import Batch, Column, Output, Strings
-from pellucid.internal.data.formats.met import refuse_other_columns
-from pellucid.internal.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
-from pellucid.internal.data.tables.bad import BadRow, as_text, one_line
-from pellucid.internal.data.tables.bad import schema as letters_schema
-from pellucid.internal.data.tables.bad import table_of as letters_of
+from pellucid.internal.data.dead_letters import BadRow, as_text, one_line
+from pellucid.internal.data.dead_letters import schema as letters_schema
+from pellucid.internal.data.dead_letters import table_of as letters_of
+from pellucid.internal.data.passthrough import refuse_other_columns
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.expr.types import OptionalType, Type
-from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
-from pellucid.spark.rows import Reader, row_digests
-from pellucid.spark.state.order import Judge, Refusal, shown
+from pellucid.internal.expr.types import INT, OptionalType, TupleType, Type
+from pellucid.internal.graph.build import build
+from pellucid.internal.graph.model import Graph
+from pellucid.spark.frames import BAD, FILE, LATE, SparkJob, late_columns
+
+_APPLIED, _LATE, _GAP, _DIFFERENT = range(4)
+_WHY = {_LATE: "late", _GAP: "gap", _DIFFERENT: "different"}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that must not be applied now: it is ``late`` (or doubled), it stands after a ``gap``, or it is
+    ``different`` from the last row that was applied, whose key and order it has."""
+
+    row: int
+    why: str
+    last: tuple[Any, ...] | None  # the order applied before it; None: none of this key
+
+
+class Judge:
+    """The last applied order of each key.
+
+    ``sequence`` is the first number of a sequence that has no gaps: then a row is applied only if its number is the
+    next.  ``sources`` is how many digests a row comes with (0: rows are not compared): one, or one for each source, 0
+    where a source has no row.
+    """
+
+    def __init__(
+        self, order: tuple[tuple[str, Type], ...], key: Type | None, *, sequence: int | None = None, sources: int = 0
+    ) -> None:
+        self._engine = Engine(_graph(tuple(t for _, t in order), sequence, sources), key=key)
+        self.sources = sources
+
+    def refused(
+        self, count: int, order: Sequence[Column], keys: list[Column] | None, digests: Sequence[Column] = ()
+    ) -> list[Refusal]:
+        """Take rows in this order; return those that were refused, by row. All others are applied."""
+        base = self._engine.pushed
+        batch = Batch(count, [[*order, *digests]], [None], [keys] if keys is not None else None)
+        (output,) = self._engine.push_batch(batch, positions=True)
+        if not len(output):
+            return []
+        out = []
+        for event, position in zip(output.events(), output.positions, strict=True):
+            code, seen, *last = event
+            out.append(Refusal(int(position) - base, _WHY[code], tuple(last) if seen else None))
+        return out
+
+    def save(self) -> bytes:
+        """The state as bytes."""
+        return bytes(self._engine.save())
+
+    def load(self, data: bytes) -> None:
+        """Go on from a saved state, also of a judge that did not compare rows, or that this one need not."""
+        try:
+            self._engine.load(data)
+        except StateError:  # of another pipeline
+            self._engine.carry(data, drop=["row"])
+
+
+@lru_cache(maxsize=64)
+def _graph(kinds: tuple[Type, ...], sequence: int | None, sources: int = 0) -> Graph:
+    """The judge's pipeline for orders of these types."""
+    zero = tuple(0 if t == INT else "" for t in kinds)
+    width = len(kinds)
+
+    def judged(seen: Any, last: Sequence[Any], order: Sequence[Any]) -> Any:
+        """What a row of this order is after that one."""
+        if sequence is None:
+            return _LATE if seen and not _after(order, last) else _APPLIED
+        due = last[0] + 1 if seen else sequence
+        return _APPLIED if order[0] == due else _LATE if order[0] < due else _GAP
+
+    def alone(state: Any, row: Any) -> Any:
+        seen, *last = state
+        order = (row,) if width == 1 else row
+        code = judged(seen, last, order)
+        if code == _APPLIED:
+            return (True, *order), []
+        return state, [(code, seen, *last)]
+
+    def with_digests(state: Any, row: Any) -> Any:
+        seen, *last = state
+        order, digests = row[:width], row[width:]
+        code = judged(seen, last, order)
+        said = (code, seen, *last, *order, *digests)
+        return ((True, *order) if code == _APPLIED else state), [said]
+
+    def compared(known: Any, said: Any) -> Any:
+        code, seen = said[:2]
+        last, order, digests = said[2 : 2 + width], said[2 + width : 2 + 2 * width], said[2 + 2 * width :]
+        if code == _APPLIED:
+            return digests, []
+        differs = False
+        for now, then in zip(digests, known, strict=True):
+            differs = differs or (now != 0 and then != 0 and now != then)  # 0: none, or of a time when none was kept
+        same = code == _LATE
+        for a, b in zip(order, last, strict=True):
+            same = same and a == b
+        return known, [(_DIFFERENT if same and differs else code, seen, *last)]
+
+    if not sources:
+        row = kinds[0] if width == 1 else TupleType(kinds)
+        return build(lambda o: o.task(alone, (False, *zero), id="order"), "pipeline", {"o": row})[0]
+
+    def both(o: Any) -> Any:
+        return o.task(with_digests, (False, *zero), id="order").task(compared, (0,) * sources, id="row")
+
+    return build(both, "pipeline", {"o": TupleType((*kinds, *[INT] * sources))})[0]
+
+
+def _after(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """Whether one order comes after another, column by column."""
+    for x, y in zip(a, b, strict=True):
+        if x != y:
+            return x > y
+    return False
+
+
+def check_sequence(order: tuple[tuple[str, Type], ...], sequence: int | None, gaps: str) -> None:
+    """Whether these arguments go together."""
+    if gaps not in ("fail", "wait"):
+        raise UsageError(f"{option('gaps')} must be 'fail' or 'wait', found {gaps!r}")
+    if sequence is None:
+        if gaps == "wait":
+            raise UsageError(
+                f"{option('gaps', 'wait')} needs {option('sequence', any='N')}, the first number of each key's sequence"
+            )
+        return
+    if isinstance(sequence, bool) or not isinstance(sequence, int):
+        raise UsageError(
+            f"{option('sequence')} is the first number of each key's sequence, a whole number, found {sequence!r}"
+        )
+    if len(order) != 1 or order[0][1] != INT:
+        raise UsageError(f"{option('sequence')} needs {option('order')} to be one column of whole numbers")
+
+
+def shown(value: object, kind: Any = None) -> str:
+    """A key or an order as its user would write it; ``kind`` is the Arrow type of its column, if it is given as the
+    engine keeps it.
+
+    >>> import pyarrow as pa
+    >>> shown("a"), shown(7), shown(None)
+    ("'a'", '7', 'None')
+    >>> shown(19723, pa.date32()), shown(1704153600000000, pa.timestamp("us", tz="UTC"))
+    ('2024-01-01', '2024-01-02 00:00:00+00:00')
+    """
+    import pyarrow as pa
+
+    if kind is not None and pa.types.is_date(kind):
+        value = pa.scalar(value, pa.int32()).cast(pa.date32()).as_py()
+    elif kind is not None and pa.types.is_timestamp(kind):
+        value = pa.scalar(value, pa.int64()).cast(kind).as_py()
+    return repr(value) if isinstance(value, (str, int)) or value is None else str(value)
+
+
+# Rows of a frame, as Arrow has them, as columns for an engine; and what is said of a row that cannot be read.
+
+
+class Reader:
+    """What the columns of a job's frame hold."""
+
+    def __init__(self, job: SparkJob) -> None:
+        self.job, self.fields = job, job.fields
+        # for messages: the user's names
+        self._bindings = [
+            Binding(s.name, s.type, s.columns, nan=s.nan, formats=dict(s.formats)) for s in job.fields.sources
+        ]
+
+    def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
+        if array.null_count and not isinstance(t, OptionalType):
+            i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
+            raise DataError(f"{self._row(table, i)}: {self._no_leaf(what, name)}")
+        if pa.types.is_date(array.type):
+            array = array.cast(pa.int32())
+        elif pa.types.is_timestamp(array.type):
+            array = array.cast(pa.int64())
+        elif pa.types.is_decimal(array.type):
+            array = array.cast(pa.string())
+        return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
+
+    @staticmethod
+    def _no_leaf(what: str, name: str) -> str:
+        give = "a key" if what == "key" else "an order"
+        return f"the {what} column {name!r} is null: give every row {give}, or leave such rows out"
+
+    def _columns(self, binding: Binding, s: int, part: Any, place: Place | None = None) -> tuple[list[Column], Any]:
+        place = place or Place("the DataFrame", lambda i: self._row(part, i))
+        leaves: list[Column] = []
+        masks = []
+        for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
+            said: dict[str, Any] = {"nan": binding.nan, "form": binding.formats.get(path), "silent": self.fields.wide}
+            values, mask = column_leaves(t, part.column(column), column=path, place=place, **said)
+            leaves += values
+            masks.append(mask)
+        return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
+
+    def _row(self, table: Any, i: int) -> str:
+        """A row for messages: its key and order."""
+        names = [
+            (n, c)
+            for (n, _), c in zip(
+                (*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True
+            )
+        ]
+        return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
+
+
+def row_digests(columns: Sequence[Any], count: int) -> Any:
+    """A number for each row, never 0: the same for rows with equal values in all of these Arrow columns, in whatever
+    batch they come.
+
+    >>> a, b, c = row_digests([pa.array([1, 2, 1]), pa.array(["x", "x", "x"])], 3)
+    >>> bool(a == c), bool(a == b)
+    (True, False)
+    """
+    out = np.full(count, len(columns), np.uint64)
+    for column in columns:
+        out = _mixed(out * np.uint64(31) + _mixed(_value_digests(column)))
+    out[out == 0] = 1
+    return out.view(np.int64)
+
+
+def _value_digests(column: Any) -> Any:
+    """A number for each value of a column."""
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    t, kinds = column.type, pa.types
+    if kinds.is_floating(t):
+        floats = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+        floats[np.isnan(floats)] = np.nan
+        out = floats.view(np.uint64).copy()
+    elif kinds.is_integer(t) or kinds.is_boolean(t) or kinds.is_temporal(t):
+        whole = column.view(pa.int32()) if kinds.is_date32(t) else column
+        whole = whole.view(pa.int64()) if kinds.is_timestamp(t) or kinds.is_duration(t) else whole
+        out = whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
+    else:
+        from pandas.util import hash_array
+
+        if kinds.is_nested(t) or kinds.is_null(t):
+            out = hash_array(np.array([repr(v) for v in column.to_pylist()] or [""], dtype=object))[: len(column)]
+        else:  # each value once
+            found = column.dictionary_encode("encode")
+            values = [v if isinstance(v, str) else repr(v) for v in found.dictionary.to_pylist()]
+            out = hash_array(np.array(values or [""], dtype=object))[found.indices.to_numpy(zero_copy_only=False)]
+    out[~column.is_valid().to_numpy(zero_copy_only=False)] = 0x9E3779B97F4A7C15
+    return out
+
+
+def _mixed(x: Any) -> Any:
+    """The bits of some numbers well shaken (the end of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 
 from pellucid.atomic.places.core import Asked, Core, Effects, Heard, Tick, Tree
-from pellucid.atomic.places.records import Record
+from pellucid.atomic.places.core.state import Record
 from tests.atomic.places import oracle
 
 Script = Generator[tuple[str, dict[str, Any]], dict[str, Any], None]

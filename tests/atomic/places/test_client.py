@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pellucid.atomic.places import Aborted, InDoubt, Network, NothingCame, NotReached, client, connect, new_network, up
+from pellucid.atomic.places.core.state import make
 from pellucid.atomic.places.log import open_log
-from pellucid.atomic.places.records import make
-from pellucid.atomic.places.serving.doubt import doubts
-from pellucid.atomic.places.serving.lock import running
+from pellucid.atomic.places.operators import doubts
+from pellucid.atomic.places.processes import running
 from pellucid.errors import DataError, StateError, UsageError
 from tests.atomic.places.trips import Aside, drain, fill, left, provide, trips
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pellucid.atomic.places.audit import audit_logs
-from pellucid.atomic.places.core import Heard, Noted, copies
+from pellucid.atomic.places.core import Heard, Noted
+from pellucid.atomic.places.core import commit as copies
 from tests.atomic.places.simulator import World
 
 PAIR = {"p": ["c"], "q": ["d"]}

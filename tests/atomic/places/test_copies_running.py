@@ -18,13 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.atomic.places import Aborted, InDoubt, Network, NotReached, connect, end, new_network, start
+from pellucid.atomic.places import operators as doubt
+from pellucid.atomic.places import operators as looking
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.core.events import MESSAGES
+from pellucid.atomic.places.core.state import FIELDS, make
 from pellucid.atomic.places.host import Host
 from pellucid.atomic.places.log import open_log, read_log
-from pellucid.atomic.places.records import FIELDS, make
-from pellucid.atomic.places.serving import doubt, looking
-from pellucid.atomic.places.serving.lock import running
+from pellucid.atomic.places.processes import running
 from pellucid.errors import PellucidError, StateError
 from pellucid.internal.base import faults
 from pellucid.internal.cli.main import cli

@@ -11,8 +11,8 @@ import pytest
 from pellucid.atomic.places import Aborted, InDoubt, Network, NotReached, connect, end, start, up
 from pellucid.atomic.places.audit import audit
 from pellucid.atomic.places.log import read_log
-from pellucid.atomic.places.serving.doubt import doubts
-from pellucid.atomic.places.serving.lock import running
+from pellucid.atomic.places.operators import doubts
+from pellucid.atomic.places.processes import running
 from pellucid.internal.base import faults
 from tests.atomic.places.trips import Aside, fill, left, provide, trips
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.atomic.places.core.state import FIELDS, VERSION, Record, make
 from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.network import new_network
-from pellucid.atomic.places.records import FIELDS, VERSION, Record, make
-from pellucid.atomic.places.serving.looking import looked_at
+from pellucid.atomic.places.operators import looked_at
 from pellucid.errors import StateError, UsageError
 from tests.sinks.postgres import Postgres, server_or_skip
 
@@ -104,7 +104,7 @@ def test_a_killed_writer_leaves_what_it_synced_and_no_lock(tmp_path: Path) -> No
     program = (
         "import os, signal, sys\n"
         "from pellucid.atomic.places.log import open_log\n"
-        "from pellucid.atomic.places.records import make\n"
+        "from pellucid.atomic.places.core.state import make\n"
         "log = open_log(sys.argv[1], 'p')\n"
         "log.append([make('boot', n=1)])\n"
         "log.append([make('begin', t='p:1:1')], sync=False)\n"

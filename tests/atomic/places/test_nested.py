@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pellucid.atomic.places import Aborted, Capability, Network, connect, end, new_network, start, up
-from pellucid.atomic.places.described import PlaceInfo, free_ports
+from pellucid.atomic.places.network import PlaceInfo, free_ports
 from pellucid.errors import UsageError
 
 

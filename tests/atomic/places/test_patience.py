@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from pellucid.atomic.places import Network, NotReached, connect, new_network
+from pellucid.atomic.places import Network, NotReached, connect, connections, new_network
 from pellucid.atomic.places import host as hosts
-from pellucid.atomic.places.frames import pack
+from pellucid.atomic.places.connections import CLIENT, Link
 from pellucid.atomic.places.host import Host, main
-from pellucid.atomic.places.link import CLIENT, Link
 from pellucid.atomic.places.log import read_log
-from pellucid.atomic.places.serving import connections
+from pellucid.atomic.places.wire import pack
 from pellucid.internal.base import faults
 from tests.sinks.postgres import Postgres
 
@@ -195,7 +194,7 @@ def test_a_full_disk_ends_the_place_and_loses_nothing_that_was_said(
 
 @pytest.mark.filterwarnings("ignore:.*fsync = off")  # the server of the tests
 def test_a_log_in_postgresql(postgres: Postgres, tmp_path: Path) -> None:
-    from pellucid.atomic.places.described import PlaceInfo, free_ports
+    from pellucid.atomic.places.network import PlaceInfo, free_ports
 
     places = [PlaceInfo("p", "127.0.0.1", free_ports(1)[0], None, ("c",), None, postgres.database())]
     network = new_network(tmp_path / "net", places)

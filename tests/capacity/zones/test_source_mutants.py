@@ -15,13 +15,13 @@ from ast import literal_eval
 from pathlib import Path
 
 import pytest
+from tests.capacity.judges import small
 
 from pellucid import check
 from pellucid.capacity import Bolt, Spout, Topology, figure_1
 from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.search import search
 from pellucid.internal.model import Budget
-from tests.capacity.zones.judges import small
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPILED = Path("src/pellucid/capacity/zones/compiled")

@@ -34,11 +34,10 @@ from pellucid.check.formula import (
     evaluate_lasso,
     stream,
 )
-from pellucid.check.formula.automaton import Buchi
-from pellucid.check.formula.buchi import automaton
+from pellucid.check.formula.buchi import Buchi, automaton
 from pellucid.check.formula.parse import parse
 from pellucid.errors import UsageError
-from tests.check.formula.meaning import accepts
+from tests.check.reference import accepts
 
 P, Q = stream("p").present, stream("q").present
 LETTERS = [{P: p, Q: q} for p in (False, True) for q in (False, True)]

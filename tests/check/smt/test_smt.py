@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
+from tests.strategies import Seeded, make_pipeline
 
 from pellucid import Pipeline, Stream, apply, pipeline
 from pellucid.check.system.build import System, build_system
@@ -23,16 +24,16 @@ from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.node import Expr
 from pellucid.internal.expr.types import BOOL, INT
-from tests.strategies import Seeded, make_pipeline
 
 z3 = pytest.importorskip("z3")
 
-from pellucid.check.smt import engine as smt  # noqa: E402
-from pellucid.check.smt.encode import Encoding, default, input_leaves, replay  # noqa: E402  # noqa: E402
-from pellucid.internal.model.budget import Budget  # noqa: E402
-from pellucid.internal.solve.spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
 from tests.volumes import examples  # noqa: E402
+
+from pellucid.check.smt import engine as smt  # noqa: E402
+from pellucid.check.smt.encode import Encoding, default, input_leaves, replay  # noqa: E402  # noqa: E402
+from pellucid.internal.model.search import Budget  # noqa: E402
+from pellucid.internal.solve.certificate import expression_of, spacer  # noqa: E402
 
 
 class Light(enum.Enum):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pellucid import Stream, as_of, check, join, lookup, pipeline
-from pellucid.check.timed.inputs import Inputs, Rows
-from pellucid.check.timed.machine import TimedMachine
+from pellucid.check.timed.machine import Inputs, Rows, TimedMachine
 from pellucid.errors import UsageError
 from pellucid.internal.model import Search
 

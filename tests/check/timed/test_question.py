@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Mod, Stream, check, join, merge, pipeline
-from pellucid.check.timed.inputs import Ends, Finish, Inputs, Rows, Silent, usual_times
-from pellucid.check.timed.machine import TimedMachine
+from pellucid.check.timed.machine import Ends, Finish, Inputs, Rows, Silent, TimedMachine, usual_times
 from pellucid.errors import UsageError
 
 

@@ -15,8 +15,8 @@ from click.shell_completion import BashComplete
 from click.testing import Result
 
 from pellucid.internal.cli.main import cli
-from tests.capacity.measured.test_read import FLINK, GREEDY
 from tests.capacity.recording import RECORDED
+from tests.capacity.test_measured import FLINK, GREEDY
 
 Command: TypeAlias = Callable[..., Result]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "capacity"

@@ -283,7 +283,7 @@ def test_a_query_that_began_apart_goes_on_apart(
     (folder / "in" / "1.csv").write_text(EVENTS)
     args = ["two", *TOGETHER, "--out", "sums=sums", "--out", "evens=sqlite:evens.db#evens"]
     with monkeypatch.context() as patch:
-        patch.setattr("pellucid.internal.cli.spark.together.can_be_members", lambda places: [])
+        patch.setattr("pellucid.internal.cli.spark.can_be_members", lambda places: [])
         assert run(*args).exit_code == 0
     (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\n")
     done = run(*args)

@@ -1,24 +1,35 @@
 """Real kills: at every point, of a task and of the whole tree; a full disk, a torn file, a task that hangs; a planted
-bug."""
+bug.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import re
+import shutil
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from pellucid import iterate, pipeline
 from pellucid.internal.base.faults import RUNTIME as POINTS
 from pellucid.internal.cli.main import cli
+from pellucid.internal.engine.epochs import run_epochs
 from pellucid.internal.engine.epochs.recording import trace_table
+from pellucid.internal.graph.model import Graph
 from pellucid.internal.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
+from tests.engine.epochs.test_times import Paid, literally, paid
+from tests.examples.oracles import EXAMPLES, components, example, random_links
 
 DIAMOND = (
     "p.py:diamond",
@@ -297,3 +308,217 @@ def test_keys_that_are_given_up(runs: Runs, until_done: Any, faults: str) -> Non
     assert len(done) > 1 or "going back" in done[0].stderr  # somebody was killed
     assert runs.read("out.jsonl") == plain
     assert runs.report(done[-1])["forgotten"] == engine.forgotten
+
+
+# Loops with epochs and kills: a loop is over before the border of its epoch, and what its body remembers is in the
+# snapshot.
+
+COMPONENTS = example("loop_components")
+SAID = (
+    "loop_components.py:components",
+    "--in",
+    "links.csv",
+    "--out",
+    "out.csv",
+    "--pushes",
+    "7",
+    "--state",
+    "state",
+    "--json",
+)
+
+
+@pytest.fixture
+def network(runs: Runs) -> Runs:
+    """A folder with the program and its links."""
+    shutil.copy(EXAMPLES / "loop_components.py", runs.folder)
+    write(runs.folder, links())
+    return runs
+
+
+def links() -> list[tuple[int, int, int]]:
+    return random_links(random.Random(4), 30, 60)
+
+
+def write(folder: Path, rows: list[tuple[int, int, int]]) -> None:
+    (folder / "links.csv").write_text("\n".join(["day,a,b", *(",".join(map(str, row)) for row in rows)]) + "\n")
+
+
+def check(network: Runs) -> None:
+    wanted = COMPONENTS.components([COMPONENTS.Link(*row) for row in links()])
+    assert network.read("out.csv").decode().split() == ["node,name", *(f"{c.node},{c.name}" for c in wanted)]
+    assert {c.node: c.name for c in wanted} == components([(a, b) for _, a, b in links()])
+
+
+@pytest.mark.parametrize("point", ["worker:border", "snapshot:after-ack"])
+def test_killed_at_a_point_loops(network: Runs, until_done: Any, point: str) -> None:
+    done = until_done(network, *SAID, faults=schedule(point, "tree"))
+    assert len(done) > 1 or "going back" in done[0].stderr
+    check(network)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("action", ["kill", "tree"])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_every_point_loops(network: Runs, until_done: Any, point: str, action: str) -> None:
+    until_done(network, *SAID, faults=schedule(point, action))
+    check(network)
+
+
+def test_without_times_epochs_change_nothing(tmp_path: Path) -> None:
+    """Push by push: the answers of one call, wherever the borders are; also those of sums of a round."""
+
+    def body(x: Any) -> Any:
+        total = x.each_round(lambda w: w.cumulate(lambda t, v: t + v, start=0))
+        return x.explode(lambda v: [v // 2, v // 3]).filter(lambda v: v > 0), total.cumulate(
+            lambda t, v: t + v, start=0
+        )
+
+    p = pipeline(lambda x: iterate(x, body), x=int)
+    rows = [random.Random(5).randrange(100) for _ in range(40)]
+    (tmp_path / "in.csv").write_text("\n".join(["x", *map(str, rows)]) + "\n")
+    for pushes in (3, 40):
+        out = tmp_path / f"out{pushes}.csv"
+        run_epochs(p, tmp_path / "in.csv", out, state=tmp_path / f"state{pushes}", pushes=pushes)
+        assert [int(v) for v in out.read_text().split()[1:]] == p(rows)
+
+
+# Event time with real kills: at every point, of a task and of the whole tree, and from outside; on the command line,
+# with files and tables.
+
+SHOP = """\
+from typing import NamedTuple
+
+from pellucid import Stream, pipeline
+
+
+class Paid(NamedTuple):
+    when: int
+    user: str
+    amount: int
+
+
+def total(x):
+    return x.cumulate(lambda t, p: t + p.amount, start=0)
+
+
+@pipeline
+def sums(x: Stream[Paid]):
+    w = x.at("when", lateness=4, id="when").key_by(lambda p: p.user, id="user").tumbling(10, total, id="w")
+    long = w.map(lambda w: w.value, id="value").session(25, lambda s: s.cumulate(lambda t, v: t + v, start=0), id="s")
+    return {"out": w, "late": w.late, "long": long}
+"""
+SUMS = (
+    "shop.py:sums",
+    "--in",
+    "paid.csv",
+    "--out",
+    "out=out.csv",
+    "--out",
+    "late=late.csv",
+    "--out",
+    "long=long.jsonl",
+)
+EPOCHS = ("--pushes", "60", "--state", "state", "--json")
+
+
+@pytest.fixture
+def shop(runs: Runs) -> Runs:
+    """A folder with the pipeline and its rows."""
+    (runs.folder / "shop.py").write_text(SHOP)
+    write_times_crash(runs.folder, paid(7, 600))
+    return runs
+
+
+def write_times_crash(folder: Path, rows: list[Paid]) -> None:
+    lines = ["when,user,amount", *(f"{p.when},{p.user},{p.amount}" for p in rows)]
+    (folder / "paid.csv").write_text("\n".join(lines) + "\n")
+
+
+def check_times_crash(shop: Runs, report: dict[str, Any], rows: list[Paid], pushes: int = 60) -> None:
+    """What is written is what the literal engine says."""
+    graph, own = loaded(shop, rows)
+    found, literal = literally(graph, {"x": own}, pushes)
+    out = [",".join(map(str, w)) for w in found["out"]]
+    assert shop.read("out.csv").decode().split() == ["start,end,value", *out]
+    assert len(shop.read("late.csv").splitlines()) == len(found["late"]) + 1 > 1
+    assert [json.loads(line) for line in shop.read("long.jsonl").splitlines()] == [w._asdict() for w in found["long"]]
+    assert report["late"] == literal.late
+    assert report["events_out"] == {name: len(events) for name, events in found.items()}
+
+
+def loaded(shop: Runs, rows: list[Paid]) -> tuple[Graph, list[Any]]:
+    """The pipeline of the folder, and rows as its own events."""
+    graph = load_pipeline(f"{shop.folder}/shop.py:sums").graph
+    return graph, [graph["x"].type.unflatten(list(row)) for row in rows]
+
+
+def crash_times_crash(shop: Runs, until_done: Any, point: str, action: str) -> None:
+    done = until_done(shop, *SUMS, *EPOCHS, faults=schedule(point, action))
+    assert len(done) > 1 or "going back" in done[0].stderr or point == "coordinator:finished", "nobody was killed"
+    check_times_crash(shop, shop.report(done[-1]), paid(7, 600))
+
+
+def test_killed_at_a_point_times_crash(shop: Runs, until_done: Any) -> None:
+    crash_times_crash(shop, until_done, "worker:border", "tree")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("action", ["kill", "tree"])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_every_point_times_crash(shop: Runs, until_done: Any, point: str, action: str) -> None:
+    crash_times_crash(shop, until_done, point, action)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_random_kills_from_outside_times_crash(shop: Runs, until_done: Any, seed: int) -> None:
+    """kill -9 of any process at any time, by somebody who knows nothing of points."""
+    rng, rows, kills = random.Random(seed), paid(seed, 60_000), 0
+    write_times_crash(shop.folder, rows)
+    said = (*SUMS, "--pushes", "100", "--state", "state", "--json", "--retries", "50")
+    for _ in range(8):
+        process = shop.start(*said)
+        while process.poll() is None:
+            time.sleep(rng.uniform(0.05, 0.8))
+            pids = wait_for_tasks(shop)
+            if pids["coordinator"] != process.pid:
+                continue  # of the run before
+            name = rng.choice(["coordinator", *pids])
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pids[name], signal.SIGKILL)
+                    kills += 1
+            if name == "coordinator":
+                break
+        _, text = process.communicate(timeout=300)
+        assert process.returncode in (0, -signal.SIGKILL), text
+        if process.returncode == 0:
+            break
+    done = until_done(shop, *said)
+    assert kills > 2
+    check_times_crash(shop, shop.report(done[-1]), rows, 100)
+
+
+def test_a_table_has_each_window_once(shop: Runs, until_done: Any) -> None:
+    """A row of SQLite is there when its epoch is, and once, whoever is killed around its commit; per key."""
+    said = ("shop.py:sums", "--in", "paid.csv", "--out", "out=sqlite:t.db#sums", "--pushes", "50", "--state", "state")
+    done = until_done(shop, *said, faults="sink:after-commit=tree@2;worker:border=kill@3/1")
+    assert len(done) > 1
+    with contextlib.closing(sqlite3.connect(shop.folder / "t.db")) as connection:
+        found = connection.execute("select start, end, value from sums").fetchall()
+    graph, own = loaded(shop, paid(7, 600))
+    assert found == [tuple(w) for w in literally(graph, {"x": own}, 50)[0]["out"]]
+
+
+def test_a_late_row_is_exit_code_2(shop: Runs) -> None:
+    (shop.folder / "shop.py").write_text(SHOP.replace('"late": w.late, ', ""))
+    with contextlib.chdir(shop.folder):
+        done = CliRunner().invoke(cli, ["run", "shop.py:sums", "--in", "paid.csv", "--out", "out=out.csv", *EPOCHS])
+    assert done.exit_code == 2 and "Traceback" not in done.stderr
+    assert (
+        "step 'w' (tumbling, shop.py:18) failed at push" in done.stderr
+        and " late; allow for so much more" in done.stderr
+    )
+    assert "paid.csv: row" in done.stderr
+    assert not (shop.folder / "out.csv").exists()

@@ -14,7 +14,7 @@ import pytest
 from pellucid.errors import PellucidError, StateError
 from pellucid.failures.audit import audit
 from pellucid.internal.engine.epochs import run_epochs
-from pellucid.internal.engine.epochs.parts import Chain, PartName, parts_in, survey
+from pellucid.internal.engine.epochs.outputs import Chain, PartName, parts_in, survey
 from pellucid.internal.engine.epochs.recording import last_generation, trace_table
 from pellucid.internal.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
@@ -303,7 +303,7 @@ def test_damaged_parts_are_made_again_from_the_start(runs: Runs) -> None:
 
 def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     """Its mark is behind the snapshots: it was emptied, or brought back from an older copy."""
-    from pellucid.sinks.address import sink_of
+    from pellucid.sinks.interface import sink_of
 
     total = load_pipeline(f"{runs.folder}/p.py:total")
     options: dict[str, Any] = {"state": runs.folder / "state", "pushes": 300, "say": lambda text: None}

@@ -17,7 +17,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import UsageError
-from pellucid.sinks.group.doubt import doubt_of_group
+from pellucid.sinks.unresolved import doubt_of_group
 from tests.engine.epochs.conftest import ROOT
 from tests.engine.epochs.together_job import expected, total
 from tests.sinks.group.words import assert_told

@@ -14,12 +14,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid.internal.base.files import Draft
-from pellucid.internal.engine.epochs import parts
-from pellucid.internal.engine.epochs.parts import parts_in
+from pellucid.internal.engine.epochs import outputs as parts
+from pellucid.internal.engine.epochs.messages import Events
+from pellucid.internal.engine.epochs.outputs import FileTarget, parts_in
+from pellucid.internal.engine.epochs.sink import SinkTask
 from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
-from pellucid.internal.engine.epochs.targets import FileTarget
-from pellucid.internal.engine.epochs.tasks.messages import Events
-from pellucid.internal.engine.epochs.tasks.sink import SinkTask
 from pellucid.internal.expr.types import INT
 from tests.engine.epochs.conftest import Runs
 

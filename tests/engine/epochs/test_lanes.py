@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 from pellucid.errors import DataError
-from pellucid.internal.data import blocks
+from pellucid.internal.data import text as blocks
 from pellucid.internal.data.bind import Binding
 from pellucid.internal.data.columns import values_of
 from pellucid.internal.data.writers import open_writer
-from pellucid.internal.engine.epochs.marks import check_unchanged
-from pellucid.internal.engine.epochs.tasks.lanes import Lane
+from pellucid.internal.engine.epochs.inputs import Lane, check_unchanged
 from pellucid.internal.expr.types import INT, STR
 
 WORDS = [f"word {i % 37}" + ("\nline" if i % 11 == 0 else "") for i in range(500)]
@@ -218,7 +217,7 @@ def test_a_change_in_the_middle_is_seen(
 ) -> None:
     import os
 
-    from pellucid.internal.engine.epochs import marks
+    from pellucid.internal.engine.epochs import inputs as marks
 
     monkeypatch.setattr(marks, "_SURE", 0)  # as if the file were large
     blocks_of(monkeypatch, 1000)
@@ -265,7 +264,7 @@ def test_what_is_stored_in_a_packed_file_has_its_own_checksum_behind_it(tmp_path
     """The CRC-32 of the whole file is then the same whatever is in it."""
     import zlib
 
-    from pellucid.internal.engine.epochs.marks import ReadMark
+    from pellucid.internal.engine.epochs.inputs import ReadMark
 
     found = set()
     for value in (7, 8):

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from pellucid import sinks
-from pellucid.sinks.group.doubt import doubt_of_group
+from pellucid.sinks.unresolved import doubt_of_group
 from tests.engine.epochs.conftest import Runs
-from tests.engine.epochs.test_together import ROWS, TOTAL, expected
+from tests.engine.epochs.test_group_commit import ROWS, TOTAL, expected
 from tests.sinks.postgres import Postgres
 
 MOMENTS = (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pellucid.errors import StateError
-from pellucid.internal.engine.epochs.tasks.member_sink import MemberSink
-from pellucid.internal.engine.epochs.together import Rounds, Span, _settle_left
-from pellucid.sinks.group.log import NOTHING, DecisionLog
+from pellucid.internal.engine.epochs.group_commit import Rounds, Span, _settle_left
+from pellucid.internal.engine.epochs.sink import MemberSink
+from pellucid.sinks.decisions import NOTHING, DecisionLog
 
 
 class Task:

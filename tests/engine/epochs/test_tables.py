@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pellucid.failures.crash.contents import drop_table
+from pellucid.failures.crash import drop_table
 from pellucid.sinks import sink_of
 from tests.engine.epochs.conftest import Runs
 from tests.sinks.postgres import Postgres

@@ -8,7 +8,10 @@ import random
 import re
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +20,23 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
-from pellucid.internal.base import cache
+from pellucid.internal.base import files as cache
 from pellucid.internal.data.columns import Batch, Strings
 from pellucid.internal.engine.interpreter import Interpreter
+from pellucid.internal.engine.kernel import engine as engines
+from pellucid.internal.engine.kernel import lookups
+from pellucid.internal.engine.kernel.emit import MOST_LINES, emit, loop
 from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.engine.timed.engine import TimedEngine
+from pellucid.internal.engine.timed.running import LiteralEngine
+from pellucid.internal.engine.timed.steps import Timers
 from pellucid.internal.expr.types import INT, STR
+from pellucid.internal.graph.model import Graph
+from tests.engine.kernel.machines import machine
+from tests.engine.kernel.test_kernel_random import check
+from tests.seeds import seeds
+from tests.strategies import Seeded, make_input, make_judged
+from tests.volumes import some_seeds
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 ROOT = Path(__file__).resolve().parents[3]
@@ -561,3 +576,248 @@ def test_a_table_is_no_chunk_of_events() -> None:
             UsageError, match=r"source 'x': a chunk is a list of events, found .*: call the pipeline itself"
         ):
             texts.engine().push(table)
+
+
+# Lists in the kernel: the elements of lists of any length, compiled, in chunks, saved and loaded, are those that
+# plain
+# Python gives.
+
+
+class Item(NamedTuple):
+    sku: str
+    n: int
+    price: float | None
+    parts: list[int]
+
+
+class Order(NamedTuple):
+    id: int
+    items: list[Item]
+
+
+class Line(NamedTuple):
+    order: int
+    sku: str
+    n: int
+    parts: int
+
+
+@pipeline
+def lines(orders: Stream[Order]) -> tuple[Stream[Line], Stream[int], Stream[int]]:
+    """The lines of all orders, how many of each kind so far, and what is in their parts."""
+    pairs = orders.explode(lambda o: o.items, beside=True, id="lines")
+    made = pairs.map(lambda p: Line(p[0].id, p[1].sku, p[1].n, len(p[1].parts)))
+    counts = made.key_by(lambda line: line.sku).cumulate(lambda t, line: t + line.n, start=0, id="counts")
+    deep = orders.filter(lambda o: o.items).lag(1, id="before").explode(lambda p: p[1].items[-1].parts, id="deep")
+    return made, counts, deep
+
+
+def plainly(orders: list[Order]) -> tuple[list[Line], list[int], list[int]]:
+    made = [Line(o.id, i.sku, i.n, len(i.parts)) for o in orders for i in o.items]
+    counts, total = [], Counter[str]()
+    for line in made:
+        total[line.sku] += line.n
+        counts.append(total[line.sku])
+    there = [o for o in orders if o.items]
+    return made, counts, [part for o in there[:-1] for part in o.items[-1].parts]
+
+
+def orders_of(seed: int, count: int, longest: int) -> list[Order]:
+    rng = random.Random(seed)
+    item = lambda: Item(
+        rng.choice("abcdefgh") * rng.choice([1, 1, 2]), rng.randrange(9), rng.choice([None, 0.5]),
+        [rng.randrange(100) for _ in range(rng.choice([0, 1, 3]))],
+    )  # fmt: skip
+    return [Order(i, [item() for _ in range(rng.choice([0, 1, 2, 5, rng.randrange(longest)]))]) for i in range(count)]
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("mode", ["python", "numba"])
+def test_elements_of_any_length(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer lists than the kernel was made for, more of them than the tables hold, in chunks, saved and loaded."""
+    monkeypatch.setattr(lookups, "_MOST_ELEMENTS", 3_000)
+    orders = orders_of(seeds(1)[0], 400, 4)[:50] + orders_of(seeds(1, 9)[0], 600, 60)
+    engine = Engine(lines.graph, mode=mode)
+    names, got = [name for name, _ in lines.graph.outputs], [[], [], []]  # type: ignore[var-annotated]
+    for at in range(0, len(orders), 130):
+        out = engine.push(orders[at : at + 130])
+        for name, events in zip(names, got, strict=True):
+            events += out[name]
+        saved = engine.save()
+        engine = Engine(lines.graph, mode=mode)
+        engine.load(saved)
+    assert tuple(got) == plainly(orders)
+
+
+def test_a_list_too_long_to_compile_for_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_LONG", 16)
+    p = pipeline(lambda x: x.explode(lambda v: v), x=list[int])
+    engine = Engine(p.graph, mode="numba")
+    assert engine.push([list(range(100)), [], [7]]) == [*range(100), 7]
+    assert engine.push([[8]]) == [8]
+
+
+def test_a_saved_state_of_another_list_is_refused() -> None:
+    def made(t: Any) -> Engine:
+        return pipeline(lambda x: x.lag(1, id="last"), x=t).engine()
+
+    ints, floats = made(list[int]), made(list[float])
+    ints.push([[1], [2, 3]])
+    with pytest.raises(StateError, match=r"was list\[int\], and is now list\[float\]"):
+        floats.load(ints.save())
+    again = made(list[int])
+    again.load(ints.save())
+    assert again.push([[4]]) == [([4], [2, 3])]
+
+
+def test_a_function_that_loops_is_called() -> None:
+    p = pipeline(lambda x: x.explode(lambda o: [i.n * o.id for i in o.items if i.n], to=int, id="each"), x=Order)
+    orders = orders_of(3, 40, 9)
+    assert p(orders) == [i.n * o.id for o in orders for i in o.items if i.n]
+    assert p.why_plain is not None and "loops over a list, whose length is not known" in p.why_plain
+    wrong = pipeline(lambda x: x.explode(lambda o: [1 // i.n for i in o.items], to=int, id="each"), x=Order)
+    with pytest.raises(StepError, match=r"step 'each'.*ZeroDivisionError"):
+        wrong(orders)
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", some_seeds(40, 300))
+def test_random_pipelines(seed: int) -> None:
+    """Of events with lists in them: what they mean is what the interpreter and the kernel say."""
+    c = Seeded(seed)
+    p, telling = make_judged(c, max_steps=8, sources=2, lists=True)
+    pushes = make_input(c, p, c.of(range(5, 30)))
+    keys = [c.of([0, 1, 2]) for _ in pushes] if seed % 2 else None
+    check(p, telling, pushes, keys, [c.of(range(9)) for _ in range(5)], "python")
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(100, 5000))
+def test_random_pipelines_compiled(seed: int) -> None:
+    c = Seeded(seed)
+    p, telling = make_judged(c, max_steps=8, sources=2, lists=True)
+    if Engine(p.graph).why_plain is None:
+        check(p, telling, make_input(c, p, 30), None, [c.of(range(9)) for _ in range(5)], "numba")
+
+
+# How much is compiled: as much as a function has text, not as it has paths, and never more than takes seconds.
+
+
+def loaded(text: str, name: str, folder: Path) -> ModuleType:
+    """A module from a file, as a user has it."""
+    (folder / f"{name}.py").write_text(text)
+    module = ModuleType(name)
+    module.__file__ = str(folder / f"{name}.py")
+    sys.modules[name] = module  # hints of types are looked up there
+    exec(compile(text, module.__file__, "exec"), module.__dict__)
+    return module
+
+
+def answers(engine: Any, rows: list[Any]) -> list[Any]:
+    """What comes out of rows in two chunks, and at the end."""
+    half = len(rows) // 2
+    out = [engine.push(rows[:half]), engine.push(rows[half:])]
+    return [*out, engine.finish()] if hasattr(engine, "finish") else out
+
+
+def by_meaning(graph: Graph, rows: list[Any]) -> list[Any]:
+    """The same from the functions themselves, which no trace is part of."""
+    if graph.timed:
+        return answers(LiteralEngine(graph), rows)
+    run = Interpreter(graph)
+    half = len(rows) // 2
+    out = []
+    for chunk in (rows[:half], rows[half:]):
+        found: dict[str, list[Any]] = {name: [] for name, _ in graph.outputs}
+        for row in chunk:
+            for name, events in run.push({"x": row}).items():
+                found[name] += events
+            run.pushed += 1
+        out.append(found)
+    return out
+
+
+def engine_of(graph: Graph, mode: str) -> Any:
+    return TimedEngine(graph, mode=mode) if graph.timed else Engine(graph, mode=mode)
+
+
+def judge(seed: int, folder: Path) -> tuple[bool, int, float]:
+    """Whether a random machine is compiled, the lines of its functions, and how long until its first row; its answers
+    are those of its plain functions, compiled and not."""
+    begin = time.process_time()
+    module = loaded(machine(seed), f"machine_{seed}", folder)
+    p, rows = module.p, module.rows(seed, 400)
+    compiled = p.why_plain is None
+    first = engine_of(p.graph, "numba" if compiled else "auto")
+    answers(first, rows[:2])
+    took = time.process_time() - begin
+    expected = by_meaning(p.graph, rows)
+    modes = ["python", "numba"] if compiled else ["python"]
+    for mode in modes:
+        found = answers(engine_of(p.graph, mode), rows)
+        assert [_by_name(f, p.graph) for f in found] == [_by_name(e, p.graph) for e in expected], (seed, mode)
+    return compiled, lines_of(p.graph), took
+
+
+def _by_name(found: Any, graph: Graph) -> dict[str, list[Any]]:
+    """Outputs by their names, also where there is one."""
+    return found if isinstance(found, dict) else {graph.outputs[0][0]: found}
+
+
+def lines_of(graph: Graph) -> int:
+    """The lines of the longest kernel."""
+    graphs = [graph]
+    if graph.timed:
+        graphs = [s.engine.graph for s in TimedEngine(graph).stages if isinstance(s, Timers)]
+    before, loop.MOST_LINES = loop.MOST_LINES, 10**9  # also where it is not compiled
+    try:
+        return max(
+            len(emit(g, numba=not any(fn.runs is None for n in g.nodes for fn in n.functions)).source.splitlines())
+            for g in graphs
+        )
+    finally:
+        loop.MOST_LINES = before
+
+
+@pytest.mark.parametrize(("seed", "compiled"), [(2, True), (23, True), (4, True), (64, False)])
+def test_a_state_machine_is_compiled_unless_it_is_too_large(
+    seed: int, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As text of every path these were up to 300,000 lines, of which nothing was said."""
+    was, lines, _ = judge(seed, tmp_path)
+    assert was is compiled
+    assert (lines < 700) if compiled else (MOST_LINES < lines < 4_000)
+    why = sys.modules[f"machine_{seed}"].p.why_plain
+    assert compiled or f"and more than {MOST_LINES:,} take too long" in why
+    assert compiled or why.startswith("step 'task' (")
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+def test_first_rows_come_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Two hundred tasks of under a hundred lines or so, with nothing in the cache: the first row within five seconds of
+    a processor, of which one is for the imports."""
+    monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
+    engine_of(loaded(machine(0), "warm", tmp_path).p.graph, "numba")  # imports Numba
+    found = {seed: judge(seed, tmp_path) for seed in seeds(200)}
+    with capsys.disabled():
+        times = sorted(took for _, _, took in found.values())
+        print(
+            f"\n{sum(c for c, _, _ in found.values())} of {len(found)} compiled, the longest "
+            f"{max(n for c, n, _ in found.values() if c):,} lines (of all {max(n for _, n, _ in found.values()):,}); "
+            f"first row: median {times[len(times) // 2]:.2f} s, nine in ten {times[len(times) * 9 // 10]:.2f} s, "
+            f"all {times[-1]:.2f} s"
+        )
+    assert {seed: took for seed, (_, _, took) in found.items() if took > 4} == {}
+
+
+def test_a_function_that_nests_too_deeply_is_called(tmp_path: Path) -> None:
+    """A task and a list of events, whose answers are several columns."""
+    tests = "".join(f"    if v == {i}:\n        return s + {i}, [v * {i} + s]\n" for i in range(95))
+    g = loaded(f"def g(s, v):\n{tests}    return s, []\n", "deep", tmp_path).g
+    task = pipeline(lambda x: x.task(g, 0, to=int), x=int)
+    each = pipeline(lambda x: x.explode(lambda v: g(0, v)[1], to=int), x=int)
+    assert task.why_plain == each.why_plain == "one of its functions nests too deeply"
+    assert task([1, 2, 94, 95]) == [1, 5, 8839]
+    assert each([1, 2, 94, 95]) == [1, 4, 8836]

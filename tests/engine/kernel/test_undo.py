@@ -12,7 +12,7 @@ import pytest
 
 from pellucid import Pipeline, StepError, Stream, apply, merge, pipeline
 from pellucid.internal.data.columns import Batch
-from pellucid.internal.engine.cores import OnCores
+from pellucid.internal.engine.in_memory import OnCores
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.expr.types import INT

@@ -12,9 +12,8 @@ from pellucid.errors import PellucidError
 from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR
-from tests.engine.timed.drawn import batches
-from tests.engine.timed.drawn_loops import drawn_loop
-from tests.engine.timed.test_columns_agree import parts, plain
+from tests.engine.timed.drawn import batches, drawn_loop
+from tests.engine.timed.test_columns import parts, plain
 from tests.seeds import HUNT, seeds
 
 

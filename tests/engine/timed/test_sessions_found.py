@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from pellucid import Stream, pipeline
-from pellucid.internal.engine.timed.columns import sessions
+from pellucid.internal.engine.timed import sessions
 from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.engine.timed.running import LiteralEngine
-from pellucid.internal.engine.timed.stages.windows import Session
+from pellucid.internal.engine.timed.sessions import Session
 from tests.seeds import seeds
 
 

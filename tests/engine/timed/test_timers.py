@@ -12,7 +12,8 @@ import pytest
 
 from pellucid import Stream, pipeline
 from pellucid.errors import LateError, StepError
-from pellucid.internal.engine.timed import literal, words
+from pellucid.internal.engine.timed import clock as words
+from pellucid.internal.engine.timed import literal
 from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR
@@ -194,7 +195,7 @@ def test_a_time_that_is_over_is_refused(engine: Any) -> None:
 
 def test_a_task_that_asks_for_ever_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of the input all times are complete."""
-    from pellucid.internal.engine.kernel.emit import timers
+    from pellucid.internal.engine.kernel.emit import steps as timers
 
     for module in (literal, words, timers):
         monkeypatch.setattr(module, "MOST_ALONE", 500)

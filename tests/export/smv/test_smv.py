@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Mod, Pipeline, Stream, apply, check, merge, pipeline
-from pellucid.check.compare.products import beside
 from pellucid.check.decide import Options, decide
 from pellucid.check.formula import as_formula, resolve
+from pellucid.check.side_by_side import beside
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import UsageError
 from pellucid.internal.engine.interpreter import Interpreter
-from pellucid.internal.export.smv.model import export
+from pellucid.internal.export.smv import export
 from pellucid.internal.expr.types import BOOL, INT, Type
 from pellucid.internal.graph.model import Graph
-from tests.export.smv.nusmv import MISSING, Checked, find_nusmv, parse_output, pushes_of, run_nusmv
+from tests.export.nusmv import MISSING, Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from tests.seeds import seeds
 from tests.strategies import Choice, Seeded
 

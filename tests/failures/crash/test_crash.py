@@ -10,15 +10,27 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.planted import Planted
 
 from pellucid.errors import DataError, UsageError
-from pellucid.failures.crash import CrashReport, crash, default_outputs
-from pellucid.failures.crash.contents import difference, read_output
-from pellucid.failures.crash.schedule import GROUPS, MOMENT, Round, Strike, draw, load_rounds, points_of, save_rounds
+from pellucid.failures.crash import (
+    GROUPS,
+    MOMENT,
+    CrashReport,
+    Round,
+    Strike,
+    crash,
+    default_outputs,
+    difference,
+    draw,
+    load_rounds,
+    points_of,
+    read_output,
+    save_rounds,
+)
 from pellucid.failures.testing import command_for, crash_test
 from pellucid.internal.base.faults import RUNTIME as POINTS
 from pellucid.internal.base.faults import parse
-from tests.planted import Planted
 
 PIPELINES = """\
 import time

@@ -8,8 +8,8 @@ from collections import Counter
 from tests.judge.atomic.draw import confused, network
 from tests.judge.atomic.held import all_of, lemma, type_differences
 from tests.judge.atomic.meaning import EQUIVALENT, VARIANTS
-from tests.judge.atomic.spoil import printed, spoiled
-from tests.judge.atomic.text import network_text
+from tests.judge.atomic.terms import network_text
+from tests.judge.atomic.types import printed, spoiled
 from tests.judge.capacity.loop import hunt
 
 RULES = (*VARIANTS, "drop_dead_messages")

@@ -10,18 +10,30 @@ from dataclasses import replace
 from typing import Any
 
 from pellucid import check
-from pellucid.atomic import Atomic, IllTyped, NetworkRun, explore, network_text, parse, run, typecheck
-from pellucid.atomic.properties import Judge
-from pellucid.atomic.reduction import KEPT, Reduced
+from pellucid.atomic import Atomic, IllTyped, NetworkRun, network_text, parse, run, typecheck
+from pellucid.atomic.question import KEPT, Judge, Reduced, explore
 from pellucid.errors import DataError
 from pellucid.internal.model import Search
-from tests.judge.atomic import text as words
-from tests.judge.atomic.claims import FALSE, SAFETY, Claims, Found, TooLarge, children, everything, outcome
-from tests.judge.atomic.meaning import EQUIVALENT, VARIANTS, Meaning, nameless
+from tests.judge.atomic import terms as words
+from tests.judge.atomic.meaning import (
+    EQUIVALENT,
+    FALSE,
+    SAFETY,
+    VARIANTS,
+    Claims,
+    Found,
+    Meaning,
+    TooLarge,
+    children,
+    everything,
+    nameless,
+    outcome,
+    waiting,
+    warned,
+)
+from tests.judge.atomic.meaning import told as told_to_wait
 from tests.judge.atomic.terms import Term
 from tests.judge.atomic.types import wrong_net
-from tests.judge.atomic.waits import told as told_to_wait
-from tests.judge.atomic.waits import waiting, warned
 
 LIMIT = 300  # states: of larger networks nothing is asked
 

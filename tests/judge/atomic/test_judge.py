@@ -12,19 +12,15 @@ from click.testing import CliRunner
 
 from pellucid import check
 from pellucid.atomic import Atomic, IllTyped, counterexample_to_lemma_1, network_text, parse, typecheck
-from pellucid.atomic.rules import MUTANTS
+from pellucid.atomic.machine import MUTANTS
 from pellucid.internal.cli.models.net import net
 from tests.conformance import run
 from tests.judge.atomic.__main__ import judged
-from tests.judge.atomic.claims import SAFETY, Claims
 from tests.judge.atomic.draw import KINDS, LINKED, PLACE, SELVES, network
 from tests.judge.atomic.held import all_of, differences, ill_typed, reasons, round_trip, type_differences, verdicts
-from tests.judge.atomic.meaning import EQUIVALENT, Meaning
-from tests.judge.atomic.rec import canonical, same
-from tests.judge.atomic.terms import UNIT
-from tests.judge.atomic.text import read
+from tests.judge.atomic.meaning import EQUIVALENT, SAFETY, Claims, Meaning, waiting
+from tests.judge.atomic.terms import UNIT, canonical, read, same
 from tests.judge.atomic.types import wrong_net
-from tests.judge.atomic.waits import waiting
 from tests.seeds import seeds
 
 NAMES = (
@@ -142,7 +138,7 @@ def test_the_judge_notices_other_rules(rules: str, text: str) -> None:
 def test_the_judge_notices_a_run_that_ends_where_it_can_still_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = read(NAMES + "p[ t1{send(in c, <>) | abort} | t2{receive(out c, (x: <>) 0, 0) | !abort} ]")
     assert not list(reasons(drawn, "corrected", 0))
-    searching = import_module("pellucid.atomic.explore")
+    searching = import_module("pellucid.atomic.question")
     monkeypatch.setattr(searching, "hopeless", lambda machine, at, t: t in machine.doomed(at))
     for unfold in (0, 1):  # by one more unfolding than it may, or as it may
         said = list(reasons(drawn, "corrected", unfold))
@@ -168,7 +164,7 @@ def test_the_judge_notices_who_says_nothing_of_a_message_that_waits_for_ever(
     found = Claims(Meaning(drawn, 1), 2000).ask()
     assert len(waiting(Meaning(drawn, 1), found)) == 1
     assert not list(differences(drawn, 0, "corrected", found)) and not list(verdicts(drawn, "corrected", found))
-    searching = import_module("pellucid.atomic.explore")
+    searching = import_module("pellucid.atomic.question")
     monkeypatch.setattr(searching, "lost", lambda machine, at, place: [])
     for said in (differences(drawn, 0, "corrected", found), verdicts(drawn, "corrected", found)):
         assert any("wait for ever" in one or "warnings" in one for one in said)
@@ -181,7 +177,7 @@ def test_the_judge_notices_who_warns_for_nothing(text: str, monkeypatch: pytest.
     drawn = read(NAMES + "new q: Place. " + text)
     found = Claims(Meaning(drawn, 1), 2000).ask()
     assert not waiting(Meaning(drawn, 1), found) and not list(differences(drawn, 0, "corrected", found))
-    searching = import_module("pellucid.atomic.explore")
+    searching = import_module("pellucid.atomic.question")
     wrong = ["t1 sent a message that waits for ever at p: send(in c, <>) finds no place c there"]
     monkeypatch.setattr(searching, "lost", lambda machine, at, place: wrong)
     assert any("wait for ever" in one for one in differences(drawn, 0, "corrected", found))

@@ -13,9 +13,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from pellucid.internal.cli.main import cli
-
-from .loop import hunt
-from .systems import Explorer, System, draw, text
+from tests.judge.capacity.loop import hunt
+from tests.judge.capacity.systems import Explorer, System, draw, text
 
 
 def told(source: str, *, timeout: float = 15.0) -> dict[str, Any]:

@@ -16,11 +16,8 @@ import z3
 
 from pellucid import check
 from pellucid.capacity import check_flows, flows, grow, threshold
-
-from .case import Case, draw
-from .interpreter import lengths
-from .loop import hunt
-from .regions import Regions
+from tests.judge.capacity.loop import hunt
+from tests.judge.capacity.regions import Case, Regions, draw, lengths
 
 
 def most(case: Case, bolt: str, stores: set[str]) -> Fraction:

@@ -19,14 +19,13 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from pellucid.capacity.measured import Job, MeasuredStep, Scaling, scale
+from pellucid.capacity.measured import Job, MeasuredStep, Scaling
+from pellucid.capacity.measured.plan import scale
 from pellucid.internal.cli.main import cli
-
-from .case import Case, draw
-from .flow import most, unbounded
-from .loop import hunt
-from .regions import Literal, Regions
-from .timed import literal_case
+from tests.judge.capacity.flow import most, unbounded
+from tests.judge.capacity.loop import hunt
+from tests.judge.capacity.regions import Case, Literal, Regions, draw
+from tests.judge.capacity.timed import literal_case
 
 
 def planned(case: Case, *args: str) -> dict[str, dict[str, Any]]:

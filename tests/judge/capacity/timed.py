@@ -9,11 +9,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from pellucid import check
-
-from .case import Case, draw
-from .interpreter import Refused, lengths
-from .loop import hunt
-from .regions import Literal, Regions
+from tests.judge.capacity.loop import hunt
+from tests.judge.capacity.regions import Case, Literal, Refused, Regions, draw, lengths
 
 
 def judge(case: Case, bolt: str, limit: int, observe: str, *, budget: int = 20_000) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .kinds import FIELDS, ORDERED, SPACE, TIMES, annotation, of_number, values, written
-from .meaning import Pipe, Step
+from tests.judge.rich.kinds import FIELDS, ORDERED, SPACE, TIMES, annotation, of_number, values, written
+from tests.judge.rich.meaning import Pipe, Step
 
 Env = Sequence[tuple[str, str]]  # what can be used in an expression: its text and its type
 

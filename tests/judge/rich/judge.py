@@ -23,12 +23,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pellucid import errors, silent
-
-from ..verdict_formulas import BRANCHING, Graph, atoms, ltl_violated, operators
-from .draw import Draw, Drawn
-from .kinds import PRELUDE, SPACE, numbers, values, written
-from .meaning import FAILED, Pipe, Push, begin, push, run, waiting
-from .questions import (
+from tests.judge.rich.draw import Draw, Drawn
+from tests.judge.rich.kinds import PRELUDE, SPACE, numbers, values, written
+from tests.judge.rich.meaning import FAILED, Pipe, Push, begin, push, run, waiting
+from tests.judge.rich.questions import (
     Atom,
     Formulas,
     Term,
@@ -46,7 +44,8 @@ from .questions import (
     said,
     text,
 )
-from .variants import variant
+from tests.judge.rich.variants import variant
+from tests.judge.verdict_formulas import BRANCHING, Graph, atoms, ltl_violated, operators
 
 LIMIT = 5000  # pushes that a search for what is true may make
 SECONDS = 5

@@ -15,10 +15,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ..verdict_formulas import BRANCHING, Graph, atoms, components, ctl, ltl_violated, operators
-from .draw import Draw
-from .kinds import FIELDS, ORDERED, values
-from .meaning import FAILED, Pipe, Push, Seen, begin, push, waiting
+from tests.judge.rich.draw import Draw
+from tests.judge.rich.kinds import FIELDS, ORDERED, values
+from tests.judge.rich.meaning import FAILED, Pipe, Push, Seen, begin, push, waiting
+from tests.judge.verdict_formulas import BRANCHING, Graph, atoms, components, ctl, ltl_violated, operators
 
 OPS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from . import judge as rich
+from tests.judge.rich import judge as rich
 
 
 def smaller_texts(source: str) -> Iterator[str]:

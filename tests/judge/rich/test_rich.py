@@ -7,12 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.judge.rich import judge as rich
+from tests.judge.rich import meaning as rich_meaning
+from tests.judge.rich.meaning import Pipe, Step, run
+from tests.judge.rich.questions import Atom, Term, all_pushes, of_formula, of_sequence, of_two
 from tests.seeds import seeds
-
-from . import judge as rich
-from . import meaning as rich_meaning
-from .meaning import Pipe, Step, run
-from .questions import Atom, Term, all_pushes, of_formula, of_sequence, of_two
 
 
 def asked(seed: int) -> rich.Run:

@@ -6,9 +6,9 @@ import random
 import re
 from dataclasses import replace
 
-from .draw import Draw, Drawn, Text
-from .kinds import annotation
-from .meaning import Step
+from tests.judge.rich.draw import Draw, Drawn, Text
+from tests.judge.rich.kinds import annotation
+from tests.judge.rich.meaning import Step
 
 
 def variant(draw: Draw, drawn: Drawn) -> Drawn:

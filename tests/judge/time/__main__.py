@@ -2,7 +2,7 @@
 
 import sys
 
-from .judge import main
+from tests.judge.time.judge import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.sinks.files.sink import ParquetSink
+from pellucid.sinks.parquet_sink import ParquetSink
 from tests.sinks.group.words import assert_told
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
 from tests.sinks.postgres import Postgres, server_or_skip
@@ -30,8 +30,8 @@ def either(request: pytest.FixtureRequest) -> Iterator[Postgres]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.sinks.group.read._TRIES", 2)
-    monkeypatch.setattr("pellucid.sinks.group.read._PAUSE", 0.0)
+    monkeypatch.setattr("pellucid.sinks.unresolved._TRIES", 2)
+    monkeypatch.setattr("pellucid.sinks.unresolved._PAUSE", 0.0)
 
 
 class Two(World):

@@ -12,7 +12,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import DataError
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks.decisions import DecisionLog
 from tests.sinks.group.delta_job import BATCHES, members
 from tests.sinks.group.world import QUERY
 

@@ -64,11 +64,10 @@ import pytest
 from pellucid import sinks
 from pellucid.errors import DataError, StateError
 from pellucid.internal.base.files import write_lasting
-from pellucid.sinks.group import log as logs
-from pellucid.sinks.group import sink as group_sink
-from pellucid.sinks.group.doubt import doubt_of_group
-from pellucid.sinks.group.kept import make_last
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.sinks import decisions as logs
+from pellucid.sinks import group as group_sink
+from pellucid.sinks.decisions import DecisionLog, make_last
+from pellucid.sinks.unresolved import doubt_of_group
 from tests.sinks.group.test_together import Moody
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
 from tests.sinks.own import Lines

@@ -6,8 +6,7 @@ import pytest
 
 from pellucid.errors import UsageError
 from pellucid.internal.model import follow
-from tests.sinks.group.machine import FAULTS, Together
-from tests.sinks.group.question import SAYS, together_keeps
+from tests.sinks.group.machine import FAULTS, SAYS, Together, together_keeps
 
 # Which questions a fault is refuted by, with the length of the shortest run.
 REFUTED = {

@@ -50,7 +50,7 @@ VIEW = """create table u(v integer); create view t as select * from u;
 def test_rows_that_cannot_be_told_apart(
     tmp_path: Path, made: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pellucid.sinks.group.read._PAUSE", 0.0)
+    monkeypatch.setattr("pellucid.sinks.unresolved._PAUSE", 0.0)
     with closing(sqlite3.connect(tmp_path / "a.db")) as db:
         db.executescript(made)
     one_behind(tmp_path, columns)

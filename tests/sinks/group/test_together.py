@@ -17,9 +17,9 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.internal.base.small import sealed
-from pellucid.sinks.group import log as logs
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.internal.base.files import sealed
+from pellucid.sinks import decisions as logs
+from pellucid.sinks.decisions import DecisionLog
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
 from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, server_or_skip

@@ -16,7 +16,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import DataError, StateError
-from pellucid.sinks.files import sink as files
+from pellucid.sinks import parquet_sink as files
 from tests.sinks.group.world import QUERY, World, expected, rows
 from tests.sinks.postgres import Postgres, server_or_skip
 

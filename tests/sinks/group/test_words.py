@@ -14,9 +14,9 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import PellucidError
-from pellucid.internal.base.small import sealed
-from pellucid.sinks.group.doubt import doubt_of_group
-from pellucid.sinks.group.log import DecisionLog
+from pellucid.internal.base.files import sealed
+from pellucid.sinks.decisions import DecisionLog
+from pellucid.sinks.unresolved import doubt_of_group
 from tests.sinks.group.test_together import Moody
 from tests.sinks.group.words import assert_told
 from tests.sinks.group.world import QUERY, World, dies, expected, rows

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 
 from pellucid import sinks
 from pellucid.internal.base import faults
-from pellucid.sinks.group import member as members
+from pellucid.sinks import group as members
 
 QUERY = "shop"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.spark.state.store import Store
+from pellucid.spark.store import Store
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from pellucid.spark.state.store import BucketSnapshot, Store
+from pellucid.spark.store import BucketSnapshot, Store
 
 BIG = 100_000  # bytes: large enough for deltas
 

@@ -13,11 +13,10 @@ import pytest
 
 from pellucid import DataError, Pipeline, StateError, pipeline
 from pellucid.internal.expr.types import INT, STR, Type
-from pellucid.spark.frames import Fields, FrameSource
-from pellucid.spark.job import Late, SparkJob
-from pellucid.spark.native.prefix import cut, front, split
-from pellucid.spark.state.bucket import Bucket, held_about, run_bucket
+from pellucid.spark.frames import Fields, FrameSource, Late, SparkJob
+from pellucid.spark.native import cut, front, split
 from pellucid.spark.step import Runner
+from pellucid.spark.stream import Bucket, held_about, run_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,7 +168,7 @@ def test_steps_before_the_shuffle_do_not_miss_a_row() -> None:
 
 def test_a_job_knows_its_front(spark: SparkSession) -> None:
     from pellucid.spark.frames import one_frame
-    from pellucid.spark.native.frames import leaves_of
+    from pellucid.spark.native import leaves_of
 
     df = spark.createDataFrame([("a", 1, 5)], "account string, seq bigint, amount int")
     frame = one_frame(FRONT.graph, {None: df}, value=None, key=["account"], order=["seq"])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pellucid import StateError
-from pellucid.spark.state.store import Store
+from pellucid.spark.store import Store
 from tests.spark.state.stores import BIG, blob, contents, names, touched
 
 # ---------------------------------------------------------------- crashes

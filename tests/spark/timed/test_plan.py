@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import UsageError, as_of, join, merge, pipeline
-from pellucid.internal.graph.memory import inner_keys
+from pellucid.internal.graph.model import inner_keys
 from pellucid.spark.plan import SparkPlan, choose
 from tests.spark.timed.shapes import ONE, TWO, made
 

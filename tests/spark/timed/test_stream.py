@@ -18,13 +18,12 @@ from pellucid.internal.data.columns import Batch, columns_of
 from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.types import STR, EnumType, Type
-from pellucid.internal.graph.memory import inner_keys
+from pellucid.internal.graph.model import inner_keys
 from pellucid.spark import late_counts, stream
-from pellucid.spark.frames import Fields, FrameSource
-from pellucid.spark.job import SparkJob, packed
-from pellucid.spark.state.store import Store
-from pellucid.spark.timed.clock import tell
-from pellucid.spark.timed.plan import by_arrival
+from pellucid.spark.frames import Fields, FrameSource, SparkJob, packed
+from pellucid.spark.plan import by_arrival
+from pellucid.spark.store import Store
+from pellucid.spark.timed import tell
 from tests.engine.timed.drawn import drawn, event, times, with_timers
 from tests.seeds import HUNT, seeds
 from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
@@ -127,7 +126,7 @@ def _part(value: Any, path: str, leaf: Type, _: int) -> Any:
 
 def literal_rows(engine: LiteralEngine, job: SparkJob, rows: list[Row]) -> list[str]:
     """What the literal engine puts out for a micro-batch, as rows of Spark."""
-    from pellucid.spark.timed.rows import TimedRunner
+    from pellucid.spark.timed import TimedRunner
 
     count, graph = len(rows), engine.graph
     columns, masks = [], []

@@ -7,11 +7,10 @@ messages it took, a mutually dependent set commits together or not at all, an ab
 programs `connect` to theirs.
 """
 
-from pellucid.atomic.places.capability import Capability
 from pellucid.atomic.places.client import Aborted, InDoubt, NothingCame, NotReached, Place, Transaction, connect
 from pellucid.atomic.places.network import Network, new_network
-from pellucid.atomic.places.packets import new_key, seal, unseal
-from pellucid.atomic.places.serving.starting import end, start, up
+from pellucid.atomic.places.processes import end, start, up
+from pellucid.atomic.places.wire import Capability, new_key, seal, unseal
 
 __all__ = [
     "Aborted", "Capability", "InDoubt", "Network", "NotReached", "NothingCame", "Place", "Transaction", "connect",

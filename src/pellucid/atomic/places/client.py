@@ -15,11 +15,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from pellucid.atomic.places.capability import Capability
-from pellucid.atomic.places.frames import BadFrame, pack, pack_value, unpack, unpack_value
-from pellucid.atomic.places.link import CLIENT, Link
+from pellucid.atomic.places.connections import CLIENT, Link, client_tls, keep_alive
 from pellucid.atomic.places.network import Network, needed_here
-from pellucid.atomic.places.serving.connections import client_tls, keep_alive
+from pellucid.atomic.places.wire import BadFrame, Capability, pack, pack_value, unpack, unpack_value
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
 
 _SECONDS_TO_GREET = 10.0

@@ -21,19 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic.places.capability import fits
+from pellucid.atomic.places.connections import CLIENT, PLACE, Connection, Listening, Outgoing, client_tls
 from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Noted, Refused, Tick
-from pellucid.atomic.places.core.copies import WHAT_TO_DO, an_older_copy
-from pellucid.atomic.places.frames import MOST, ROOM, BadFrame, pack, unpack
-from pellucid.atomic.places.link import CLIENT, PLACE
-from pellucid.atomic.places.log import open_log
+from pellucid.atomic.places.core.commit import WHAT_TO_DO, an_older_copy
+from pellucid.atomic.places.core.state import MINUTE, in_words, new_mark, view
+from pellucid.atomic.places.log import LISTENS, SAID, Newest, lost_log, open_log
 from pellucid.atomic.places.network import Network, check_may_listen, needed_here
-from pellucid.atomic.places.records import in_words, new_mark
-from pellucid.atomic.places.serving.connections import Connection, Listening, Outgoing, client_tls
-from pellucid.atomic.places.serving.lock import only_one
-from pellucid.atomic.places.serving.lost import LISTENS, SAID, lost_log
-from pellucid.atomic.places.serving.newest import Newest
-from pellucid.atomic.places.serving.view import MINUTE, view
+from pellucid.atomic.places.processes import only_one
+from pellucid.atomic.places.wire import MOST, ROOM, BadFrame, fits, pack, unpack
 from pellucid.errors import PellucidError, StateError, UsageError, from_outside, printable
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import no_links, own_folder

@@ -11,19 +11,28 @@ middle, and a transaction that stays inside of its place costs one synced write.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import quote
 
-from pellucid.atomic.places.records import VERSION, Record
-from pellucid.errors import StateError
-from pellucid.internal.base.files import irregular, make_lasting, own_folder
+from pellucid.atomic.places.core.state import VERSION, Record, State, fits
+from pellucid.atomic.places.network import Network
+from pellucid.errors import StateError, UsageError
+from pellucid.internal.address import Address
+from pellucid.internal.base.files import irregular, make_lasting, no_links, own_folder, read_own
+from pellucid.internal.secrets import redact
+
+if TYPE_CHECKING:
+    import psycopg
 
 Row = tuple[int, float, str, bytes, int]
 
@@ -56,7 +65,7 @@ def open_log(target: str | os.PathLike[str], place: str) -> Log:
     `StateError` if another process has it, or it is another place's, or of another version.
 
     >>> import tempfile
-    >>> from pellucid.atomic.places.records import make
+    >>> from pellucid.atomic.places.core.state import make
     >>> file = tempfile.mkdtemp() + "/hotel/log.sqlite"
     >>> log = open_log(file, "hotel")
     >>> log.append([make("boot", n=1)])
@@ -68,8 +77,6 @@ def open_log(target: str | os.PathLike[str], place: str) -> Log:
     [boot(n=1)]
     """
     if _elsewhere(target):
-        from pellucid.atomic.places.postgres_log import PostgresLog
-
         return PostgresLog(str(target), place)
     return SqliteLog(target, place)
 
@@ -89,8 +96,6 @@ def each_record(target: str | os.PathLike[str], place: str | None = None) -> Ite
     folder is another
     """
     if _elsewhere(target):
-        from pellucid.atomic.places.postgres_log import read_postgres
-
         yield from read_postgres(str(target), place)
         return
     path = Path(target)
@@ -259,3 +264,289 @@ def _not_readable(path: Path, error: sqlite3.Error) -> StateError:
 
 def _quoted(path: Path) -> str:
     return quote(os.path.abspath(path))
+
+
+# The log of a place in a PostgreSQL database; one database can have the logs of many places.
+#
+# Rows are those of `pellucid.atomic.places.log`.  Who writes a log holds an advisory lock of the session, which the
+# server lets go when the connection ends; a place whose connection is gone has to stop and start again.
+
+_TABLES_POSTGRES_LOG = """
+CREATE TABLE IF NOT EXISTS pellucid_places (place text PRIMARY KEY, version integer NOT NULL);
+CREATE TABLE IF NOT EXISTS pellucid_place_log (
+    place text NOT NULL, number bigint NOT NULL, at double precision NOT NULL, kind text NOT NULL,
+    fields bytea NOT NULL, checksum bigint NOT NULL, PRIMARY KEY (place, number)
+);
+"""
+_ROWS = "SELECT number, at, kind, fields, checksum FROM pellucid_place_log WHERE place = %s ORDER BY number"
+
+
+class PostgresLog:
+    """A log in a database."""
+
+    def __init__(self, target: str, place: str) -> None:
+        self.place, self.target = place, target
+        self._kept: list[Record] = []
+        self._db = _connect(target)
+        try:
+            self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
+        import psycopg
+
+        db = self._db
+        try:
+            db.execute("SET synchronous_commit = on")
+            if _one(db, "SHOW fsync") != "on":
+                warnings.warn(
+                    f"{redact(self.target)}: the server runs with fsync = off: what it wrote may be lost with it",
+                    stacklevel=5,
+                )
+            if not _one(db, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"pellucid place {self.place}"):
+                raise StateError(
+                    f"{self.target}: another process has the log of {self.place!r} open for writing: a place runs once"
+                )
+            if _one(db, "SELECT to_regclass('pellucid_place_log')") is None:
+                with db.transaction():
+                    db.execute("SELECT pg_advisory_xact_lock(hashtextextended('pellucid places', 0))")
+                    db.execute(_TABLES_POSTGRES_LOG)
+            version = _one(db, "SELECT version FROM pellucid_places WHERE place = %s", self.place)
+            if version is None:
+                db.execute("INSERT INTO pellucid_places VALUES (%s, %s)", (self.place, VERSION))
+            else:
+                _check(self.target, version)
+            query = "SELECT coalesce(max(number), 0) FROM pellucid_place_log WHERE place = %s"
+            self._last = int(_one(db, query, self.place))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StateError(
+                f"{self.target}: {_words(error)}: the user needs to create, read and write the tables pellucid_places "
+                "and pellucid_place_log there"
+            ) from None
+        except psycopg.Error as error:
+            raise StateError(f"{self.target}: {_words(error)}") from None
+
+    def records(self) -> Iterator[Record]:
+        """All that last, oldest first."""
+        yield from unpacked(self.target, _rows(self._db, self.place))
+
+    def append(self, records: Iterable[Record], *, sync: bool = True) -> None:
+        """Write them, with those that were kept back, in one transaction."""
+        import psycopg
+
+        self._kept += records
+        if not sync or not self._kept:
+            return
+        rows = packed(self._kept, self._last)
+        try:
+            with self._db.transaction(), self._db.cursor() as cursor:
+                if len(rows) < 50:
+                    cursor.executemany(
+                        "INSERT INTO pellucid_place_log VALUES (%s, %s, %s, %s, %s, %s)",
+                        [(self.place, *row) for row in rows],
+                    )
+                else:
+                    with cursor.copy("COPY pellucid_place_log FROM STDIN") as copy:
+                        for row in rows:
+                            copy.write_row((self.place, *row))
+        except psycopg.Error as error:
+            raise StateError(
+                f"{self.target}: the log of {self.place!r} cannot be written ({_words(error)}): the place has to stop; "
+                "start it again when the server is there"
+            ) from None
+        self._last += len(rows)
+        self._kept = []
+
+    def close(self) -> None:
+        """Write what was kept back, and let go."""
+        if not self._db.closed:
+            try:
+                self.append(())
+            finally:
+                with contextlib.suppress(Exception):  # the server lets go of it otherwise when it notices the end
+                    self._db.execute("SELECT pg_advisory_unlock_all()")
+                self._db.close()
+
+
+def read_postgres(target: str, place: str | None) -> list[Record]:
+    """The records of a place, for who only looks."""
+    import psycopg
+
+    if place is None:
+        raise UsageError(f"{target}: say of which place: a database can have the logs of many")
+    db = _connect(target)
+    try:
+        version = None
+        if _one(db, "SELECT to_regclass('pellucid_places')") is not None:
+            version = _one(db, "SELECT version FROM pellucid_places WHERE place = %s", place)
+        if version is None:
+            raise StateError(f"{target}: there is no log of {place!r}: the place has never been started")
+        _check(target, version)
+        return list(unpacked(target, _rows(db, place)))
+    except psycopg.Error as error:
+        raise StateError(f"{target}: {_words(error)}") from None
+    finally:
+        db.close()
+
+
+def _connect(target: str) -> psycopg.Connection[Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise UsageError("a log in PostgreSQL needs psycopg: pip install 'pellucid[postgres]'") from None
+    address = Address(target)
+    wrong = address.misspelt()
+    if wrong is not None:
+        raise UsageError(f"{address}: {wrong}")
+    try:
+        return psycopg.connect(target, autocommit=True, connect_timeout=10)
+    except psycopg.Error as error:
+        raise StateError(f"{address}: cannot be reached: {address.clean(error)}") from None
+
+
+def _rows(db: psycopg.Connection[Any], place: str) -> Iterator[Row]:
+    """One by one, as the server gives them; autocommit needs a transaction for that."""
+    with db.transaction(), db.cursor(name="pellucid_place_log") as cursor:
+        cursor.itersize = 10_000
+        cursor.execute(_ROWS, (place,))
+        for row in cursor:
+            yield cast("Row", tuple(row))
+
+
+def _one(db: psycopg.Connection[Any], query: str, *values: Any) -> Any:
+    row = db.execute(cast("Any", query), values or None).fetchone()
+    return None if row is None else row[0]
+
+
+def _check(where: str, version: int) -> None:
+    if version != VERSION:
+        raise StateError(
+            f"{where}: a log of version {version}; this Pellucid reads version {VERSION}: use the one that wrote it"
+        )
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# How far a log was, noted beside it: for the common case that only the log is put back from an older copy.
+#
+# The note is written after each sync, without a sync of its own: it never says more than what lasts, so that no
+# crash
+# makes it speak against the log.  If it says less, nothing is wrong either; then only other places can notice.
+
+FILE = "newest"
+_WIDTH = 80  # a longer number would otherwise leave the rest of one before
+
+
+def noted(folder: Path) -> str | None:
+    """How far the log was, as the note says; None if there is none."""
+    try:
+        return _read(read_own(folder / FILE)[:_WIDTH])
+    except OSError:
+        return None
+
+
+def _read(found: bytes) -> str | None:
+    text = found.decode("ascii", "replace").strip()
+    return text if fits("stand", text) else None
+
+
+class Newest:
+    """The note of a place.
+
+    >>> import tempfile
+    >>> from pellucid.atomic.places.core.state import make
+    >>> folder, state = Path(tempfile.mkdtemp()), State("p")
+    >>> state.apply(make("boot", n=1, mark="x"))
+    >>> note = Newest(folder)
+    >>> note.stand, note.write(state), note.close()
+    (None, None, None)
+    >>> Newest(folder).stand
+    '1-x/1'
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._handle = no_links(folder / FILE, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise StateError(f"{folder / FILE}: cannot be used: {error.strerror or error}") from None
+        self.stand = _read(os.pread(self._handle, _WIDTH, 0))
+
+    def write(self, state: State) -> None:
+        """All records of this state last.  Of an older copy: what it lacks, so that the newer log is right again."""
+        start, n = next(((s, m) for s, (_, m) in state.behind.items()), (state.start, state.records))
+        with contextlib.suppress(OSError):  # no room for it: only the log has to be written
+            os.pwrite(self._handle, f"{start}/{n}".ljust(_WIDTH - 1).encode() + b"\n", 0)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._handle)
+
+
+# A log that is gone: missing, empty or without records, though its place has run.
+#
+# To begin a new one in its place would lose in silence what was committed.  The signs that a place has run are the
+# note
+# beside its log (`pellucid.atomic.places.log`), and what its process printed.  What only other places
+# have
+# heard of, they tell when the place has started.
+
+SAID = "said.log"  # in the folder of a place: what its process prints
+LISTENS = "listens at "  # what it prints after its first record lasts
+FIRST = "1/1"  # the first record of its first start, whose mark is not known
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What is wrong, and a record that was there."""
+
+    folder: Path
+    place: str
+    stand: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: bring it back; {self.without}"
+
+    @property
+    def without(self) -> str:
+        """What to do if it cannot be brought back."""
+        return f"if there is none, `pellucid net accept {self.folder} {self.place}` goes on without what is lost"
+
+
+def lost_log(network: Network, name: str) -> Lost | None:
+    """Whether the log of a place, as a file, is gone though the place has run; nothing is changed."""
+    folder, log = network.folder_of(name), network.log_of(name)
+    if not isinstance(log, Path):
+        return None
+    stand = noted(folder)
+    check_regular(log)
+    if not log.exists():
+        how = "is not there"
+    elif not log.stat().st_size:
+        how = "is empty"
+    else:
+        try:
+            if count_records(log):
+                return None
+        except sqlite3.Error:
+            return None  # it is another file, or damaged: who opens it says so
+        how = "has no records"
+    if stand is not None:
+        note = "the note beside it says that it had some"
+        return Lost(network.folder, name, stand, f"{log}: the log of {name!r} {how}, and {note}")
+    if _listened(folder / SAID):
+        note = f"{SAID} beside it says that the place has run"
+        return Lost(network.folder, name, FIRST, f"{log}: the log of {name!r} {how}, and {note}")
+    return None
+
+
+def _listened(said: Path) -> bool:
+    try:
+        with open(said, "rb", opener=no_links) as file:
+            return any(LISTENS.encode() in line for line in file)
+    except OSError:
+        return False

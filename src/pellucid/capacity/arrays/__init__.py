@@ -7,8 +7,7 @@ the way back.
 
 from pellucid.capacity.arrays.certificate import check_certificate
 from pellucid.capacity.arrays.decide import decide, explain, read
-from pellucid.capacity.arrays.language.printing import write_text
-from pellucid.capacity.arrays.language.reading import read_text
-from pellucid.capacity.arrays.language.system import System
+from pellucid.capacity.arrays.system import System
+from pellucid.capacity.arrays.text import read_text, write_text
 
 __all__ = ["System", "check_certificate", "decide", "explain", "read", "read_text", "write_text"]

@@ -11,26 +11,307 @@ interpreter has made the run; anything else is *unknown*, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations, islice, permutations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pellucid.capacity.arrays.certificate import check_certificate
-from pellucid.capacity.arrays.concrete import concrete_run, run_of
-from pellucid.capacity.arrays.language.interpreter import Instance
-from pellucid.capacity.arrays.language.printing import formula_text
-from pellucid.capacity.arrays.language.reading import read_text
-from pellucid.capacity.arrays.language.system import Formula, Not, States, System
-from pellucid.capacity.arrays.search.backward import Backward, Node
-from pellucid.capacity.arrays.search.compiled import Compiled
-from pellucid.capacity.arrays.search.oracle import Guesses, Oracle, countable
-from pellucid.capacity.arrays.search.somebody import Lemma, lemmas
-from pellucid.capacity.arrays.search.told import impossible, states_of
+from pellucid.capacity.arrays import system as y
+from pellucid.capacity.arrays.backward import Backward, Node
+from pellucid.capacity.arrays.certificate import Encoding, check_certificate, ordered
+from pellucid.capacity.arrays.formulas import Compiled, conjuncts, impossible, renamed, states_of
+from pellucid.capacity.arrays.forward import Guesses, Oracle, countable
+from pellucid.capacity.arrays.system import Datum, Formula, Instance, Not, State, States, Step, System
+from pellucid.capacity.arrays.text import formula_text, read_text
 from pellucid.errors import DataError
-from pellucid.internal.model.budget import Budget, CutShort, now, on_time
 from pellucid.internal.model.counterexample import Run
+from pellucid.internal.model.search import Budget, CutShort, now, on_time, patiently
 from pellucid.internal.model.verdict import Verdict
+
+# What is true of somebody: statements that no cube can make, found where a guard speaks of everybody.
+#
+# Backwards, a guard about *all other* processes is forgotten for those that are not named, as if they had stopped.
+# So a
+# run may be found in which the owner of a line has stopped, and another one is given the line as if nobody had it.
+# What
+# forbids that is a statement such as *whenever the line is granted, somebody is in the set of sharers*: the states
+# in
+# which it is granted and **everybody** is outside that set are never reached.  Candidates are made from the guards
+# (everybody is so) and from the values of variables; those that a few processes never reached and that the checker
+# of
+# certificates accepts by themselves are used from then on: wherever the guard says that everybody is so, the
+# variables do
+# not have these values.  As with any proof, the checker has the last word.
+
+_WHO = "y1"
+_MOST, _TRIED = 3, 60  # lemmas that are used, and candidates that are looked at
+
+
+class Lemma(NamedTuple):
+    """States that are never reached: everybody is so, and variables have these values; and the transitions whose guard
+    says that everybody is so."""
+
+    states: y.States
+    values: y.Formula
+    transitions: tuple[int, ...]
+
+
+def of_everybody(compiled: Compiled, t: int) -> list[y.Formula]:
+    """What the guard of a transition says of everybody, its own processes and all others: formulas about ``y1``.
+
+    >>> from pellucid.capacity.arrays import read_text
+    >>> s = read_text("array X[proc] : bool init (z) { X[z] = False } unsafe (x y) { X[x] = True && X[y] = True }"
+    ...               "transition go (x) requires { X[x] = False && forall_other y. X[y] = False } { X[x] := True }"
+    ...               "transition stay (x) requires { forall_other y. X[y] = False } { X[x] := True }")
+    >>> compiled = Compiled(s)
+    >>> [[len(of_everybody(compiled, t))] for t in (0, 1)]
+    [[1], [0]]
+    """
+    transition = compiled.system.transitions[t]
+    own = tuple(range(compiled.layout.rigid + 1, compiled.layout.rigid + len(transition.parameters) + 1))
+    guard = compiled.guard(t, own, compiled.layout.rigid + len(own))
+    if guard is None:
+        return []
+    (simple,), out = guard[0], list[y.Formula]()
+    for part in conjuncts(transition.requires):
+        if not isinstance(part, y.Quantified) or part.kind != "forall" or len(part.names) != 1:
+            continue
+        for inner in conjuncts(part.part):
+            said = renamed(inner, {part.names[0]: _WHO})
+            if any(isinstance(p, y.Quantified) for p in y.inside(inner)) or not _about(said, {_WHO}):
+                continue
+            if not part.other or all(
+                any(compiled.layout.covers(cube, simple) for cube in compiled.cubes(said, {_WHO: p}, len(own)))
+                for p in own
+            ):
+                out.append(said)
+    return out
+
+
+def _about(formula: y.Formula, names: set[str]) -> bool:
+    """Whether a formula speaks of these processes only, and of one of them at all."""
+    found = {
+        name
+        for part in y.inside(formula)
+        if isinstance(part, y.Compare)
+        for term in (part.left, part.right)
+        for name in y.processes_of(term)
+    }
+    return bool(found) and found <= names
+
+
+def _values(compiled: Compiled, size: int) -> Iterator[tuple[y.Compare, ...]]:
+    """What so many variables may be."""
+    system = compiled.system
+    changed = {u.name for t in system.transitions for u in t.updates}
+    each = [
+        [y.Compare("=", y.Cell(name), y.Value(value)) for value in compiled.layout.values[name]]
+        for name, of in system.variables
+        if name in changed and system.values(of)
+    ]
+    for chosen in combinations(each, size):
+        yield from product(*chosen)
+
+
+def candidates(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> Iterator[Lemma]:
+    """What a few processes never reached, as long as there is time: about one variable, then about two."""
+    said: dict[y.Formula, list[int]] = {}
+    for t in range(len(compiled.system.transitions)):
+        for formula in of_everybody(compiled, t):
+            said.setdefault(formula, []).append(t)
+    known: dict[y.Formula, list[frozenset[y.Compare]]] = {formula: [] for formula in said}
+    for size in (1, 2):
+        for formula, transitions in said.items():
+            for values in _values(compiled, size):
+                if budget.over:
+                    return
+                if any(less <= set(values) for less in known[formula]):
+                    continue
+                useful = tuple(t for t in transitions if _possible(compiled, t, values))
+                states = y.States((), y.And((*values, y.Quantified("forall", False, (_WHO,), formula))))
+                if useful and not any(oracle.reached(states) for oracle in oracles):
+                    known[formula].append(frozenset(values))
+                    yield Lemma(states, y.And(values) if size > 1 else values[0], useful)
+
+
+def _possible(compiled: Compiled, t: int, values: Sequence[y.Compare]) -> bool:
+    """Whether a guard leaves it open that variables have these values."""
+    own = tuple(range(compiled.layout.rigid + 1, compiled.layout.rigid + compiled.parameters[t] + 1))
+    guard = compiled.guard(t, own, compiled.layout.rigid + len(own))
+    if guard is None:
+        return False
+    cubes = compiled.layout.product([guard[0][0]], compiled.cubes(y.And(tuple(values)), {}, 0))
+    return bool(cubes)
+
+
+def lemmas(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> list[Lemma]:
+    """Those that are never reached, by the checker of certificates: each with those before it."""
+    safe = replace(compiled.system, unsafe=())
+    known, out = impossible(compiled), list[Lemma]()
+    for lemma in islice(candidates(compiled, oracles, budget), _TRIED):
+        try:
+            fault = check_certificate(safe, [*known, lemma.states], budget)
+        except CutShort:  # not known: then it is not used
+            continue
+        if fault is None:
+            out.append(lemma)
+            known.append(lemma.states)
+            if len(out) == _MOST:
+                break
+    return out
+
+
+# From the steps of a run to the run itself: values for everything that the steps leave open, and its replay.
+#
+# A search knows which transitions lead to an unsafe state, and for which processes.  z3 finds values to start with,
+# and
+# those that are chosen on the way, for exactly so many processes; then the literal interpreter (`interpreter`) makes
+# every step, guards about all other processes included.  What it refuses is no run.
+
+Choice = tuple[int, tuple[int, ...]]  # a transition and its processes
+
+
+def steps_of(node: Node) -> tuple[list[Choice], int]:
+    """The steps from a node to its root, for processes that keep their names all the way, and how many there are."""
+    now = {i: i for i in range(1, node.cube.width + 1)}
+    steps, most = list[Choice](), node.cube.width
+    while node.parent is not None:
+        assert node.step is not None
+        t, chosen = node.step
+        here = set(range(1, node.parent.cube.width + 1)) | set(chosen)
+        names = {p: now[node.names[p]] for p in here if p in node.names}
+        free = (p for p in range(1, 1000) if p not in names.values())
+        for p in sorted(here - names.keys()):
+            names[p] = next(free)
+            free = (q for q in range(1, 1000) if q not in names.values())
+        most = max(most, *names.values()) if names else most
+        steps.append((t, tuple(names[p] for p in chosen)))
+        now = {p: names[p] for p in range(1, node.parent.cube.width + 1)}
+        node = node.parent
+    return steps, most
+
+
+def concrete_run(
+    system: System, steps: Sequence[Choice], count: int, unsafe: int, budget: Budget, *, free: bool = False
+) -> Run | None:
+    """A run of these steps that ends in these unsafe states, with exactly so many processes, replayed; None if there is
+    none.  With ``free`` the processes of each step are any."""
+    for first in (1, 0) if ordered(system) and not system.rigid else (1,):
+        run = _run(system, [(t, tuple(p - 1 + first for p in c)) for t, c in steps], count, unsafe, budget, free, first)
+        if run is not None:
+            return run
+    return None
+
+
+def _run(
+    system: System, steps: Sequence[Choice], count: int, unsafe: int, budget: Budget, free: bool, first: int
+) -> Run | None:
+    e = Encoding(system, count, first)
+    z3 = e.z3
+    begin, facts = e.frame("start")
+    facts.append(e.initial(begin))
+    frame, selected = begin, list[Any]()
+    for i, (t, chosen) in enumerate(steps):
+        transition = system.transitions[t]
+        ways = list(permutations(e.processes, len(chosen))) if free else [chosen]
+        which = z3.Int(f"which.{i}")
+        facts += [which >= 0, which < len(ways)]
+        made, values = None, dict[str, Any]()
+        for w, way in enumerate(ways):
+            after, more, values = e.after(transition, way, frame, f"step{i}")
+            facts += more
+            facts.append(z3.Implies(which == w, e.guard(transition, way, frame)))
+            same = made is None
+            made = after if same or made is None else {p: z3.If(which == w, a, made[p]) for p, a in after.items()}
+        assert made is not None
+        selected.append((which, ways, values))
+        frame = {}
+        for place, term in made.items():  # a name for each value: terms stay small
+            name = z3.Const(f"at{i}.{'.'.join(map(str, place))}", e.sort(system.type_of(place[0])))
+            facts.append(name == term)
+            frame[place] = name
+    facts.append(e.met(system.unsafe[unsafe], frame))
+    left = budget.left()
+
+    def solve(seconds: float) -> Any:
+        solver = z3.Solver()
+        solver.set("timeout", max(1, int(seconds * 1000)))
+        solver.add(*facts)
+        answer = solver.check()
+        return (solver.model() if answer == z3.sat else False) if answer != z3.unknown else None
+
+    model = patiently(min(20.0, 20.0 if left is None else left), solve)
+    if not model:
+        return None
+
+    def value(term: Any, of: str) -> Datum:
+        v = model.eval(term, model_completion=True)
+        if of == "bool":
+            return "True" if z3.is_true(v) else "False"
+        if of == "proc":
+            return int(v.as_long())
+        names = system.values(of)
+        return (
+            names[v.as_long()]
+            if names
+            else Fraction(v.numerator_as_long(), v.denominator_as_long())
+            if of == "real"
+            else Fraction(v.as_long())
+        )
+
+    instance = Instance(system, count, first=first)
+    start: State = tuple(value(begin[p], system.type_of(p[0])) for p in instance.places)
+    taken = []
+    for (t, _), (which, ways, values) in zip(steps, selected, strict=True):
+        chosen = ways[model.eval(which, model_completion=True).as_long()]
+        known = tuple((name, value(term, system.type_of(name))) for name, term in values.items())
+        taken.append(Step(system.labels[t], chosen, known))
+    return replayed(system, count, start, taken, unsafe, first)
+
+
+def replayed(
+    system: System, count: int, start: State, steps: Sequence[Step], unsafe: int, first: int = 1
+) -> Run | None:
+    """The run, if the interpreter makes every step of it and its last state is unsafe."""
+    called = dict(zip(system.labels, system.transitions, strict=True))
+    numbers = sorted({v for s in steps for _, v in s.chosen if isinstance(v, Fraction)}) or [Fraction(0)]
+    instance = Instance(system, count, start, tuple(numbers), first)
+    if not instance.initial(start):
+        return None
+    state = start
+    for step in steps:
+        t = called[step.transition]
+        if not instance.enabled(t, step.processes, state):
+            return None
+        state = instance.after(t, step.processes, state, dict(step.chosen))
+    who = instance.met(system.unsafe[unsafe], state)
+    if who is None:
+        return None
+    names = ", ".join(f"{n} = #{p}" for n, p in zip(system.unsafe[unsafe].names, who, strict=True))
+    line = system.unsafe[unsafe].line
+    why = f"unsafe{f' (line {line})' if line else ''}{f': {names}' if names else ''}"
+    return Run((), tuple(steps), None, why, instance)
+
+
+def run_of(system: System, node: Node, budget: Budget) -> Run | None:
+    """The run that a node of a search backwards stands for: with as few processes as it names, or one or two more."""
+    steps, count = steps_of(node)
+    unsafe = node.origin.unsafe
+    assert unsafe is not None
+    count = max(count, 1, len(system.unsafe[unsafe].names), *(len(c) for _, c in steps), system.rigid)
+    if system.processes is not None:
+        count = min(count, system.processes)
+    for free in (False, True):
+        for more in (0, 1):
+            if system.processes is not None and count + more > system.processes:
+                continue
+            found = concrete_run(system, steps, count + more, unsafe, budget, free=free)
+            if found is not None:
+                return found
+    return None
+
 
 _STATES = 400_000  # of an oracle
 _PROCESSES = (2, 3)  # of an oracle

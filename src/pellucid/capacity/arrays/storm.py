@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from pellucid.capacity.arrays.language.system import (
+from pellucid.capacity.arrays.system import (  # fmt: skip
     And,
     Anything,
     Cases,
@@ -37,7 +37,7 @@ from pellucid.capacity.arrays.language.system import (
     Truth,
     Update,
     Value,
-)  # fmt: skip
+)
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.capacity.zones.network import cone
 from pellucid.errors import UsageError

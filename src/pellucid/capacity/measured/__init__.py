@@ -4,13 +4,9 @@
 the production formula (`scale`) and what bursts do to a queue (`curves`) beside each other.
 """
 
-from pellucid.capacity.measured.batches import BatchCost, batch_cost
-from pellucid.capacity.measured.curves import Curve, arrival_curve
-from pellucid.capacity.measured.job import Job, MeasuredStep, Sample
-from pellucid.capacity.measured.plan import JobPlan, StepPlan, plan_job
-from pellucid.capacity.measured.read import jobs_of, read_jobs
-from pellucid.capacity.measured.scale import Scaling, scale
-from pellucid.capacity.measured.spark import of_progress, of_query
+from pellucid.capacity.measured.job import BatchCost, Job, MeasuredStep, Sample, batch_cost
+from pellucid.capacity.measured.plan import Curve, JobPlan, Scaling, StepPlan, arrival_curve, plan_job, scale
+from pellucid.capacity.measured.read import jobs_of, of_progress, of_query, read_jobs
 
 __all__ = [
     "BatchCost",

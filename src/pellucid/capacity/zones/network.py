@@ -13,7 +13,7 @@ from math import lcm
 from typing import Literal, NamedTuple, TypeAlias
 
 from pellucid.capacity.topology import ANY, Topology
-from pellucid.capacity.zones.compiled import layout as y
+from pellucid.capacity.zones import layout as y
 from pellucid.errors import UsageError
 
 Seen: TypeAlias = Literal["any", "settled", "blocked"]  # blocked: something waits, and no worker is idle

@@ -1,6 +1,6 @@
 """From atoms to expressions: a formula about a system, with an expression in place of each atom.
 
-Which stream a name means is found by `pellucid.check.formula.names`.
+Which stream a name means is found by `pellucid.check.formula.resolve`.
 
 Choices:
 
@@ -18,26 +18,33 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from itertools import product
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from pellucid.check.formula.names import Names
 from pellucid.check.formula.nodes import FALSE, TRUE, Atom, Formula, Some
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
-from pellucid.check.formula.typed import NONE, Typed, alike, calculated, opened
-from pellucid.check.system.build import System
-from pellucid.check.system.variable import Slot
+from pellucid.check.system.build import HIDDEN, System
+from pellucid.check.system.variables import Slot
 from pellucid.errors import UsageError
+from pellucid.internal.data.cells import number_of
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import convert
 from pellucid.internal.expr.types import (
     BOOL,
+    DATE,
+    DATETIME,
     FLOAT,
+    INSTANT,
     INT,
+    NOTHING,
     STR,
+    TIMEDELTA,
     DecimalType,
     EnumType,
     OptionalType,
@@ -45,10 +52,270 @@ from pellucid.internal.expr.types import (
     TimeType,
     TupleType,
     Type,
+    join,
     list_in,
     simplest,
+    type_of_value,
 )
-from pellucid.internal.expr.types.lists import comparable
+from pellucid.internal.expr.types.rich import DAY, comparable
+
+# Which stream a name in a formula means.
+#
+# A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also
+# as
+# ``out``; any step by its id. ``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and
+# ``a.value`` is ``a.out.value`` where a system has the streams of two pipelines ``a`` and ``b``.
+#
+# A name that could mean two things is refused, with the ways to say which: ``stream("full")``, ``source("out")``,
+# ``output("out")``, ``step("in")``, ``flag("full")``.
+
+Found = tuple[str, tuple[str, ...]]  # a stream by its key in the system, and what of it
+
+
+class Names:
+    """The names of a system's streams.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
+    >>> s = build_system(pipeline(lambda x: x.map(abs, id="size").trim(1, id="rest"), x=int).graph, domain_of(None))
+    >>> names = Names(s)
+    >>> names.find(Ref("in", ("value",))), names.find(Ref("size")), names.identity("out")
+    (('x', ('value',)), ('size', ()), 'rest')
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.sources = [name for name, _ in system.own_sources]
+        self._found: dict[tuple[str, str, bool, tuple[str, ...]], Found | None] = {}
+
+    def identity(self, key: str) -> str:
+        """The same for all names of one stream: the id of the source or step that it is."""
+        return self.system.outputs.get(key, key.removeprefix(HIDDEN))
+
+    def find(self, ref: Ref, missing: bool = False) -> Found | None:
+        """The stream that a reference means, and the rest of its path.  One that means none is refused; with
+        ``missing`` it is None."""
+        asked = ref.name, ref.kind, ref.exact, ref.path
+        if asked not in self._found:
+            self._found[asked] = self._find(ref)
+        found = self._found[asked]
+        if found is None and not missing:
+            self._refuse(ref)
+        return found
+
+    def _find(self, ref: Ref) -> Found | None:
+        found = {(self.identity(key), rest): (key, rest) for key, rest in self._candidates(ref)}
+        if len(found) > 1:
+            self._ambiguous(str(ref), [self._way(key, rest) for key, rest in found.values()])
+        return next(iter(found.values()), None)
+
+    def _candidates(self, ref: Ref) -> list[Found]:
+        """Every stream that a reference could mean."""
+        streams, outputs = self.system.streams, self.system.outputs
+        if ref.kind:
+            keys = {
+                "source": [self.system.node(ref.name)] if ref.name in self.sources else [],
+                "output": [ref.name] if ref.name in outputs else [],
+                "step": [self.system.node(ref.name)] if self._is_step(ref.name) else [],
+            }[ref.kind]
+            return [(key, ref.path) for key in keys]
+        words = (ref.name, *ref.path)
+        out: list[Found] = []
+        for k in range(1 if ref.exact else len(words), 0, -1):
+            name = ".".join(words[:k])
+            own = [key for key in (name, f"{HIDDEN}{name}") if key in streams]
+            if not (own and ref.exact):  # the short forms
+                if name == "in" and len(self.sources) == 1:
+                    own.append(self.system.node(self.sources[0]))
+                if name == "out" and len(outputs) == 1 and "out" not in outputs:
+                    own += outputs
+            out += [(key, words[k:]) for key in own]
+        if "value" in words and not ref.exact:
+            k = words.index("value")
+            name = ".".join((*words[:k], "out"))
+            if name in streams and (k == 0 or not out):
+                out.append((name, words[k:]))
+        return out
+
+    def _is_step(self, id: str) -> bool:
+        return id not in self.sources and self.system.node(id) in self.system.streams
+
+    def shown(self, key: str) -> str:
+        """A stream for people."""
+        return key.removeprefix(HIDDEN)
+
+    def _way(self, key: str, rest: tuple[str, ...]) -> str:
+        """How to say that this stream is meant."""
+        id = self.identity(key)
+        kind = "source" if id in self.sources else "output" if key in self.system.outputs else "step"
+        name = key if kind == "output" else id
+        return ".".join((f"{kind}({json.dumps(name, ensure_ascii=False)})", *rest))
+
+    def refuse_ambiguous(self, flag: Flag) -> None:
+        """A flag where a stream has its name, unless it was said that the flag is meant."""
+        keys = [key for key in (flag.name, f"{HIDDEN}{flag.name}") if key in self.system.streams]
+        if keys and not flag.exact:
+            self._ambiguous(flag.name, [*(self._way(key, ()) for key in keys), f'flag("{flag.name}")'])
+
+    def _ambiguous(self, text: str, ways: list[str]) -> NoReturn:
+        raise UsageError(
+            f"{text} could mean several things in {self.system.name}: write {' or '.join(dict.fromkeys(ways))}"
+        )
+
+    def _refuse(self, ref: Ref) -> NoReturn:
+        if not ref.kind:
+            self.unknown("stream", ".".join((ref.name, *ref.path)), self.system.streams)
+        known = {
+            "source": self.sources,
+            "output": list(self.system.outputs),
+            "step": [
+                key.removeprefix(HIDDEN) for key in self.system.streams if self._is_step(key.removeprefix(HIDDEN))
+            ],
+        }[ref.kind]
+        self.unknown(ref.kind, ref.name, known)
+
+    def unknown(self, what: str, name: str, known: Iterable[str]) -> NoReturn:
+        """There is nothing of that name."""
+        names = list(dict.fromkeys(key.removeprefix(HIDDEN) for key in known if not key.startswith("Y ")))
+        pool, also, near = names, "", []
+        if what == "stream":
+            pool = [*names, "in"] if len(self.sources) == 1 else names
+            also = f", and 'in' for {self.sources[0]}" if len(self.sources) == 1 else ""
+            if name.split(".")[0] == "in":
+                raise UsageError(
+                    f"{self.system.name} has {len(self.sources)} sources, so 'in' is none of them: write "
+                    f"{' or '.join(self.sources)}"
+                )
+            # `outt.value` is like `out`: what comes before the first dot counts as well
+            near = difflib.get_close_matches(name.split(".")[0], pool, 1)
+        near = difflib.get_close_matches(name, pool, 1) or near
+        hint = f": did you mean {near[0]!r}? It has" if near else ": it has"
+        raise UsageError(f"{self.system.name} has no {what} {name!r}{hint} {', '.join(names) or 'none'}{also}")
+
+
+# Terms of a formula with their types, and what is done with times, decimals and values that may be missing.
+#
+# Equality is Python's: what is missing equals ``None`` and nothing else.  An order, or a calculation, is of values:
+# where
+# one is missing, the comparison does not hold.  A text beside a time is the time that it spells (ISO 8601), a number
+# beside a decimal is that decimal.
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A term with its type: the leaves of its value, and what must be so for it to have one (first: events)."""
+
+    text: str
+    type: Type
+    leaves: tuple[Expr, ...]
+    needs: Mapping[str, Expr] = field(default_factory=dict)
+    event: bool = False  # made of events, so that Mod(N) applies
+    presence: bool = False
+
+
+def opened(term: Typed) -> Typed:
+    """The value of an optional term, which must be there."""
+    if not isinstance(term.type, OptionalType):
+        return term
+    needs = {**term.needs, f"{term.text} != None": term.leaves[0]}
+    return dataclasses.replace(term, type=term.type.inner, leaves=term.leaves[1:], needs=needs)
+
+
+def alike(left: Typed, right: Typed, op: str) -> tuple[Typed, Typed]:
+    """Two sides of a comparison as values of one type, where there is one that holds both."""
+    if op not in ("=", "!="):
+        left, right = opened(left), opened(right)
+    left, right = _read(left, right.type), _read(right, left.type)
+    rich = (OptionalType, TimeType, DecimalType)
+    if left.type == right.type or not (isinstance(left.type, rich) or isinstance(right.type, rich)):
+        return left, right
+    common = join(left.type, right.type)
+    if common is None:
+        return left, right
+    return _as(left, common), _as(right, common)
+
+
+def _as(term: Typed, t: Type) -> Typed:
+    leaves = convert(term.leaves, term.type, t)
+    return term if leaves is None else dataclasses.replace(term, type=t, leaves=tuple(leaves))
+
+
+def _read(term: Typed, beside: Type) -> Typed:
+    """A constant as what stands beside it would have it."""
+    inner = beside.inner if isinstance(beside, OptionalType) else beside
+    if len(term.leaves) != 1 or term.leaves[0].op != "const":
+        return term
+    value = term.leaves[0].value
+    if isinstance(inner, TimeType) and term.type == STR:
+        try:
+            return dataclasses.replace(term, type=inner, leaves=(n.const(number_of(inner, value)),))
+        except ValueError as error:
+            raise UsageError(f"{term.text} beside {inner}: {error}") from None
+    if isinstance(inner, DecimalType) and term.type == FLOAT:
+        try:
+            exact = Decimal(term.text)  # as it is written: a float is another number beyond 15 digits
+        except InvalidOperation:
+            exact = Decimal(repr(value))
+        t = type_of_value(exact)
+        if isinstance(t, DecimalType) and t.problem(exact) is None:
+            return dataclasses.replace(term, type=t, leaves=(n.const(t.flatten(exact)[0]),))
+    return term
+
+
+def calculated(term: Calc, args: Sequence[Typed]) -> Typed | None:
+    """A sum, a difference or a product in which there are times or decimals; None where there are none."""
+    if len(args) == 2:
+        args = [_read(args[0], _span_of(args[1].type)), _read(args[1], _span_of(args[0].type))]
+    kinds = [arg.type for arg in args]
+    if not any(isinstance(kind, (TimeType, DecimalType)) for kind in kinds):
+        return None
+    found = _decimals(term.op, args) if any(isinstance(k, DecimalType) for k in kinds) else _times(term.op, args)
+    if found is None:
+        shown = " and ".join(f"{arg.text} is {arg.type}" for arg in args)
+        raise UsageError(f"in {term}: {shown}: {term.op} has no meaning there")
+    t, e = found
+    needs: dict[str, Any] = {name: needed for arg in args for name, needed in arg.needs.items()}
+    return Typed(str(term), t, (e,), needs, any(arg.event for arg in args))
+
+
+def _span_of(t: Type) -> Type:
+    """What a text beside a time means in a sum: a span of time."""
+    return TIMEDELTA if isinstance(t, TimeType) else t
+
+
+def _times(op: str, args: Sequence[Typed]) -> tuple[Type, Expr] | None:
+    kinds, leaves = [arg.type for arg in args], [arg.leaves[0] for arg in args]
+    if len(args) == 1:
+        return (TIMEDELTA, n.neg(leaves[0])) if kinds == [TIMEDELTA] else None
+    if op == "*" and sorted(map(str, kinds)) == ["int", "timedelta"]:
+        return TIMEDELTA, n.mul(*leaves)
+    if op not in ("+", "-"):
+        return None
+    made = n.add if op == "+" else n.sub
+    if kinds == [TIMEDELTA, TIMEDELTA] or (kinds[0] in (DATETIME, INSTANT) and kinds[1] == TIMEDELTA):
+        return kinds[0], made(*leaves)
+    if op == "-" and kinds[0] == kinds[1]:
+        apart = n.sub(*leaves)
+        return TIMEDELTA, n.mul(apart, n.const(DAY)) if kinds[0] == DATE else apart
+    return None
+
+
+def _decimals(op: str, args: Sequence[Typed]) -> tuple[Type, Expr] | None:
+    if any(arg.type != INT and not isinstance(arg.type, DecimalType) for arg in args):
+        return None
+    if len(args) == 1:
+        return args[0].type, n.neg(args[0].leaves[0])
+    places = [arg.type.places if isinstance(arg.type, DecimalType) else 0 for arg in args]
+    if op == "*":
+        return DecimalType(sum(places)), n.mul(args[0].leaves[0], args[1].leaves[0])
+    common = DecimalType(max(places))
+    a, b = (_as(arg, common).leaves[0] for arg in args)
+    return (common, n.add(a, b) if op == "+" else n.sub(a, b)) if op in ("+", "-") else None
+
+
+NONE = Typed("None", NOTHING, ())
+
 
 _MOST = 4096  # choices of events that an atom is written out for
 

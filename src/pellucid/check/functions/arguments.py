@@ -7,7 +7,7 @@ looked at: the sets may hold more than can really come, never less.  So a functi
 complete table.
 
 A set that does not close (a sum grows for ever) is cut off, and is **open**: an argument that is not in the table then
-leads to a state about which nothing is claimed (`pellucid.check.functions.tabulate`).
+leads to a state about which nothing is claimed (`pellucid.check.functions.called`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, ClassVar
 
-from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime, key_of, ledger
-from pellucid.check.functions.inside import inside
+from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime, inside, key_of, ledger
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable, known
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import UserRaise, evaluate
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.operations import Overflow64
+from pellucid.internal.expr.node import Expr, Overflow64
 from pellucid.internal.expr.rewrite import substitute
-from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.expr.tracing.purity import fickle_reason
 from pellucid.internal.expr.types import BOOL, INT, EnumType, Type
-from pellucid.internal.graph.memory import refuse_timed
-from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.model import Graph, Node, refuse_timed
 
 _EVENTS = 50_000  # of a source
 _MOST = 4096  # events in a set, and arguments of a function

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,17 +21,23 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias
 
-from pellucid.check.given import check_arguments
-from pellucid.errors import Control, NotTraceable
+from pellucid.check.question_arguments import check_arguments
+from pellucid.check.system.variables import FALSE, TRUE
+from pellucid.errors import Control, NotTraceable, PellucidError
+from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import UserRaise, evaluate_call
-from pellucid.internal.expr.function import Function
+from pellucid.internal.expr.function import Function, _samples, _spot_check, _widened
+from pellucid.internal.expr.identity import identity_of
+from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import Pure, call, has_calls
 from pellucid.internal.expr.tracing.mistakes import refuse_undefined
+from pellucid.internal.expr.tracing.purity import Witness, fickle_reason
+from pellucid.internal.expr.tracing.symbolic import Untraceable
+from pellucid.internal.expr.tracing.textual import text_trace
 from pellucid.internal.expr.tracing.trace import Traced
-from pellucid.internal.expr.tracing.witness import Witness, fickle_reason
-from pellucid.internal.expr.types import INT
+from pellucid.internal.expr.types import BOOL, INT, INT_MAX, INT_MIN, Type, simplest
 from pellucid.internal.graph.model import Graph
-from pellucid.internal.model.budget import CutShort, now
-from pellucid.internal.model.stopping import stopping
+from pellucid.internal.model.search import CutShort, now, stopping
 from pellucid.internal.model.verdict import Verdict
 
 Leaves: TypeAlias = tuple[Any, ...]
@@ -191,7 +198,7 @@ class Ledger:
     timeout: float | None = None  # of the question
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.functions.arguments`)
-    # functions as data of a check (`pellucid.check.functions.inside`)
+    # functions as data of a check (`pellucid.check.functions.called`)
     inside: dict[Any, Traced | None] = field(default_factory=dict)
     pure: dict[Any, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
@@ -301,3 +308,224 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
         return asked
 
     return around
+
+
+# What a check knows of functions that engines call and do not trace, where their arguments cannot be listed.
+#
+# 1. Traced once more, as a check sees it (`expr.tracing.textual`): it looks inside text, and into constant
+# dictionaries.
+#     No engine runs that.
+# 2. Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the
+# same
+#    one, also where it fails.  So what does not depend on them is decided.  In a counterexample it is really called;
+# a
+#    run that depends on an invented answer refutes nothing.
+#
+# Unlike a traced function one that is called computes in Python's own integers: only its results must have 64 bits.
+
+_TRIED = 12  # calls of a function before anything is said about it
+
+
+def inside(fn: Function, made: Ledger, who: str) -> Traced | None:
+    """The function as data of a check, found once for each question; None if there is none.
+
+    >>> from pellucid.internal.expr.types import STR
+    >>> f = Function.make(lambda s: s.startswith("a") and "b" in s, (STR,), to=BOOL)
+    >>> f.traced, inside(f, Ledger(), "a step").outputs
+    (None, (starts(v0, 'a') and holds(v0, 'b'),))
+    >>> split = Function.make(lambda s: s.split(",")[0], (STR,), to=STR)
+    >>> inside(split, Ledger(), "a step").outputs
+    (<lambda>(v0),)
+    """
+    if fn not in made.inside:
+        made.inside[fn] = _traced(fn) or _uninterpreted(fn, made, who)
+    return made.inside[fn]
+
+
+def _traced(fn: Function) -> Traced | None:
+    if any(p is None for p in fn.params) or fn.result is None:
+        return None
+    truth = fn.result == BOOL and not fn.task
+    try:
+        traced: Traced = text_trace(fn.plain, fn.params, task=fn.task, truth=truth)
+        _spot_check(fn.plain, traced, truth)
+        if fn.task and fn.event is None and traced.event is not None:
+            return None
+        return _widened(fn.plain, traced, fn.params, fn.event if fn.task else fn.result, True)
+    except Untraceable:
+        return None
+    except PellucidError:  # its results are of another type than was said
+        return None
+
+
+def _uninterpreted(fn: Function, made: Ledger, who: str) -> Traced | None:
+    """One pure function for each leaf of its result; that it fails is said by the first."""
+    if fn.task or any(p is None for p in fn.params) or fn.result is None or fickle_reason(fn.reason):
+        return None
+    answers = made.of(fn, who, None)
+    try:
+        for args in _samples(fn.params, _TRIED, modest=True):
+            answers.of(tuple(leaf for t, a in zip(fn.params, args, strict=True) for leaf in t.flatten(a)))
+        answers.confirm()
+    except OutOfTime:
+        return None
+    identity = identity_of(fn.plain, types_used=[*fn.params, fn.result])
+    # two functions with the same code and surroundings are one
+    key = id(fn) if identity.unseen else (identity.digest, fn.params, fn.result)
+    if key not in made.pure:
+        name = getattr(fn.plain, "__name__", "") or type(fn.plain).__name__
+        leaves = list(fn.result.leaves())
+        made.pure[key] = tuple(
+            Pure(f"{name}.{path}" if len(leaves) > 1 else name, _leaf(answers, who, j), kind, j == 0)
+            for j, (path, kind) in enumerate(leaves)
+        )
+        made.words.append(
+            f"of {fn.name}, which {fn.reason}, only this was used: the same arguments give the same answer"
+        )
+    variables = [n.var(i, t) for i, t in enumerate(t for p in fn.params for _, t in p.leaves())]
+    return Traced(fn.params, fn.result, tuple(call(f, variables) for f in made.pure[key]))
+
+
+def _leaf(answers: Answers, who: str, at: int) -> Callable[..., Any]:
+    def answer(*args: Any) -> Any:
+        try:
+            found: Leaves | Failed = answers.of(args)
+        except OutOfTime:
+            raise Fickle(f"{who}: {answers.fn.name} takes too long to be called again and again") from None
+        if isinstance(found, Failed):
+            raise ValueError("it fails")
+        return found[at]
+
+    return answer
+
+
+def beyond(root: Expr) -> Expr:
+    """Whether the integer that a function returns does not have 64 bits; on its way it may be larger.
+
+    >>> x = n.var(0, INT)
+    >>> beyond(n.ite(n.lt(x, n.const(0)), n.const(0), n.add(x, n.const(1))))
+    not v0 < 0 and overflows(v0 + 1)
+    """
+    if root.op == "ite":
+        return n.ite(root.args[0], beyond(root.args[1]), beyond(root.args[2]))
+    if root.op == "after":
+        return beyond(root.args[-1])
+    if root.type != INT or root.op in ("const", "var", "raise", "length", "find", "call", "int_of_bool"):
+        return n.FALSE
+    large = n.or_(n.lt(n.const(INT_MAX), root), n.lt(root, n.const(INT_MIN)))
+    return n.overflows(root) if n.overflows(root) is not n.FALSE else large
+
+
+# A function that is called and not traced, over a finite domain: a table of its answers, as expressions.
+#
+# The arguments are those that can come (`pellucid.check.functions.arguments`).  Where that set does not close, an
+# argument may come that is not in the table: that is a condition of its own, ``outside``, and about what follows
+# nothing
+# is claimed.
+
+_OPEN = 256  # rows of a table that is not complete anyway
+
+
+class Table:
+    """The roots of a function as a traced one has them (results; of a task its state, a count and events), and when it
+    is left."""
+
+    def __init__(self, roots: tuple[Expr, ...], outside: Expr, slots: int) -> None:
+        self.roots, self.outside, self.slots = roots, outside, slots
+
+
+class Tables:
+    """The tables of all functions of a system."""
+
+    def __init__(self, answers: Callable[[Function], Answers] | None = None) -> None:
+        self._answers = answers
+        self._made: dict[Function, Table] = {}
+
+    def __call__(self, fn: Function) -> Table:
+        """The table of a function that is called and not traced."""
+        if fn not in self._made:
+            self._made[fn] = tabulate(self.answers(fn))
+        return self._made[fn]
+
+    def states(self, fn: Function, start: Any) -> tuple[int, int]:
+        """The number of a task's start state, which is any Python object, and how many states there are."""
+        answers = self.answers(fn)
+        return answers.number(start), len(answers.states)
+
+    def inside(self, fn: Function) -> Traced | None:
+        """The function as data of a check, where it has no complete table; None: its table is all there is.
+
+        Beside a table that is not complete only what is known in full counts: a call in it would know less than the
+        table.
+        """
+        answers = self.answers(fn)
+        if answers.modulus is not None or (answers.closed and not answers.unlisted):
+            return None
+        found = inside(fn, answers.ledger, answers.who)
+        return found if answers.unlisted or found is None or not has_calls(*found.roots()) else None
+
+    def doubts(self, fn: Function) -> list[str]:
+        """Why a function may not always answer as it did."""
+        return [f"if it always answers so: it {doubt}" for doubt in self.answers(fn).witness.doubts]
+
+    def answers(self, fn: Function) -> Answers:
+        """What the function answered."""
+        if self._answers is None:
+            raise NotTraceable(f"{fn.name} {fn.reason}, and was not called")
+        return self._answers(fn)
+
+
+def tabulate(answers: Answers) -> Table:
+    """The table of these answers."""
+    fn = answers.fn
+    kinds = [kind for t in fn.params for kind in ([INT] if t is None else [k for _, k in t.leaves()])]
+    variables = [n.var(i, t) for i, t in enumerate(kinds)]
+    _refuse_two_zeros(answers)
+    size = fn.event.width if fn.task and fn.event is not None else 0
+    slots = 0
+    if fn.task:
+        slots = max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0)
+    after: list[Type] = [INT] if fn.result is None else [k for _, k in fn.result.leaves()]
+    put_out = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
+    results = [*after, INT, *put_out] if fn.task else after
+    out: list[Expr] | None = None
+    outside: Expr = TRUE
+    rows = list(answers.rows.values())
+    for args, found in reversed(rows if answers.closed else rows[:_OPEN]):
+        values: list[Expr]
+        if isinstance(found, Failed):
+            values = [n.raise_(0, t) for t in results]
+        elif fn.task:
+            events = [leaf for e in found[1] for leaf in e]
+            rest = [simplest(kind) for kind in results[len(after) + 1 + len(found[1]) * size :]]
+            values = [n.const(v) for v in (*found[0], len(found[1]), *events, *rest)]
+        else:
+            values = [n.const(v) for v in found]
+        test = TRUE
+        for v, leaf in zip(variables, args, strict=True):
+            test = n.and_(test, _is(v, leaf))
+        outside = n.and_(outside, n.not_(test))
+        out = values if out is None else [n.ite(test, a, b) for a, b in zip(values, out, strict=True)]
+    if out is None:  # no event ever comes to it, or none could be tried
+        out = [n.const(simplest(kind)) for kind in results]
+    return Table(tuple(out), FALSE if answers.closed else outside, slots)
+
+
+def _is(v: Expr, leaf: Any) -> Expr:
+    if isinstance(leaf, float) and math.isnan(leaf):
+        return n.not_(n.eq(v, v))
+    return n.eq(v, n.const(leaf))
+
+
+def _refuse_two_zeros(answers: Answers) -> None:
+    """0.0 and -0.0 are equal to every engine here: a function that tells them apart has no table."""
+    for args, found in list(answers.rows.values()):
+        if any(isinstance(v, float) and v == 0 for v in args):
+            for sign in (0.0, -0.0):
+                same = tuple(sign if isinstance(v, float) and v == 0 else v for v in args)
+                may_come = not answers.closed or key_of(same) in answers.rows
+                if may_come and repr(answers.of(same)) != repr(found):
+                    raise NotTraceable(
+                        f"{answers.who}: {answers.fn.name} tells 0.0 from -0.0, which a check of called functions "
+                        "cannot"
+                    )

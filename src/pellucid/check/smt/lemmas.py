@@ -12,8 +12,10 @@ What is left is inductive together.  No proof trusts that: the certificate is ch
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -22,12 +24,20 @@ from pellucid.check.system.build import System
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import UserRaise, evaluate
 from pellucid.internal.expr.node import Expr, walk
-from pellucid.internal.expr.text import ends, length, starts
+from pellucid.internal.expr.rewrite import ends, length, starts
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
-from pellucid.internal.model.budget import Budget
-from pellucid.internal.solve.affine import Hull, independent
-from pellucid.internal.solve.session import ask
-from pellucid.internal.solve.transition import Frames
+from pellucid.internal.model.search import Budget
+from pellucid.internal.solve.facts import (
+    FLOAT_OPERATIONS,
+    INFINITE,
+    LARGEST,
+    NOT_A_NUMBER,
+    FloatOperation,
+    Hull,
+    facts,
+    independent,
+)
+from pellucid.internal.solve.terms import Frames, ask
 
 State = tuple[Any, ...]
 _MOST_CANDIDATES, _MOST_CONTEXTS, _FEW_INTS = 1500, 40, 5
@@ -310,3 +320,308 @@ def linear_lemmas(
         if not relations.join(state):  # broken by a relation that was left out: no way on
             return surviving(code, lemmas, known, clock)
     return []
+
+
+# Candidates for lemmas about events that wait in queues: bounds that hold while there are so many.
+#
+# A place of a queue in which nothing waits holds a zero that nobody put there, so a bound of what came in
+# (``part.value
+# >= 1000``) is one of the place only while the queue is long enough.
+
+_MOST_NUMBERS = 12
+
+
+def waiting_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]) -> list[Expr]:
+    """Bounds of the ints that wait, while they do; no sample breaks any.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
+    >>> p = pipeline(lambda a, b: a + b, a=int, b=int)
+    >>> s = build_system(p.graph, domain_of(None, "a.value > 4"), 1)
+    >>> from pellucid.check.smt.lemmas import sample_states
+    >>> found = [e for e in waiting_candidates(s, n.FALSE, sample_states(s)) if ">= 5" in str(e)]
+    >>> print(*found)
+    v1 <= 0 or v2 >= 5
+    """
+    found = {
+        e.value + d
+        for e in walk(bad, system.assume, *system.next)
+        if e.op == "const" and e.type == INT and abs(e.value) < 10**9
+        for d in (-1, 0, 1)
+    }
+    if system.domain.values:
+        found |= {min(system.domain.values), max(system.domain.values)}
+    numbers = sorted(found, key=lambda c: (abs(c), c))[: 3 * _MOST_NUMBERS]
+    out: list[Expr] = []
+    for at, size, place in _places(system):
+        x, nothing = n.var(at, INT), n.le(n.var(size, INT), n.const(place))
+        seen = [s[at] for s in states if s[size] > place]
+        out += [n.or_(nothing, n.le(n.const(c), x)) for c in numbers if all(c <= v for v in seen)]
+        out += [n.or_(nothing, n.le(x, n.const(c))) for c in numbers if all(v <= c for v in seen)]
+    return out
+
+
+def _places(system: System) -> Iterator[tuple[int, int, int]]:
+    """The ints that wait: their variable, that of their queue's length, and how many wait before them."""
+    lengths = {v.name: i for i, v in enumerate(system.state) if v.role == "length"}
+    for i, v in enumerate(system.state):
+        if v.role != "item" or v.type != INT:
+            continue
+        step, _, label = v.name.partition(f":{v.of}.")
+        place, _, rest = label.partition(".")  # the leaf, and the mark of a key
+        length = lengths.get(f"{step}:{v.of}.length{rest.lstrip('0123456789')}")
+        if length is not None and place.isdigit():
+            yield i, length, int(place)
+
+
+# ---------------------------------------------------------------- enums, and strings that are set to constants
+# A status is one of its constants; while a flag is down (*nothing was paid yet*) it is not ``"shipped"``, or it is
+# still ``"open"``. Random runs drop most of what is guessed here, the solver the rest
+# (`pellucid.check.smt.lemmas.surviving`).
+
+
+_MOST, _FEW = 400, 8
+
+
+def word_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]) -> list[Expr]:
+    """What single variables are, or are not, always and while another has a certain value; no sample breaks any of it.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
+    >>> p = pipeline(lambda x: x.task(lambda s, v: (("warm" if v > 3 else s), [s]), "cold"), x=int)
+    >>> s = build_system(p.graph, domain_of(None))
+    >>> from pellucid.check.smt.lemmas import sample_states
+    >>> print(*word_candidates(s, n.FALSE, sample_states(s)))
+    v1 == 'cold' or v1 == 'warm'
+    """
+    words = sorted({e.value for e in walk(bad, *system.next) if e.op == "const" and e.type == STR})
+    named: list[tuple[int, Expr, list[Any]]] = []
+    for i, v in enumerate(system.state):
+        values = (
+            list(v.type.members)
+            if isinstance(v.type, EnumType)
+            else list(dict.fromkeys((v.start, *words)))
+            if v.type == STR
+            else []
+        )
+        if 1 < len(values) <= _FEW or v.type == STR:
+            named.append((i, n.var(i, v.type), values[:_FEW]))
+    guards = [(i, n.not_(n.eq(x, n.const(c))), c) for i, x, values in named for c in values]
+    guards += [
+        (i, e, c)
+        for i, v in enumerate(system.state)
+        if v.type == BOOL
+        for e, c in ((n.var(i, BOOL), False), (n.not_(n.var(i, BOOL)), True))
+    ]
+    out: list[Expr] = []
+    for i, x, values in named:
+        if all(s[i] in values for s in states) and x.type == STR:
+            any_of: Expr = n.FALSE
+            for c in values:
+                any_of = n.or_(any_of, n.eq(x, n.const(c)))
+            out.append(any_of)
+        seen = {s[i] for s in states}
+        out += [n.not_(n.eq(x, n.const(c))) for c in values if c not in seen]
+        for j, unless, g in guards:
+            if j == i:
+                continue
+            there = {s[i] for s in states if s[j] == g}
+            if not there:
+                continue
+            out += [n.or_(unless, n.not_(n.eq(x, n.const(c)))) for c in values if c not in there and c in seen]
+            if len(there) == 1 and x.type == STR and len(seen) > 1:
+                out.append(n.or_(unless, n.eq(x, n.const(there.pop()))))
+    return [e for e in dict.fromkeys(out) if e.op != "const"][:_MOST]
+
+
+# Floats as an order: what is exactly true of doubles, told to z3 in linear arithmetic instead of bits.
+#
+# A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that.  What an
+# operation makes is the value of an unknown function, of which only facts are told that hold of IEEE arithmetic
+# (`solve.float_facts`).  So
+#
+# * "nothing satisfies it" is a proof, and is mostly found at once, where bits take minutes;
+# * a model may be none of doubles: it counts only if the run replays with doubles in Python.
+#
+# That 0.0 and -0.0 are one number here loses nothing: no operation tells them apart (``1 / -0.0`` raises, as ``1 /
+# 0.0``
+# does).
+
+_INNER = 6  # arguments of inner operations with which a result is compared
+
+
+class Ordered(Encoding):
+    """A system as z3 terms in which floats are numbers with an order.
+
+    ``roots`` are all expressions with floats that will be asked for: what is known of their operations is part of
+    ``assume``.
+    """
+
+    def __init__(self, system: System, roots: Sequence[Expr]) -> None:
+        self.roots = tuple(roots)
+        self.operations: dict[int, FloatOperation] = {}
+        self._functions: dict[str, Any] = {}
+        self._near_constants: dict[int, tuple[float, ...]] = {}
+        self._constants = _constants(system, roots)
+        super().__init__(system)
+        self.terms(self.roots)
+        self.facts = facts(self.z3, list(self.operations.values()))
+        self.assume = self.z3.And(self.assume, *self.facts)
+
+    def again(self) -> Ordered:
+        return Ordered(self.system, self.roots)
+
+    def settled(self, terms: Sequence[Any], pairs: list[tuple[Any, Any]]) -> list[Any]:
+        """Each operation has the value that it has in Python."""
+        z3, pairs = self.z3, list(pairs)
+        for o in self.operations.values():  # inner ones come first
+            values = [z3.simplify(z3.substitute(a, *pairs)) for a in o.args]
+            if not all(map(z3.is_rational_value, values)):
+                return []
+            whole = o.whole or o.op == "float_of_int"
+            given = tuple(v.numerator_as_long() if whole else self.python(FLOAT, v) for v in values)
+            pairs.append((o.made, self.value(FLOAT, FloatOperation.compute(o.op, given))))
+        return super().settled(terms, pairs)
+
+    # ------------------------------------------------------------ values and variables
+
+    def constant(self, name: str, t: Type) -> Any:
+        return self.z3.Real(name) if t == FLOAT else super().constant(name, t)
+
+    def value(self, t: Type, v: Any) -> Any:
+        if t != FLOAT:
+            return super().value(t, v)
+        if math.isnan(v) or math.isinf(v):
+            return self.z3.RealVal(NOT_A_NUMBER if math.isnan(v) else INFINITE if v > 0 else -INFINITE)
+        exact = Fraction(v)
+        return self.z3.Q(exact.numerator, exact.denominator)
+
+    def python(self, t: Type, v: Any) -> Any:
+        if t != FLOAT:
+            return super().python(t, v)
+        exact = Fraction(v.numerator_as_long(), v.denominator_as_long())
+        if exact > INFINITE:
+            return math.nan
+        if abs(exact) > LARGEST:
+            return math.inf if exact > 0 else -math.inf
+        return float(exact)
+
+    def bounds(self, t: Type, v: Any) -> list[Any]:
+        if t != FLOAT:
+            return super().bounds(t, v)
+        return [self.z3.Or(self.finite(v), v == INFINITE, v == -INFINITE, v == NOT_A_NUMBER)]
+
+    def not_nan(self, v: Any) -> Any:
+        return v != NOT_A_NUMBER
+
+    def finite(self, v: Any) -> Any:
+        """A double that is neither infinite nor NaN."""
+        return self.z3.And(v >= -LARGEST, v <= LARGEST)
+
+    # ------------------------------------------------------------ expressions
+
+    def terms(self, roots: Sequence[Expr]) -> list[Any]:
+        for e in walk(*roots):
+            if id(e) not in self._near_constants:
+                self._near_constants[id(e)] = self._near_of(e)
+        return super().terms(roots)
+
+    def _compare(self, op: str, args: list[Any], kinds: list[Type]) -> Any:
+        z3, (a, b) = self.z3, args
+        if FLOAT not in kinds:
+            return super()._compare(op, args, kinds)
+        numbers = [self.not_nan(v) for v, t in zip(args, kinds, strict=True) if t == FLOAT]
+        if kinds[0] == kinds[1]:
+            return z3.And(*numbers, {"eq": a == b, "lt": a < b, "le": a <= b}[op])
+        # An int may be larger than any double, but not than infinity.
+        double, left = (a, True) if kinds[0] == FLOAT else (b, False)
+        x, y = (a, z3.ToReal(b)) if left else (z3.ToReal(a), b)
+        exact = {"eq": x == y, "lt": x < y, "le": x <= y}[op]
+        above = z3.BoolVal(False) if op == "eq" else (double < 0) == z3.BoolVal(left)
+        return z3.And(*numbers, z3.If(self.finite(double), exact, above))
+
+    def _to_constant(self, e: Expr, args: list[Any], kinds: list[Type]) -> Any:
+        return None
+
+    def _one(self, e: Expr, args: list[Any]) -> Any:
+        if e.type == FLOAT and e.op in FLOAT_OPERATIONS:
+            return self._operation(e, args)
+        if e.op in ("trunc", "floor", "ceil", "nearest"):
+            (a,), z3 = args, self.z3
+            down, up = z3.ToInt(a), -z3.ToInt(-a)
+            twice = 2 * a - 2 * z3.ToReal(down)  # where it stands between the two
+            near = z3.If(z3.Or(twice < 1, z3.And(twice == 1, down % 2 == 0)), down, up)
+            whole = {"floor": down, "ceil": up, "trunc": z3.If(a >= 0, down, up), "nearest": near}[e.op]
+            return z3.If(self.finite(a), whole, z3.IntVal(0))
+        return super()._one(e, args)
+
+    def _operation(self, e: Expr, args: list[Any]) -> Any:
+        z3, op, a = self.z3, e.op, args[0]
+        near = [self._near_constants[id(x)] for x in e.args]
+        if op in ("neg", "abs"):
+            return self._minus(a) if op == "neg" else z3.If(a < 0, -a, a)
+        args = [z3.ToReal(x) if t.type == INT else x for x, t in zip(args, e.args, strict=True)]
+        if op == "sub":  # a - b is a + -b, of infinities and NaN as well
+            op, args, near = "add", [args[0], self._minus(args[1])], [near[0], tuple(-c for c in near[1])]
+        if op in ("add", "mul") and args[1].get_id() < args[0].get_id():
+            args, near = args[::-1], near[::-1]  # they commute: so a + b and b + a are one term
+        whole = all(x.type == INT for x in e.args)
+        name = f"{op} of ints" if whole and op == "truediv" else op
+        if name not in self._functions:
+            self._functions[name] = z3.Function(name, *[z3.RealSort()] * (len(args) + 1))
+        made = self._functions[name](*args)
+        inside = [self.operations[x.get_id()] for x in args if x.get_id() in self.operations]
+        inner = {
+            d.get_id(): d
+            for o in inside
+            if not o.whole and o.op != "float_of_int"
+            for d in (*o.args, *o.inner)
+            if not z3.is_rational_value(d)
+        }
+        self.operations[made.get_id()] = FloatOperation(
+            op, tuple(args), made, tuple(near), whole, tuple(inner.values())[:_INNER]
+        )
+        return made
+
+    def _minus(self, a: Any) -> Any:
+        return self.z3.If(self.not_nan(a), -a, a)
+
+    def _near_of(self, e: Expr) -> tuple[float, ...]:
+        """Doubles near which an expression may lie: where the operations on it are looked at one by one."""
+        if e.type == INT:
+            return tuple(
+                sorted(
+                    {float(c) for c in self._constants if c == int(c) and abs(c) <= 2**53}
+                    | ({float(e.value)} if e.op == "const" and abs(e.value) <= 2**53 else set())
+                )
+            )[:8]
+        if e.type != FLOAT:
+            return ()
+        if e.op in ("const", "raise"):
+            return (e.value,) if e.op == "const" and math.isfinite(e.value) else ()
+        if e.op == "var":
+            return self._constants
+        parts = [self._near_constants[id(a)] for a in e.args if a.type in (INT, FLOAT)]
+        if e.op in ("ite", "after"):
+            found = {c for part in parts for c in part}
+        elif e.op not in FLOAT_OPERATIONS:  # an answer of a function, or an operation that is refused by name
+            return ()
+        elif len(parts) == 2:
+            found = {FloatOperation.compute(e.op, (a, b)) for a in parts[0] for b in parts[1]}
+        else:
+            found = {FloatOperation.compute(e.op, (a,)) for a in parts[0]} if parts else set()
+        kept = sorted((c for c in found if math.isfinite(c)), key=lambda c: (abs(c), c))
+        few = {*kept[:4], *(kept and (min(kept), max(kept), kept[-1])), 0.0}
+        return tuple(sorted(few))
+
+
+def _constants(system: System, roots: Sequence[Expr]) -> tuple[float, ...]:
+    """The constants of a system that matter to floats, the smallest first; with zero, and what floats start with."""
+    found = {float(v.start) for v in system.state if v.type == FLOAT}
+    for e in walk(*system.next, *roots, system.assume):
+        if e.op in ("eq", "lt", "le") and FLOAT in (a.type for a in e.args):
+            found |= {float(a.value) for a in e.args if a.op == "const" and abs(a.value) <= 2**53}
+    few = sorted((c for c in found if math.isfinite(c)), key=lambda c: (abs(c), c))
+    return tuple(sorted({0.0, *few[:7], *few[-1:]}))

@@ -7,7 +7,7 @@ no event before), nothing is assumed.
 
 In a system it is an expression over the state and the inputs, `System.assume`: a push for which it does not hold is in
 no run.  What it has to know of earlier pushes is kept in cells behind the state.  Every engine reads it there; whether
-there are runs at all is for `pellucid.check.endless.assumed_runs`.
+there are runs at all is for `pellucid.check.decide`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.endless.history import History
 from pellucid.check.formula.nodes import CTL, LTL, PAST, Formula
 from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import resolve
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Ref
-from pellucid.check.functions.called import ledger
-from pellucid.check.functions.inside import inside
-from pellucid.check.smt.text import with_texts
+from pellucid.check.functions.called import inside, ledger
+from pellucid.check.history import History
+from pellucid.check.smt.encode import with_texts
 from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.variable import TRUE, Slot
+from pellucid.check.system.variables import TRUE, Slot
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.node import Expr, walk
-from pellucid.internal.expr.rewrite import substitute
-from pellucid.internal.expr.text import has_calls
+from pellucid.internal.expr.rewrite import has_calls, substitute
 from pellucid.internal.expr.types import BOOL, Type, simplest
 
 _WANTED = (

@@ -24,24 +24,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.functions.arguments import tables_of
-from pellucid.check.functions.called import Leaves
-from pellucid.check.functions.tabulate import Tables
+from pellucid.check.functions.called import Leaves, Tables
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.guess import Guess, is_guess
-from pellucid.check.system.lanes import Lanes, any_of, groups
-from pellucid.check.system.queues import Room
+from pellucid.check.system.queues import Guess, Room, is_guess
 from pellucid.check.system.run import SystemRun
 from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chosen_lanes, plan
-from pellucid.check.system.variable import FALSE, TRUE, Slot, Variable
+from pellucid.check.system.variables import FALSE, TRUE, Lanes, Slot, Variable, any_of, groups
 from pellucid.errors import UsageError
 from pellucid.internal.expr import node as n
-from pellucid.internal.expr.convert import tidy
-from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.rewrite import substitute
-from pellucid.internal.expr.text import has_text
+from pellucid.internal.expr.node import Expr, walk
+from pellucid.internal.expr.rewrite import has_text, substitute, tidy
 from pellucid.internal.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
-from pellucid.internal.graph.memory import forgetting, refuse_timed
-from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.model import Graph, forgetting, refuse_timed
 
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
 HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
@@ -441,3 +435,160 @@ class _Leaves(list[Expr]):
 
     def __getitem__(self, i: Any) -> Any:
         return self.inputs[i] if i in self.inputs else super().__getitem__(i)
+
+
+# A system with more state: cells that remember something of what was seen.
+#
+# The cells stand behind the state that is there; the inputs move up, and every expression with them.
+
+
+class Cells:
+    """Collects cells for a system; `done` gives the system with them.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
+    >>> from pellucid.internal.expr.types import BOOL
+    >>> before = build_system(pipeline(lambda x: x + 1, x=int).graph, domain_of(None))
+    >>> cells = Cells(before)
+    >>> came = cells.add("came", BOOL, False)
+    >>> cells.follow(came, before.present("x"))
+    >>> after, (out, seen) = cells.done([before.present("out"), came])
+    >>> [v.name for v in after.state], seen.value
+    ([':stopped', 'came'], 1)
+    """
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._made: list[Variable] = []
+        self._next: dict[int, Expr] = {}
+        self._mark = len(system.state) + len(system.inputs)  # cells are numbered behind the inputs until all are known
+
+    def add(
+        self,
+        name: str,
+        t: Type,
+        start: object,
+        role: str = "memory",
+        of: str = "",
+        at: int = 0,
+        *,
+        size: int | None = None,
+    ) -> Expr:
+        """A new cell, of 0 … size-1 where it is a bounded counter; `follow` says what it holds next."""
+        self._made.append(Variable(name, t, start, size, role, of, at))
+        return n.var(self._mark + len(self._made) - 1, t)
+
+    def follow(self, cell: Expr, value: Expr) -> None:
+        """What the cell holds after a push."""
+        self._next[cell.value - self._mark] = value
+
+    @n.values_only()
+    def done(self, roots: Sequence[Expr]) -> tuple[System, list[Expr]]:
+        """The system with the cells, and the roots over it."""
+        old, have, many = self._system, len(self._system.state), len(self._made)
+        if not many:
+            return old, list(roots)
+        leaves = [n.var(i, v.type) for i, v in enumerate(old.state)]
+        leaves += [n.var(have + many + i, v.type) for i, v in enumerate(old.inputs)]
+        leaves += [n.var(have + i, v.type) for i, v in enumerate(self._made)]
+        following = [self._next[i] for i in range(many)]
+        moved = old.mapped(lambda exprs: substitute(exprs, leaves))
+        added = substitute([*following, *roots], leaves)
+        system = dataclasses.replace(moved, state=(*old.state, *self._made), next=(*moved.next, *added[:many]))
+        return system, added[many:]
+
+
+# The cone of influence: the part of a system that a question can depend on.
+#
+# Whether a window puts out an event depends on how many came, not on what they were.  With the rest cut away,
+# questions about presence have finitely many states over exact integers as well.
+
+
+@n.values_only()
+def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> tuple[System, list[Expr]]:
+    """The system with only the variables that the roots depend on, and the roots over it.
+
+    With ``all_inputs`` the inputs stay as they are.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+    >>> s = build_system(pipeline(lambda x: x.window(3, total), x=int).graph, domain_of(None))
+    >>> small, _ = cone(s, [s.present("out")])
+    >>> [v.name.split(":")[1] for v in small.state], [v.name for v in small.inputs]
+    (['seen'], ['x.present'])
+    """
+    system, roots = _frozen(system, roots)
+    states = len(system.state)
+    needed: set[int] = set()
+    waiting = _variables([*roots, system.assume, system.partial])
+    while waiting:
+        i = waiting.pop()
+        if i not in needed:
+            needed.add(i)
+            if i < states:
+                waiting |= _variables([system.next[i]]) - needed
+    if all_inputs:
+        needed |= set(range(states, states + len(system.inputs)))
+    kept = sorted(needed)
+    number = {old: new for new, old in enumerate(kept)}
+    kept_states = [i for i in kept if i < states]
+    kept_inputs = [i - states for i in kept if i >= states]
+    variables = [*system.state, *system.inputs]
+    leaves = [n.var(number.get(i, 0), v.type) for i, v in enumerate(variables)]
+    flat = substitute([*[system.next[i] for i in kept_states], *roots], leaves)
+    streams = {}
+    for name, (t, slots) in system.streams.items():
+        inside = _variables([e for s in slots for e in (s.present, *s.leaves)]) <= needed
+        if inside:
+            moved = iter(substitute([e for s in slots for e in (s.present, *s.leaves)], leaves))
+            streams[name] = t, tuple(Slot(next(moved), tuple(next(moved) for _ in s.leaves)) for s in slots)
+    lengths = {id: substitute([e], leaves)[0] for id, e in system.lengths.items() if _variables([e]) <= needed}
+    halted = [
+        substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
+        for e in (system.overflow, system.failed, system.wide, system.outside)
+    ]
+    failures = {side: substitute([e], leaves)[0] for side, e in system.failures.items() if _variables([e]) <= needed}
+    assume, partial = substitute([system.assume, system.partial], leaves)
+    small = dataclasses.replace(
+        system,
+        state=tuple(system.state[i] for i in kept_states),
+        inputs=tuple(system.inputs[i] for i in kept_inputs),
+        next=tuple(flat[: len(kept_states)]),
+        streams=streams,
+        lengths=lengths,
+        overflow=halted[0],
+        failed=halted[1],
+        wide=halted[2],
+        outside=halted[3],
+        assume=assume,
+        partial=partial,
+        failures=failures,
+    )
+    return small, flat[len(kept_states) :]
+
+
+def _frozen(system: System, roots: Sequence[Expr]) -> tuple[System, Sequence[Expr]]:
+    """Put constants in place of variables that never change, until there are none."""
+    while True:
+        stuck = {i for i, e in enumerate(system.next) if e.op == "var" and e.value == i}
+        asked = [*roots, system.assume, system.partial]
+        used = _variables([*system.next, *asked]) & stuck
+        changing = _variables([e for i, e in enumerate(system.next) if i not in stuck]) | _variables(asked)
+        if not used & changing:
+            return system, roots
+        variables = [*system.state, *system.inputs]
+        leaves = [n.const(v.start) if i in stuck else n.var(i, v.type) for i, v in enumerate(variables)]
+        roots = substitute(roots, leaves)
+        frozen = system.mapped(lambda exprs, leaves=leaves: substitute(exprs, leaves))  # type: ignore[misc]
+        following = [
+            n.var(i, v.type) if i in stuck else e
+            for i, (v, e) in enumerate(zip(system.state, frozen.next, strict=True))
+        ]
+        system = dataclasses.replace(frozen, next=tuple(following))
+
+
+def _variables(roots: Sequence[Expr]) -> set[int]:
+    return {e.value for e in walk(*roots) if e.op == "var"}

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from pellucid.check.given import short
+from pellucid.check.question_arguments import short
 from pellucid.errors import UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr

@@ -10,13 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pellucid.check.functions.arguments import closed_list
-from pellucid.check.functions.inside import beyond
-from pellucid.check.functions.tabulate import Tables
+from pellucid.check.functions.called import Tables, beyond
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.guess import Guess
-from pellucid.check.system.lanes import Came, Lanes, Memory, groups
-from pellucid.check.system.queues import Room, fronts_of
-from pellucid.check.system.variable import FALSE, TRUE, Slot
+from pellucid.check.system.queues import Guess, Room, fronts_of
+from pellucid.check.system.variables import FALSE, TRUE, Came, Lanes, Memory, Slot, groups
 from pellucid.errors import UsageError, known
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.function import Function

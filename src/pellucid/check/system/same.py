@@ -6,14 +6,14 @@ as it is **now**, for what it reads may have changed since the graph was built.
 
 from __future__ import annotations
 
-from pellucid.check.compare.fitted import alike
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Fickle, ledger
+from pellucid.check.same_types import alike
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.identity import identity_of
-from pellucid.internal.expr.tracing.witness import fickle_reason
+from pellucid.internal.expr.tracing.purity import fickle_reason
 from pellucid.internal.graph.model import Graph
 
 

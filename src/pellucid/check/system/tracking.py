@@ -18,7 +18,7 @@ together sees at most m times as many.  Let K be that number.
     judged.
 
   A formula may look at all pushes before (``O``, ``H``, ``S``), if that which it wants of them holds in silence: see
-  `pellucid.check.formula.spans`.
+  `pellucid.check.keyed`.
 
 * Where a key is computed from what is kept under another key, and where a formula looks at all pushes in another way,
   no number is enough: K keys then refute and do not prove, unless the keys can be listed.
@@ -32,7 +32,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pellucid.check.system.lanes import Came, Chosen, Held, Lanes, Listed, groups
+from pellucid.check.system.variables import Came, Chosen, Held, Lanes, Listed, groups
 from pellucid.errors import UsageError
 from pellucid.internal.expr.evaluate import UserRaise, evaluate
 from pellucid.internal.expr.node import Expr, walk

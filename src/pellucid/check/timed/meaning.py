@@ -14,12 +14,11 @@ from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pellucid.errors import StepError
-from pellucid.internal.engine.failure import call
-from pellucid.internal.engine.interpreter import Interpreter
-from pellucid.internal.engine.timed.order import ranking
+from pellucid.internal.engine.interpreter import Interpreter, call
+from pellucid.internal.engine.timed.clock import ranking
 from pellucid.internal.expr.types import Type
 from pellucid.internal.graph.model import Graph, Node
-from pellucid.internal.graph.timers import MOST_ALONE
+from pellucid.internal.graph.timed import MOST_ALONE
 from pellucid.internal.graph.timing import Windowed, missing, value_of
 
 Keys: TypeAlias = tuple[Any, Any]

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.timed.inputs import Finish, Move, Rows, Silent
-from pellucid.check.timed.machine import PLAIN, At, Judged, Seen, frozen
+from pellucid.check.timed.machine import PLAIN, At, Finish, Judged, Move, Rows, Seen, Silent, frozen
 from pellucid.check.timed.meaning import MEANING, windows_of
 from pellucid.errors import LateError, StepError
 from pellucid.internal.engine.timed.clock import BEGINNING, END, _before, feeders

@@ -18,15 +18,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pellucid.failures.audit.words import CHECKS, KINDS, Violation
+from pellucid.failures.audit.findings import CHECKS, KINDS, Violation
 from pellucid.internal.model import Judgement, Status
-from pellucid.internal.model.show.checks import check_lines
-from pellucid.internal.model.show.documents import versioned
+from pellucid.internal.model.sheet import versioned
+from pellucid.internal.model.verdict import check_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pellucid.failures.audit.kept import Explained
+    from pellucid.failures.audit.rules import Explained
 
 __all__ = ["Audit", "audit"]
 
@@ -97,7 +97,7 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
 
     ``tasks`` names tasks that may have no step on record; a state folder knows them itself.
 
-    >>> from pellucid.failures.audit.recorded import trace_table
+    >>> from pellucid.failures.audit.record import trace_table
     >>> a, b = {"task": "a", "epoch": 1}, {"task": "b", "epoch": 1}
     >>> source = [a | {"index": 0, "rule": "SOURCE", "produced": [("s", 0, False, 7)]},
     ...           a | {"index": 1, "rule": "I-BORDER", "produced": [("s", 1, True, 0)], "state": 1}]
@@ -112,9 +112,8 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     """
     import pyarrow as pa
 
-    from pellucid.failures.audit import crashes, kept, messages, replayed, rules
-    from pellucid.failures.audit.arrays import USED, columns
-    from pellucid.failures.audit.recorded import checked, parts_of, tasks_on_record
+    from pellucid.failures.audit import rules
+    from pellucid.failures.audit.record import USED, checked, columns, parts_of, tasks_on_record
 
     began = time.monotonic()
     if isinstance(trace, pa.Table):
@@ -122,19 +121,19 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     else:
         c = columns(parts_of(trace, USED), [*tasks, *tasks_on_record(trace)])
     found = rules.Findings(limit)
-    targets = crashes.recoveries(c, found)
+    targets = rules.recoveries(c, found)
     c = rules.well_formed(c, found, set(targets))
     f = rules.frame(c, targets)
     rules.streams(f, found)
-    messages.fifo(f, found)
-    messages.delivery(f, found)
+    rules.fifo(f, found)
+    rules.delivery(f, found)
     rules.alignment(f, found)
-    crashes.snapshots(f, found)
-    replayed.replay(f, found)
-    stored = crashes.archives(f)
-    crashes.recovery(f, found, stored)
-    committed = crashes.commits(f, found, stored)
-    explained = kept.explanation(f, found, committed, stored)
+    rules.snapshots(f, found)
+    rules.replay(f, found)
+    stored = rules.archives(f)
+    rules.recovery(f, found, stored)
+    committed = rules.commits(f, found, stored)
+    explained = rules.explanation(f, found, committed, stored)
     sizes = (len(c), len(c.consumed) + len(c.produced), len(rules.tasks_of(c)))
     counts: dict[str, int] = {}
     for (alone, kind), count in found.counts.items():

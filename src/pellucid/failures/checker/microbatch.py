@@ -10,7 +10,7 @@ What a batch reads is not fixed: any number of pushes may have arrived when it i
 several inputs sees the events of a batch is not fixed, either (a shuffle keeps no order), so COMPUTE may end in every
 way in which the model's failure-free rules can (`pellucid.failures.model`).  Sinks: ``append`` and ``idempotent``
 (under batch and row number) write row by row; ``transactional`` writes a batch at once and remembers its number.  A
-sink of one's own (`pellucid.failures.checker.sinks.Observation`, durable) is written row by row, the batch as the
+sink of one's own (`pellucid.failures.checker.system.Observation`, durable) is written row by row, the batch as the
 epoch.
 """
 
@@ -22,11 +22,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.calls import Calls
-from pellucid.failures.checker.rules import input_streams, sink_streams
-from pellucid.failures.checker.sinks import Observation
-from pellucid.failures.model import EV, Configuration, Map, Message, State, initial, steps
-from pellucid.failures.model.syntax import Normal
+from pellucid.failures.checker.system import Calls, Observation, input_streams, sink_streams
+from pellucid.failures.model import EV, Configuration, Map, Message, Normal, State, initial, steps
 
 Rows = tuple[tuple[str, Any], ...]  # the sink's stream and the value
 States = Map[str, Any]

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.rules import Rules
-from pellucid.failures.checker.unaligned import NotCaptured
+from pellucid.failures.checker.system import NotCaptured, Rules
 from pellucid.failures.model import (
     BD,
     EV,

@@ -49,7 +49,7 @@ from pellucid.failures.model import (
     initial,
     steps,
 )
-from pellucid.failures.model.trace import InvalidTrace, Trace, apply_trace
+from pellucid.failures.model.explain import InvalidTrace, Trace, apply_trace
 
 Function = tuple[Callable[[Any, Any], tuple[Any, list[Any]]], Any]
 

@@ -39,10 +39,9 @@ from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import EV, Configuration, Map, Messages, Task, initial, out
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.tracing.witness import Witness, fickle_reason
+from pellucid.internal.expr.tracing.purity import Witness, fickle_reason
 from pellucid.internal.expr.types import conform
-from pellucid.internal.graph.memory import refuse_timed
-from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.model import Graph, Node, refuse_timed
 
 if TYPE_CHECKING:
     from pellucid.internal.pipeline import Pipeline

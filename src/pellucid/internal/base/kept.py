@@ -24,7 +24,7 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from pellucid.internal.base import cache
+from pellucid.internal.base import files as cache
 
 
 def kept_jit(text: str = "", **options: Any) -> Callable[[Any], Any]:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.errors import Control, PellucidError, UsageError
-from pellucid.internal.cli.progress import StatusLine, count_text, rate_text, tell
-from pellucid.internal.cli.repeated import bounded_is_enough, exit_code, once
 from pellucid.internal.cli.signals import checkpoint
+from pellucid.internal.cli.terminal import StatusLine, bounded_is_enough, count_text, exit_code, once, rate_text, tell
 
 if TYPE_CHECKING:
-    from pellucid.check.declare import Property
-    from pellucid.internal.model.show.outcomes import Outcome
+    from pellucid.check.questions import Property
+    from pellucid.internal.model.verdict import Outcome
     from pellucid.internal.pipeline import Pipeline
 
 _COLOURS = {"proved": "green", "refuted": "red", "bounded": "blue", "unknown": "yellow", "error": "red"}
@@ -121,8 +120,8 @@ def check(
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown or bounded and none refuted, 4
     internal error.
     """
-    from pellucid.internal.model.show.outcomes import junit as junit_text
-    from pellucid.internal.model.show.outcomes import outcomes_document
+    from pellucid.internal.model.verdict import junit as junit_text
+    from pellucid.internal.model.verdict import outcomes_document
 
     files = _Files()
     when = None if times is None else _times(times)
@@ -209,8 +208,8 @@ class _Files:
 def _asked(
     files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None, *, bounded: bool
 ) -> list[Property]:
-    from pellucid.check.declare import Property, declared
     from pellucid.check.formula.parse import parse
+    from pellucid.check.questions import Property, declared
     from pellucid.internal.load import _parts
 
     if len(targets) > 2:
@@ -258,7 +257,7 @@ def _usual(p: Pipeline, bounded: bool) -> dict[str, str]:
 
 def _promises(p: Pipeline, target: str) -> Property:
     """What is asked of a pipeline by event time if nothing else is."""
-    from pellucid.check.declare import Property
+    from pellucid.check.questions import Property
     from pellucid.check.timed.question import times
 
     takes = frozenset({"times", "pushes", "batch", "ints", "timeout", "max_states", "progress"})
@@ -273,7 +272,7 @@ def _question(p: Pipeline, formula: str) -> Any:
 
 def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, Any], unfit: list[str]) -> Property:
     """Failure transparency of one pipeline; what is wrong with the options is told at once."""
-    from pellucid.check.declare import Property
+    from pellucid.check.questions import Property
     from pellucid.failures.checker.question import failures
 
     if unfit:
@@ -287,8 +286,8 @@ def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, An
 
 
 def _fit(given: dict[str, Any]) -> None:
-    from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES
-    from pellucid.failures.checker.sinks import SINKS
+    from pellucid.failures.checker.question import PROTOCOLS, SOURCES
+    from pellucid.failures.checker.system import SINKS
 
     for name, known in (("sink", tuple(SINKS)), ("source", SOURCES), ("protocol", PROTOCOLS)):
         if name in given and given[name] not in known:
@@ -296,8 +295,7 @@ def _fit(given: dict[str, Any]) -> None:
 
 
 def _comparison(files: _Files, targets: tuple[str, ...], how: str) -> Property:
-    from pellucid.check.declare import Property
-    from pellucid.check.questions import equivalent
+    from pellucid.check.questions import Property, equivalent
 
     a, b = (files.pipeline(target) for target in targets)
     name = f"{a.name} and {b.name} are {how} equivalent"
@@ -382,7 +380,7 @@ def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
 def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: _Printer) -> Outcome:
     from pellucid.internal import PACKAGE
     from pellucid.internal.load import _code_line, _last_frame
-    from pellucid.internal.model.show.outcomes import Outcome
+    from pellucid.internal.model.verdict import Outcome
 
     given = options | _bounds(queues, one.pipeline)
     deaf = sorted(set(given) - one.takes)
@@ -445,7 +443,7 @@ class _Printer:
         tell(f"pellucid: {text}")
 
     def line(self, outcome: Outcome) -> None:
-        from pellucid.internal.model.show.verdict import headline, remarks
+        from pellucid.internal.model.verdict import headline, remarks
 
         if outcome.verdict is None:
             self.echo(click.style(f"{'error':7}", fg="red", bold=True) + f"  {outcome.name}")
@@ -463,7 +461,7 @@ class _Printer:
                 self.echo(o.example.text(o.verdict.question))
 
     def summary(self, outcomes: Sequence[Outcome]) -> None:
-        from pellucid.internal.model.show.outcomes import summary
+        from pellucid.internal.model.verdict import summary
 
         if len(outcomes) > 1:
             self.echo("\n" + summary(outcomes))
@@ -486,7 +484,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _draw(folder: str, outcomes: Sequence[Outcome]) -> None:
-    from pellucid.internal.model.show.outcomes import pictures
+    from pellucid.internal.model.verdict import pictures
 
     try:
         os.makedirs(folder, exist_ok=True)

@@ -12,13 +12,35 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
 import pellucid
 from pellucid.errors import DataError, PellucidError, from_outside, out_of_memory, printable, speaking_to
 from pellucid.internal.cli.first import begin
-from pellucid.internal.cli.repeated import by_new_names, refuse_repetition
 from pellucid.internal.cli.signals import Stopped, checkpoint, settle
+from pellucid.internal.cli.terminal import by_new_names, refuse_repetition
 from pellucid.internal.secrets import redact
+
+# ``pellucid completion``: the script that lets a shell complete verbs and options.
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    Examples:
+      eval "$(pellucid completion bash)"                                    in ~/.bashrc
+      eval "$(pellucid completion zsh)"                                     in ~/.zshrc
+      pellucid completion fish > ~/.config/fish/completions/pellucid.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    complete = found(ctx.find_root().command, {}, "pellucid", "_PELLUCID_COMPLETE")
+    # Not source(): it starts a bash to ask for its version.
+    click.echo(complete.source_template % complete.source_vars())
 
 
 class _Failure(click.ClickException):
@@ -136,19 +158,14 @@ def cli(verbose: bool) -> None:
 
 
 def _add_verbs() -> None:
-    from pellucid.internal.cli.audit import audit
     from pellucid.internal.cli.check import check
-    from pellucid.internal.cli.completion import completion
-    from pellucid.internal.cli.crash import crash
-    from pellucid.internal.cli.explain import explain
-    from pellucid.internal.cli.export import export
-    from pellucid.internal.cli.init import init
+    from pellucid.internal.cli.crash import audit, crash
+    from pellucid.internal.cli.init import init, tables
     from pellucid.internal.cli.models.capacity import capacity
     from pellucid.internal.cli.models.places import net
     from pellucid.internal.cli.models.progress import progress
     from pellucid.internal.cli.run import run
-    from pellucid.internal.cli.show import show
-    from pellucid.internal.cli.tables import tables
+    from pellucid.internal.cli.show import explain, export, show
 
     for verb in (run, check, progress, capacity, net, crash, audit, show, explain, export, init, tables, completion):
         cli.add_command(verb)

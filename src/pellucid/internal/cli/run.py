@@ -14,9 +14,7 @@ import click
 
 from pellucid.errors import UsageError
 from pellucid.internal.address import from_environment
-from pellucid.internal.cli.progress import tell, tell_left_out
-from pellucid.internal.cli.repeated import columns, renamed
-from pellucid.internal.cli.running.given import (
+from pellucid.internal.cli.running import (
     Rows,
     bad_given,
     by_time,
@@ -28,13 +26,14 @@ from pellucid.internal.cli.running.given import (
     refuse_bad_place,
     refuse_epochs,
     refuse_no_file,
+    run_here,
     targets_given,
 )
-from pellucid.internal.cli.running.local import run_here
-from pellucid.internal.data.formats.missing import said_nulls
+from pellucid.internal.cli.terminal import columns, renamed, tell, tell_left_out
+from pellucid.internal.data.cells import said_nulls
 
 if TYPE_CHECKING:
-    from pellucid.internal.cli.spark.options import SparkOptions
+    from pellucid.internal.cli.spark import SparkOptions
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 
@@ -273,8 +272,8 @@ def run(
     aside = bad_given(bad, max_bad)
     p = load_pipeline(target)
     graph = p.graph
-    from pellucid.internal.cli.running.epochs import EpochOptions, run_with_epochs
-    from pellucid.internal.cli.spark.options import SparkOptions
+    from pellucid.internal.cli.running import EpochOptions, run_with_epochs
+    from pellucid.internal.cli.spark import SparkOptions
 
     if others.pop("overwrite"):
         tell("pellucid: --overwrite is called --exists overwrite now")
@@ -327,7 +326,7 @@ def run(
     # A user's function may print: stdout belongs to the result.
     with contextlib.redirect_stdout(sys.stderr):
         if engine == "spark":
-            from pellucid.internal.cli.spark.run import Places, json_line, run_on_spark
+            from pellucid.internal.cli.spark import Places, json_line, run_on_spark
 
             named = {"keep": rows.keep, "formats": rows.formats, "nan": nan, "nulls": rows.nulls, "bad": aside}
             named["members"] = members

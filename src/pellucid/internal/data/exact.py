@@ -15,9 +15,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.internal.data.bind import Place, shorten, some
-from pellucid.internal.data.formats.missing import NEVER, Missing, quoted_cells
-from pellucid.internal.data.numbers import bool_of, float_of, int_of, whole_of
-from pellucid.internal.data.spelled import advice, inner_type, is_spelled
+from pellucid.internal.data.cells import (
+    NEVER,
+    Missing,
+    advice,
+    bool_of,
+    float_of,
+    inner_type,
+    int_of,
+    is_spelled,
+    quoted_cells,
+    whole_of,
+)
 from pellucid.internal.expr.types import (
     BOOL,
     FLOAT,

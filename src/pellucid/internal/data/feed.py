@@ -7,29 +7,39 @@ sources, each in the columns of its name: there a null is silence.
 
 from __future__ import annotations
 
+import contextvars
+import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pellucid.errors import DataError, StepError, UsageError, nearest, option
-from pellucid.internal.data.arrow import column_at, key_type, source_columns
-from pellucid.internal.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, missing_keys, type_of_key
+from pellucid.internal.data.arrow import arrow_type, column_at, key_type, source_columns
+from pellucid.internal.data.bind import (
+    NO_ROW,
+    SHORT,
+    Binding,
+    Place,
+    bind,
+    keeps_nan,
+    kept_columns,
+    missing_keys,
+    refuse_order_names,
+    type_of_key,
+)
+from pellucid.internal.data.cells import check_formats, check_nulls, is_spelled, missing_in
 from pellucid.internal.data.columns import Batch, Column, Strings
+from pellucid.internal.data.csv_files import CsvReader
+from pellucid.internal.data.dead_letters import BadRow, of_row, set_aside
 from pellucid.internal.data.files import Reader
-from pellucid.internal.data.formats.csv import CsvReader
-from pellucid.internal.data.formats.jsonl import JsonLinesReader
-from pellucid.internal.data.formats.missing import check_nulls, missing_in
-from pellucid.internal.data.formats.outputs import arrow_type
-from pellucid.internal.data.formats.times import check_formats
-from pellucid.internal.data.spelled import is_spelled
-from pellucid.internal.data.tables.along import Along, fits
-from pellucid.internal.data.tables.bad import BadRow, of_row, set_aside
-from pellucid.internal.data.tables.keep import kept_columns, refuse_order_names
-from pellucid.internal.data.tables.sorting import (
+from pellucid.internal.data.json_files import JsonLinesReader
+from pellucid.internal.data.order import (
     OrderTypes,
     is_text,
     order_type,
@@ -38,10 +48,61 @@ from pellucid.internal.data.tables.sorting import (
     sorted_feed,
     with_order,
 )
+from pellucid.internal.data.passthrough import Along, fits
 from pellucid.internal.data.text import Chunk
 from pellucid.internal.expr.types import BOOL, FLOAT, STR, Type
-from pellucid.internal.graph.memory import refuse_answer_names
-from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.model import Graph, refuse_answer_names
+
+# Read ahead: the next batches are read by a thread while the present one is worked on.
+
+T = TypeVar("T")
+
+_AHEAD = 1  # items that are made or wait: memory follows it
+_END = object()
+
+
+@contextmanager
+def ahead(items: Iterable[T]) -> Iterator[Iterator[T]]:
+    """The same items in the same order, made by a thread, each while the one before is used.
+
+    What goes wrong there is raised here, behind the items that came before.  Leaving the block ends the thread.
+
+    >>> with ahead(range(3)) as items:
+    ...     list(items)
+    [0, 1, 2]
+    """
+    waiting: queue.Queue[Any] = queue.Queue()
+    room = threading.Semaphore(_AHEAD)
+    over = threading.Event()
+
+    def make() -> None:
+        made = iter(items)
+        try:
+            while room.acquire() and not over.is_set():
+                waiting.put([next(made, _END)])  # nothing here keeps an item: it may be large
+        except BaseException as error:
+            waiting.put(error)
+
+    def found() -> Iterator[T]:
+        while True:
+            item = waiting.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item[0] is _END:
+                return
+            room.release()
+            yield item.pop()
+
+    said = contextvars.copy_context()  # who is spoken to: messages name options as that one writes them
+    thread = threading.Thread(target=said.run, args=(make,), name="pellucid-read", daemon=True)
+    thread.start()
+    try:
+        yield found()
+    finally:
+        over.set()
+        room.release()
+        thread.join()
+
 
 ROWS = 1 << 17
 

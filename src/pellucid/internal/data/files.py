@@ -7,25 +7,421 @@ holds, ``chunks`` reads the wanted columns, some rows at a time.
 from __future__ import annotations
 
 import contextlib
+import glob
 import gzip
 import os
+import re
 import select
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.internal.data.binary import ArrowReader, ParquetReader
-from pellucid.internal.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
-from pellucid.internal.data.formats.csv import CsvReader
-from pellucid.internal.data.formats.jsonl import JsonLinesReader
-from pellucid.internal.data.tables.folders import Found, files_of, is_several, refuse_dead_link
-from pellucid.internal.data.tables.many import ManyReader, said_files
-from pellucid.internal.data.text import Chunk
+from pellucid.internal.data.arrow_files import ArrowReader, ParquetReader
+from pellucid.internal.data.bind import below, some, together
+from pellucid.internal.data.cells import NEVER, Missing
+from pellucid.internal.data.csv_files import CsvReader
+from pellucid.internal.data.json_files import JsonLinesReader
+from pellucid.internal.data.text import BLOCK, Chunk, blocks, line_end_in_quotes, refuse_loose, refuse_no_text
 from pellucid.internal.expr.types import Type
+
+if TYPE_CHECKING:
+    from pellucid.internal.data.text import Chunk
+
+# Which files an input is: a file, a folder, a pattern, or several of these, in the order in which they are read.
+#
+# Files of a folder come in the order of their names; folders like ``month=2`` say the value of a column, and whole
+# numbers among them come in the order of numbers (``month=2`` before ``month=10``).  Names that begin with ``_`` or
+# ``.``
+# are no data.
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_WILD = re.compile(r"[*?\[]")
+_WHOLE = re.compile(r"-?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file, and what the names of its folders say of its rows."""
+
+    path: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_several(path: str) -> bool:
+    """Whether a path names files, not one file.
+
+    >>> is_several("/"), is_several("no such/2013-*.csv"), is_several("events.csv")
+    (True, True, False)
+    """
+    return os.path.isdir(path) or (not os.path.lexists(path) and _WILD.search(path) is not None)
+
+
+def files_of(path: str) -> list[Found]:
+    """The files that a path names, in order."""
+    if os.path.isdir(path):
+        return _in_folder(path, path)
+    if not is_several(path):
+        return [Found(path)]
+    steps = path.split(os.sep)
+    wild = next(i for i, step in enumerate(steps) if _WILD.search(step))
+    base = os.sep.join(steps[:wild]) or (os.sep if path.startswith(os.sep) else "")
+    matches = glob.glob(path, recursive=True)
+    out: list[Found] = []
+    parts: dict[str, dict[str, str]] = {}
+    for match in matches:
+        if os.path.isdir(match):
+            out += _in_folder(match, base)
+            continue
+        folder = os.path.dirname(match)
+        if folder not in parts:
+            parts[folder] = _parts(match, base)
+        out.append(Found(match, parts[folder]))
+    if not out:
+        raise DataError(f"{path}: no file matches")
+    if len(out) > 1:
+        for found in out:
+            refuse_no_file(found.path)
+    return _ordered(list({found.path: found for found in out}.values()), base)
+
+
+def _in_folder(folder: str, base: str) -> list[Found]:
+    if os.path.isdir(os.path.join(folder, "_manifest")):
+        raise DataError(
+            f"{folder}: is written by a sink, whose manifests say which files count: read it with "
+            "pellucid.sinks.parquet(…).read(), or give --on spark"
+        )
+    out = []
+    for root, folders, files in os.walk(folder):
+        parts: dict[str, str] | None = None  # looked up once for all files of a folder: there may be many
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        for name in files:
+            if not name.startswith(("_", ".")):
+                path = os.path.join(root, name)
+                refuse_no_file(path)
+                parts = _parts(path, base) if parts is None else parts
+                out.append(Found(path, parts))
+    if not out:
+        raise DataError(f"{folder}: is a folder without files: expected one or more to read")
+    return _ordered(out, base)
+
+
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def refuse_no_file(path: str) -> None:
+    """Refuse what is no file where files are read one after the other: a pipe would be waited for, maybe for ever.
+
+    >>> refuse_no_file("/dev/null")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: /dev/null: is a device, no file: take it out of the folder, or give it alone
+    """
+    try:
+        kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except FileNotFoundError:
+        refuse_dead_link(path)
+        return
+    except OSError:
+        return  # said when it is read
+    if kind is not None:
+        raise DataError(f"{path}: is {kind}, no file: take it out of the folder, or give it alone")
+
+
+def refuse_dead_link(path: str) -> None:
+    """Say of a file that is not there that it is a link, if it is one.
+
+    >>> import tempfile
+    >>> link = os.path.join(tempfile.mkdtemp(), "x.csv")
+    >>> os.symlink("gone.csv", link)
+    >>> refuse_dead_link(link)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: ...x.csv: is a link to gone.csv, which does not exist: bring that file back, or take the
+    link away
+    """
+    if os.path.islink(path):
+        target = os.readlink(path)
+        raise DataError(
+            f"{path}: is a link to {target}, which does not exist: bring that file back, or take the link away"
+        )
+
+
+def _parts(path: str, base: str) -> dict[str, str]:
+    """The columns that folders say.
+
+    >>> _parts("data/year=2013/month=1/x.parquet", "data")
+    {'year': '2013', 'month': '1'}
+    >>> _parts("data/who=%FF/x.parquet", "data")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: data/who=%FF/x.parquet: the folder 'who=%FF' says a value that is no UTF-8: rename it
+    """
+    out: dict[str, str] = {}
+    for step in os.path.relpath(os.path.dirname(path) or ".", base or ".").split(os.sep):
+        name, equals, value = step.partition("=")
+        if not equals:
+            continue
+        try:
+            name, value = (unquote(part, errors="strict") for part in (name, value))
+            (name + value).encode()
+        except UnicodeError:
+            shown = path.encode("utf-8", "backslashreplace").decode()
+            raise DataError(f"{shown}: the folder {step!r} says a value that is no UTF-8: rename it") from None
+        if name in out:
+            raise DataError(f"{path}: its folders say {name!r} twice, {out[name]!r} and {value!r}: rename one")
+        out[name] = value
+    return out
+
+
+def _ordered(found: list[Found], base: str) -> list[Found]:
+    whole = {
+        name
+        for name in {name for one in found for name in one.parts}
+        if all(_WHOLE.fullmatch(one.parts.get(name, "0")) for one in found)
+    }
+
+    def by_step(step: str) -> tuple[int, int, str]:
+        name, equals, value = step.partition("=")
+        number = int(value) if equals and unquote(name) in whole and _WHOLE.fullmatch(value) else None
+        return (0, number, "") if number is not None else (1, 0, step)
+
+    folders: dict[str, list[tuple[int, int, str]]] = {}
+
+    def place(one: Found) -> list[tuple[int, int, str]]:
+        folder, name = os.path.split(one.path)
+        if folder not in folders:
+            steps = os.path.relpath(folder or ".", base or ".").split(os.sep)
+            folders[folder] = [by_step(step) for step in steps if step != "."]
+        return [*folders[folder], by_step(name)]
+
+    return sorted(found, key=place)
+
+
+def parts_of(found: Sequence[Found]) -> dict[str, Any]:
+    """The columns that the folders of some files say, and their Arrow types: int32 where all are such numbers, else
+    text.
+
+    >>> parts_of([Found("a", {"year": "2013", "who": "x"}), Found("b", {"year": "2014", "who": "7"})])
+    {'year': DataType(int32), 'who': DataType(string)}
+    """
+    import pyarrow as pa
+
+    names = list(found[0].parts)
+    for one in found:
+        if list(one.parts) != names:
+            raise DataError(
+                f"{one.path}: its folders say {some(list(one.parts)) or 'nothing'}, but those of {found[0].path} "
+                f"{some(names) or 'nothing'}: all must say the same columns"
+            )
+    small = pa.int32(), -(2**31), 2**31
+    out = {}
+    for name in names:
+        values = [one.parts[name] for one in found if one.parts[name] != _NULL]
+        fits = all(_WHOLE.fullmatch(v) and small[1] <= int(v) < small[2] for v in values) and bool(values)
+        out[name] = small[0] if fits else pa.string()
+    return out
+
+
+def part_value(one: Found, name: str, kind: Any) -> Any:
+    """The value of such a column in a file; None for the folder of what has none."""
+    import pyarrow as pa
+
+    text = one.parts[name]
+    return None if text == _NULL else int(text) if pa.types.is_integer(kind) else text
+
+
+# Several files as one input, one after the other; messages name the file and the row in it.
+
+_SMALL = 8  # a part of a chunk: fewer rows wait for those of the next file
+
+
+class ManyReader:
+    """Files that are read one after the other; the first says which columns there are, and the others must have those
+    that are needed."""
+
+    bare = False
+    blank = False
+
+    def __init__(self, name: str, files: Sequence[Found], opened: Callable[[str], Reader]) -> None:
+        self.name, self._files, self._opened = name, list(files), opened
+        self._sizes = [os.path.getsize(one.path) for one in files]
+        self.total = max(1, sum(self._sizes))
+        self.parts = parts_of(self._files)
+        self.first: Any = opened(files[0].path)
+        self._open: Any = self.first
+        self.head = self._telling()
+        self.bare, self.blank = getattr(self.head, "bare", False), getattr(self.head, "blank", False)
+        self._missing = NEVER
+        self._refuse_both(self.first)
+        self.names = [*self.head.names, *self.parts]
+        self.nothing = self.head.nothing
+
+    def _telling(self) -> Any:
+        """The first file that tells what its columns hold: one without rows does not, if it is a text."""
+        if not getattr(self.first, "empty", False):
+            return self.first
+        for one in self._files[1:]:
+            reader: Any = self._opened(one.path)
+            if not reader.empty:
+                return reader
+            reader.close()
+        return self.first
+
+    def _refuse_both(self, reader: Reader) -> None:
+        for name in self.parts:
+            if name in reader.names:
+                raise DataError(f"{reader.name}: has a column {name!r}, which its folders say, too: rename one")
+
+    @property
+    def missing(self) -> Missing:
+        """The words for nothing in all of the files."""
+        return self._missing
+
+    @missing.setter
+    def missing(self, missing: Missing) -> None:
+        self._missing = missing
+        for reader in (self._open, self.first, self.head):
+            reader.missing = missing
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the first file, and those that the folders say."""
+        return [*self.head.columns, *self.parts]
+
+    def kept_type(self, column: str) -> Any:
+        """As in the first file."""
+        return self.parts[column] if column in self.parts else self.head.kept_type(column)
+
+    def field_type(self, column: str) -> Any:
+        """As in the first file."""
+        return self.parts[column] if column in self.parts else self.head.field_type(column)
+
+    def chunks(
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
+    ) -> Iterator[Chunk]:
+        """The wanted columns, and those to keep; small files come several at a time."""
+        held: list[Chunk] = []
+        count = size = 0
+        try:
+            for chunk in self._each(wanted, rows=rows, nulls=nulls, keep=keep, lenient=lenient):
+                more = chunk.batch.num_rows
+                large = more >= rows // _SMALL
+                full = large or count + more > rows or size > BLOCK
+                if held and (full or not chunk.batch.schema.equals(held[0].batch.schema)):
+                    yield _joined(self.name, held)
+                    held, count, size = [], 0, 0
+                if large:
+                    yield chunk
+                else:
+                    held.append(chunk)
+                    count, size = count + more, size + chunk.batch.nbytes
+                del chunk  # not kept while the next one is read
+        except DataError:  # of rows that come after these
+            if held:
+                yield _joined(self.name, held)
+            raise
+        if held:
+            yield _joined(self.name, held)
+
+    def _each(
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str],
+        keep: Collection[str],
+        lenient: bool,
+    ) -> Iterator[Chunk]:
+        """The same, file by file."""
+        row = done = 0
+        inner = {name: t for name, t in wanted.items() if name not in self.parts}
+        kept = [name for name in keep if name not in self.parts and name not in wanted]
+        said = [name for name in [*wanted, *keep] if name in self.parts]
+        types = {name: self.kept_type(name) for name in kept}
+        for at, (one, size) in enumerate(zip(self._files, self._sizes, strict=True)):
+            reader = self.first if at == 0 else self._next(one, [*inner, *kept], types)
+            for chunk in reader.chunks(inner, rows=rows, nulls=nulls, keep=kept, lenient=lenient):
+                share = chunk.done / chunk.total if chunk.total else 0.0
+                batch = self._with_parts(self._alike(chunk, types, reader), one, said)
+                yield replace(chunk, batch=batch, first=row, done=done + int(size * share), total=self.total)
+                row += batch.num_rows
+            done += size
+            reader.close()
+
+    def _next(self, one: Found, needed: Sequence[str], types: Mapping[str, Any]) -> Any:
+        self._open = self._opened(one.path)
+        self._open.missing = self._missing
+        self._refuse_both(self._open)
+        if getattr(self._open, "blank", False):
+            return self._open
+        there = {*self._open.names, *self._open.columns}
+        for name in needed:
+            if name not in there and not below(name, self._open.nothing):
+                raise DataError(
+                    f"{one.path}: no column {name!r}, which {self._files[0].path} has{nearest(name, sorted(there))}"
+                )
+        return self._open
+
+    def _alike(self, chunk: Chunk, types: Mapping[str, Any], reader: Reader) -> Any:
+        """A batch whose kept columns are of the types of the first file."""
+        batch = chunk.batch
+        for name, t in types.items():
+            at = batch.schema.names.index(name)
+            if batch.column(at).type != t:
+                try:
+                    batch = batch.set_column(at, name, batch.column(at).cast(t))
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                    raise DataError(
+                        f"{reader.name}: the column {name!r}, which is kept, holds {batch.column(at).type}, but {t} in "
+                        f"{self._files[0].path}: {error}"
+                    ) from None
+        return batch
+
+    def _with_parts(self, batch: Any, one: Found, said: Sequence[str]) -> Any:
+        for name in said:
+            value = pa.scalar(part_value(one, name, self.parts[name]), self.parts[name])
+            batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+        return batch
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        for reader in (self._open, self.first, self.head):
+            reader.close()
+
+
+def _joined(name: str, chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks with columns of the same types as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    place = together(name, [(chunk.batch.num_rows, chunk.place) for chunk in chunks])
+    return replace(chunks[-1], batch=pa.concat_batches([c.batch for c in chunks]), first=chunks[0].first, place=place)
+
+
+def said_files(paths: str | Sequence[str]) -> str:
+    """Several files for a message.
+
+    >>> said_files(["a.csv", "b.csv"]), said_files("data/")
+    ('a.csv and b.csv', 'data/')
+    """
+    if isinstance(paths, str):
+        return paths
+    names = list(paths)
+    if len(names) > 3:
+        return f"{names[0]} and {len(names) - 1:,} more"
+    return " and ".join(names)
+
 
 PACKINGS = ("gz", "bz2", "xz", "zst")
 _ENDINGS = {

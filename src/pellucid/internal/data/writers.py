@@ -15,6 +15,7 @@ import math
 import os
 import stat
 import sys
+import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,15 +25,148 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pellucid.errors import DataError
+from pellucid.errors import DataError, UsageError, option
 from pellucid.internal.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.internal.data.arrow import column_names, flattened, numpy_of
-from pellucid.internal.data.files import flows, format_of, packing_of
-from pellucid.internal.data.formats.lists import is_list
-from pellucid.internal.data.formats.packed import Packer
-from pellucid.internal.data.rich import refuse_odd_times, spelled
-from pellucid.internal.data.tables.along import refuse_no_cells
-from pellucid.internal.data.tables.append import old_batches, old_lines, refuse_there
+from pellucid.internal.data.bind import some
+from pellucid.internal.data.files import flows, format_of, packing_of, unpacked
+from pellucid.internal.data.passthrough import refuse_no_cells
+from pellucid.internal.data.rich import is_list, refuse_odd_times, spelled
+
+# Rows that are packed by gzip on their way into a file.
+#
+# ``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so
+# that the
+# same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that whoever
+# reads a
+# pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This one
+# ends
+# when it is told to, or not at all.
+
+_LEVEL = 5
+_GZIP = 31  # zlib's word for "with gzip's header and checksum"
+
+
+class Packer:
+    """Packs what is written to it into ``stream``; :meth:`close` writes the end, and leaves ``stream`` open.
+
+    >>> import gzip, io
+    >>> file = io.BytesIO()
+    >>> packer = Packer(file)
+    >>> packer.write(b"x\\n1\\n")
+    >>> packer.close()
+    >>> gzip.decompress(file.getvalue())
+    b'x\\n1\\n'
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+
+    def write(self, data: Any) -> None:
+        """Pack bytes (anything with a buffer)."""
+        self._stream.write(self._packing.compress(data))
+
+    def flush(self) -> None:
+        """Let a reader of the stream have all that was written so far."""
+        self._stream.write(self._packing.flush(zlib.Z_SYNC_FLUSH))
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Write gzip's end: without it a reader knows that something is missing."""
+        self._stream.write(self._packing.flush())
+
+
+# ``exists=``: what becomes of an output that is there already: refused, overwritten, or added to.
+#
+# Also what is added to appears whole or not at all: the old rows are copied into the new file first, which then
+# takes the
+# name.
+
+#: What is done about an output that is there already.
+EXISTS = ("refuse", "overwrite", "append")
+_PIECE = 1 << 20
+
+
+def check_exists(exists: str) -> str:
+    """Whether this is one of the three words.
+
+    >>> check_exists("append")
+    'append'
+    """
+    if exists not in EXISTS:
+        raise UsageError(f"{option('exists', exists)}: expected refuse, overwrite or append")
+    return exists
+
+
+def refuse_there(path: str) -> None:
+    """Refuse an output that is there."""
+    if os.path.lexists(path):
+        raise DataError(
+            f"{path}: is there already: choose another name, remove it, or say {option('exists', 'overwrite')} or "
+            f"{option('exists', 'append')}"
+        )
+
+
+def old_lines(path: str, header: bytes, write: Callable[[bytes], Any]) -> None:
+    """Copy the lines of a text file; its header must be the one that would be written (empty: it has none)."""
+    begin, last = b"", b"\n"
+    checked = not header
+    with open(path, "rb", buffering=0) as raw:
+        stream: Any = unpacked(raw, path) if packing_of(path) else raw
+        try:
+            while data := stream.read(_PIECE):
+                if not checked:
+                    begin += data
+                    if b"\n" not in begin and len(begin) < _PIECE:
+                        continue
+                    _refuse_header(path, begin, header)
+                    data, checked = begin, True
+                write(data)
+                last = data[-1:]
+        except (EOFError, OSError) as error:
+            raise DataError(f"{path}: cannot be read, so nothing can be added to it: {error}") from None
+    if not checked and begin:
+        _refuse_header(path, begin, header)
+        write(begin)
+        last = begin[-1:]
+    elif not checked:
+        write(header)
+    if last != b"\n":
+        write(b"\n")
+
+
+def _refuse_header(path: str, begin: bytes, header: bytes) -> None:
+    found = begin.split(b"\n", 1)[0].rstrip(b"\r").removeprefix(b"\xef\xbb\xbf")
+    if found != header.rstrip(b"\n"):
+        raise DataError(
+            f"{path}: its columns are {found.decode('utf-8', 'replace')[:200]}, but {header.decode().rstrip()} would "
+            f"be added: give another file, or say {option('exists', 'overwrite')}"
+        )
+
+
+def old_batches(path: str, form: str, schema: Any, write: Callable[[Any], Any]) -> None:
+    """Copy the rows of a Parquet or Arrow file, whose columns must be those that would be written."""
+    from pellucid.internal.data.arrow_files import ArrowReader, ParquetReader
+
+    reader: Any = (
+        ParquetReader(path) if form == "parquet" else ArrowReader(path, pa.OSFile(path), os.path.getsize(path))
+    )
+    try:
+        names = reader.columns
+        kinds = {name: reader.kept_type(name) for name in names}
+        other = next((f.name for f in schema if kinds.get(f.name) != f.type), None)
+        if names != schema.names or other is not None:
+            what = f" ({other!r} holds {kinds.get(other)}, not {schema.field(other).type})" if other in kinds else ""
+            raise DataError(
+                f"{path}: its columns are {some(names)}, but {some(schema.names)} would be added{what}: give another "
+                f"file, or say {option('exists', 'overwrite')}"
+            )
+        for chunk in reader.chunks({}, rows=1 << 17, keep=names):
+            write(pa.RecordBatch.from_arrays([chunk.batch.column(name) for name in names], schema=schema))
+    finally:
+        reader.close()
+
 
 _ROW_GROUP = 1 << 17
 _TOGETHER = (

@@ -17,9 +17,18 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import StateError
 from pellucid.internal.base.container import Buffer, Container
 from pellucid.internal.engine.kernel.layout import KernelLayout, dense, is_float
-from pellucid.internal.engine.saved.form import DamagedState, compare, describe, pack, pack_texts, unpack, unpack_texts
+from pellucid.internal.engine.saved.form import (
+    BROKEN,
+    DamagedState,
+    check_words,
+    compare,
+    describe,
+    pack,
+    pack_texts,
+    unpack,
+    unpack_texts,
+)
 from pellucid.internal.engine.saved.own_types import OwnTypes
-from pellucid.internal.engine.saved.words import BROKEN, check_words
 from pellucid.internal.expr.types import STR
 
 if TYPE_CHECKING:

@@ -24,18 +24,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.errors import Control, NotTraceable, PellucidError, PipelineError, TypeMismatch
-from pellucid.internal.expr.checked import wrap
-from pellucid.internal.expr.convert import convert
-from pellucid.internal.expr.evaluate import UserRaise, evaluate_call
-from pellucid.internal.expr.identity import Identity, identity_of
-from pellucid.internal.expr.lookup import lowered
-from pellucid.internal.expr.node import Expr, digest, fails, walk
-from pellucid.internal.expr.operations import Overflow64
-from pellucid.internal.expr.printing import show
+from pellucid.internal.expr.codegen import lowered
+from pellucid.internal.expr.evaluate import UserRaise, evaluate_call, wrap
+from pellucid.internal.expr.identity import Identity, code_form, identity_of, sha
+from pellucid.internal.expr.node import Expr, Overflow64, digest, fails, show, walk
 from pellucid.internal.expr.reads.outside import Outside, outside
-from pellucid.internal.expr.stable import code_form, sha
-from pellucid.internal.expr.text import has_text
-from pellucid.internal.expr.tracing.absent import refuse_asking_a_record
+from pellucid.internal.expr.rewrite import convert, has_text
 from pellucid.internal.expr.tracing.mistakes import (
     UNDONE,
     described,
@@ -43,6 +37,7 @@ from pellucid.internal.expr.tracing.mistakes import (
     no_pair,
     no_triple,
     place_of,
+    refuse_asking_a_record,
     refuse_missing_attribute,
     refuse_undone,
     refuse_undone_value,
@@ -71,8 +66,8 @@ from pellucid.internal.expr.types import (
     type_of,
     type_of_value,
 )
-from pellucid.internal.expr.types.absent import maybe
-from pellucid.internal.expr.types.times import DAY
+from pellucid.internal.expr.types.base import maybe
+from pellucid.internal.expr.types.rich import DAY
 
 _SAMPLES = 40
 _MODEST = 10_000

@@ -18,18 +18,129 @@ True
 not v0 < 0
 
 The operations are in a table: `expr.operations`.
+
+The table of operations: each once, with what every target asks about it.
+
+What an operation *is* stands here: what it means on values, when it fails, whether it looks at all its arguments, how
+it is written.  How a target *writes* it (statements of a kernel, a solver's term, a column of Spark's) stands in a
+table of that target; one that it does not name is refused by name, or for a reason of the target's own.
+
+>>> OPERATIONS["floordiv"].meaning(-7, 2), OPERATIONS["ite"].lazy
+(-4, True)
+
+To add one: a row here, a function of `expr.node` that makes it, a row in `expr.rewrite`, and one in
+each target that can have it; ``tests/expr/test_node.py`` goes over all of them.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from pellucid.internal.expr.operations import LAZY, OPERATIONS
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+from pellucid.internal.expr.types.base import THERE
+
+
+class Overflow64(OverflowError):  # noqa: N818
+    """An integer left the signed 64-bit range."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation."""
+
+    words: str
+    #: ``leaf``, ``arithmetic`` of two, ``sign`` of one, ``compare``, ``logic``, ``convert``, ``round``, ``text``,
+    #: ``call`` of a function, or ``control``.
+    kind: str
+    meaning: Callable[..., Any] | None = None  # its value, given those of its arguments; None: that is not all
+    #: When it fails itself, whatever its arguments do: never, with an ``int``, when it ``divides`` by 0, on a
+    #: ``negative`` amount, as the function does that is ``called``, or it ``may`` anyhow.
+    fails: str = ""
+    overflows: bool = False  # an int of its may leave 64 bits
+    lazy: bool = False  # it looks at its first argument, and then at those that it needs
+    infix: tuple[str, int] | None = None  # Python's operator, and how tightly that binds
+    name: str = ""  # what it is called where it is no operator, if not so
+    runs: bool = True  # engines run it; others are in the systems of checks only
+
+
+def _shl(a: int, b: int) -> int:
+    if b < 0:
+        raise ValueError("negative shift count")
+    if b > 64 and a != 0:
+        raise Overflow64
+    return a << min(b, 64)
+
+
+def _two(
+    words: str, meaning: Callable[..., Any], sign: str, binds: int, fails: str = "", over: bool = False
+) -> Operation:
+    return Operation(words, "arithmetic", meaning, fails, over, infix=(sign, binds))
+
+
+def _one(words: str, kind: str, meaning: Callable[..., Any], **more: Any) -> Operation:
+    return Operation(words, kind, meaning, **more)
+
+
+def _text(words: str, meaning: Callable[..., Any], **more: Any) -> Operation:
+    return Operation(words, "text", meaning, runs=False, **more)
+
+
+OPERATIONS = {
+    "const": Operation("a value", "leaf"),
+    "var": Operation("the i-th leaf of the parameters", "leaf"),
+    "raise": Operation("the user's function raises here", "leaf", fails="may"),
+    # int × int → int, or float × float → float
+    "add": _two("a + b", lambda a, b: a + b, "+", 10, "int", True),
+    "sub": _two("a - b", lambda a, b: a - b, "-", 10, "int", True),
+    "mul": _two("a * b", lambda a, b: a * b, "*", 11, "int", True),
+    "floordiv": _two("a // b", lambda a, b: a // b, "//", 11, "divides", True),
+    "mod": _two("a % b", lambda a, b: a % b, "%", 11, "divides"),
+    "truediv": _two("a / b as a float, correctly rounded", lambda a, b: a / b, "/", 11, "divides"),
+    "band": _two("a & b of ints", lambda a, b: a & b, "&", 8),
+    "bor": _two("a | b of ints", lambda a, b: a | b, "|", 6),
+    "bxor": _two("a ^ b of ints", lambda a, b: a ^ b, "^", 7),
+    "shl": _two("a << b", _shl, "<<", 9, "may", True),
+    "shr": _two("a >> b", lambda a, b: a >> b, ">>", 9, "negative"),
+    "neg": _one("-a", "sign", lambda a: -a, fails="int", overflows=True),
+    "abs": _one("abs(a)", "sign", abs, fails="int", overflows=True),
+    "invert": _one("~a of an int", "sign", lambda a: ~a),
+    # exact, also between an int and a float; of two strings by code points
+    "eq": Operation("a == b", "compare", lambda a, b: a == b, infix=("==", 5)),
+    "lt": Operation("a < b", "compare", lambda a, b: a < b, infix=("<", 5)),
+    "le": Operation("a <= b", "compare", lambda a, b: a <= b, infix=("<=", 5)),
+    "and": Operation("a and b", "logic", lazy=True, infix=("and", 3)),
+    "or": Operation("a or b", "logic", lazy=True, infix=("or", 2)),
+    "not": Operation("not a", "logic", lambda a: not a),
+    "ite": Operation("b if a else c", "logic", lazy=True),
+    "int_of_bool": _one("int(a) of a bool", "convert", int, name="int"),
+    "float_of_int": _one("float(a) of an int", "convert", float, name="float"),
+    "trunc": _one("a float towards 0, as an int", "round", math.trunc, fails="may", overflows=True),
+    "floor": _one("a float downwards, as an int", "round", math.floor, fails="may", overflows=True),
+    "ceil": _one("a float upwards, as an int", "round", math.ceil, fails="may", overflows=True),
+    "nearest": _one("a float to the nearest int, a half to the even one", "round", round, fails="may", overflows=True),
+    "digits": Operation("round(a, b) of a float to b digits, 0 to 18, as Python does", "digits", round, name="round"),
+    "sqrt": _one("math.sqrt(a)", "convert", math.sqrt, fails="may"),
+    "after": Operation("its last argument, once the others have been evaluated for their failure", "control"),
+    "overflows": Operation("whether an int operation, on its arguments, leaves 64 bits", "control", runs=False),
+    "length": _text("len(s), in code points", len, name="len"),
+    "concat": _text("s + t", lambda a, b: a + b, infix=("+", 10)),
+    "starts": _text("s.startswith(t)", lambda a, b: a.startswith(b)),
+    "ends": _text("s.endswith(t)", lambda a, b: a.endswith(b)),
+    "holds": _text("t in s", lambda a, b: b in a),
+    "find": _text("s.find(t)", lambda a, b: a.find(b)),
+    "part": _text("s[a:b] for a, b >= 0", lambda s, a, b: s[a:b]),
+    "call": Operation("a pure function of the arguments", "call", fails="called"),
+    "call_fails": Operation("whether it fails", "call", runs=False),
+}
+
+#: Those that do not look at all their arguments.
+LAZY = frozenset(op for op, o in OPERATIONS.items() if o.lazy)
 
 
 class Expr:
@@ -45,7 +156,6 @@ class Expr:
     _strict: frozenset[Expr] | None
 
     def __repr__(self) -> str:
-        from pellucid.internal.expr.printing import show
 
         return show(self)
 
@@ -490,3 +600,68 @@ def digest(*roots: Expr) -> str:
         h.update(f"{e.op}|{e.type}|{value!r}|{[number[id(a)] for a in e.args]};".encode())
     h.update(repr([number[id(r)] for r in roots]).encode())
     return h.hexdigest()
+
+
+# Expressions as readable text.
+
+_IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
+_MAX_DEPTH = 100  # a loop of the user's may have made a long chain
+
+
+def show(e: Expr, names: Sequence[str] | None = None, limit: int = 400) -> str:
+    """The expression in Python's own notation, its parameters by the given names.
+
+    >>> from pellucid.internal.expr.node import add, const, mul, var
+    >>> from pellucid.internal.expr.types import INT
+    >>> show(mul(add(var(0, INT), const(2)), const(3)), ["total"])
+    '(total + 2) * 3'
+    """
+    return _show(e, names, [limit], _MAX_DEPTH)[0]
+
+
+def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
+    room[0] -= 1
+    if room[0] < 0 or depth == 0:
+        return "…", _ATOM
+    if e.op == "var":
+        name = names[e.value] if names else f"v{e.value}"
+        if name.endswith(f".{THERE}") and e.type == BOOL:
+            return f"{name.removesuffix(f'.{THERE}')} is not None", 5
+        return name, _ATOM
+    if e.op == "const":
+        text = str(e.value) if isinstance(e.value, enum.Enum) else repr(e.value)
+        return text, (_SIGN if text.startswith("-") else _ATOM)
+    if e.op == "raise":
+        return "raise", _ATOM
+
+    def part(a: Expr, least: int) -> str:
+        text, binds = _show(a, names, room, depth - 1)
+        return text if binds >= least else f"({text})"
+
+    infix = OPERATIONS[e.op].infix
+    if infix is not None:
+        sign, binds = infix
+        if e.op in ("lt", "le") and e.args[0].op == "const":  # as people write it: v > 20
+            return f"{part(e.args[1], 6)} {'>' if e.op == 'lt' else '>='} {part(e.args[0], 6)}", binds
+        # Comparisons do not chain here, and what stands on the right of - or // needs its brackets.
+        left = binds + 1 if binds == 5 else binds
+        return f"{part(e.args[0], left)} {sign} {part(e.args[1], binds + 1)}", binds
+    if e.op == "not":
+        inner = e.args[0]
+        if inner.op == "var" and names and names[inner.value].endswith(f".{THERE}"):
+            return f"{names[inner.value].removesuffix(f'.{THERE}')} is None", 5
+        if inner.op == "eq":
+            return f"{part(inner.args[0], 6)} != {part(inner.args[1], 6)}", 5
+        return f"not {part(inner, _NOT)}", _NOT
+    if e.op == "ite":
+        c, yes, no = e.args
+        return f"{part(yes, _IF + 1)} if {part(c, _IF + 1)} else {part(no, _IF)}", _IF
+    if e.op in ("neg", "invert"):
+        return f"{'-' if e.op == 'neg' else '~'}{part(e.args[0], _SIGN)}", _SIGN
+    if e.op in ("call", "call_fails"):
+        return (
+            f"{e.value.name}({', '.join(part(a, 0) for a in e.args)}){' fails' if e.op == 'call_fails' else ''}",
+            _ATOM,
+        )
+    return f"{OPERATIONS[e.op].name or e.op}({', '.join(part(a, 0) for a in e.args)})", _ATOM

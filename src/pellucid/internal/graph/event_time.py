@@ -180,7 +180,7 @@ class EventTime(Generic[T]):
         >>> pipeline(lambda x: iterate(x.at(lambda v: 0), paired, rounds=1), x=int)([2, 3, 4, 5, 9])
         [5, 9, 9]
         """
-        from pellucid.internal.graph.loops import make_each_round
+        from pellucid.internal.graph.timed import make_each_round
 
         return make_each_round(self, sub, id)
 

@@ -327,7 +327,7 @@ class Stream(EventTime[T], Generic[T]):
         [9, 30]
         """
         if on_time is not None:
-            from pellucid.internal.graph.timers import make_timers
+            from pellucid.internal.graph.timed import make_timers
 
             return make_timers(self, f, initial, on_time, late, to, id)
         if late != "fail":

@@ -20,10 +20,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pellucid.errors import PipelineError
 from pellucid.internal.expr.types import DATETIME, INSTANT, INT, INT_MAX, INT_MIN, OptionalType, Type
-from pellucid.internal.expr.types.absent import maybe as maybe  # what a join did not find
-from pellucid.internal.expr.types.absent import missing as missing
-from pellucid.internal.expr.types.records import RecordType, TupleType
-from pellucid.internal.expr.types.times import DAY, TICK
+from pellucid.internal.expr.types.base import RecordType, TupleType
+from pellucid.internal.expr.types.base import maybe as maybe  # what a join did not find
+from pellucid.internal.expr.types.base import missing as missing
+from pellucid.internal.expr.types.rich import DAY, TICK
 from pellucid.internal.graph.processors import PROCESSORS
 
 At = TypeVar("At")

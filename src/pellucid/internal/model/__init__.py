@@ -6,11 +6,9 @@ goes through it breadth first within a `Budget`, so that the way to a state is a
 `Counterexample`, of any machine a `Run`, which has a table, a picture, a JSON document, a test and a replay.
 """
 
-from pellucid.internal.model.budget import Budget, CutShort, now, on_time, patiently
 from pellucid.internal.model.components import components, shortest_cycle
 from pellucid.internal.model.counterexample import Counterexample, Run, follow
-from pellucid.internal.model.machine import Machine
-from pellucid.internal.model.search import Search
+from pellucid.internal.model.search import Budget, CutShort, Machine, Search, now, on_time, patiently
 from pellucid.internal.model.verdict import Judgement, Status, Verdict, combined
 
 __all__ = [

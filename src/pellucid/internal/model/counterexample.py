@@ -14,12 +14,10 @@ from typing import Any
 
 from pellucid.errors import UsageError
 from pellucid.internal.graph.model import Graph
-from pellucid.internal.model.machine import Machine
-from pellucid.internal.model.sheet import Row, Sheet
-from pellucid.internal.model.show.documents import as_json, versioned
+from pellucid.internal.model.picture import sheet_svg
+from pellucid.internal.model.search import Machine
+from pellucid.internal.model.sheet import Row, Sheet, as_json, sheet_text, versioned
 from pellucid.internal.model.show.pytest_file import Case, Imports, literal, pytest_file
-from pellucid.internal.model.show.svg import sheet_svg
-from pellucid.internal.model.show.text import sheet_text
 
 
 @dataclass(frozen=True)

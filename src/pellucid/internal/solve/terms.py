@@ -5,7 +5,7 @@
 * A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (where it is only compared
   for equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
 * A str that is looked into is a string of the solver (`solve.text`).
-* A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt.order` takes them
+* A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt.lemmas` takes them
   for an order first.
 * Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
 * Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart.
@@ -13,16 +13,149 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, known
 from pellucid.internal.expr.node import Expr, walk
-from pellucid.internal.expr.text import TEXT_OPS, order_of_text
+from pellucid.internal.expr.rewrite import TEXT_OPS, Pure, order_of_text
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type
-from pellucid.internal.solve.session import load_z3
-from pellucid.internal.solve.text import Texts
+from pellucid.internal.model.search import Budget, patiently
+
+# The solver itself: z3, asked within a budget.
+
+
+def load_z3() -> Any:
+    """The z3 module, or a clear word on how to get it."""
+    try:
+        import z3
+    except ImportError:
+        raise UsageError("the symbolic engine needs the z3 solver: pip install 'pellucid[check]'") from None
+    return z3
+
+
+def ask(solver: Any, clock: Budget, *assumptions: Any, limit: float | None = None) -> bool | None:
+    """Whether it can be satisfied; None if the time was not enough (or z3 gave up)."""
+    left = clock.left()
+    if limit is not None:
+        left = limit if left is None else min(left, limit)
+    if left is None:
+        return _check(solver, 2**32 - 1, assumptions)
+    return patiently(left, lambda seconds: _check(solver, max(1, int(seconds * 1000)), assumptions))
+
+
+def _check(solver: Any, milliseconds: int, assumptions: tuple[Any, ...]) -> bool | None:
+    solver.set("timeout", milliseconds)
+    answer = str(solver.check(*assumptions))
+    if answer == "unknown" and "interrupt" in solver.reason_unknown():
+        raise KeyboardInterrupt  # z3 swallows Ctrl-C
+    return {"sat": True, "unsat": False}.get(answer)
+
+
+# Strings that are looked into, as z3's strings; and functions of which only their consistency is known, as
+# uninterpreted ones.
+#
+# Both are sequences of code points.  z3 has those below 0x30000 only, Python all below 0x110000; no operation here
+# can
+# tell: each of them stays the same if the characters that no constant has are renamed one by one, in their order,
+# and
+# 65,536 are left above those that a constant may have.  So a run with stranger characters has a twin among z3's
+# strings,
+# unless more different characters than that matter in it.  Constants beyond are refused.
+#
+# ``facts`` are true of the real functions: their answers to the constants of the system, and what a search has
+# learnt
+# from calling them.
+
+HIGHEST = 0x1FFFF  # the largest code point of a constant
+
+
+class Texts:
+    """The strings of terms."""
+
+    def __init__(self, code: Terms) -> None:
+        self.code, self.z3 = code, code.z3
+        self._functions: dict[Pure, tuple[Any, Any]] = {}
+        self.facts: list[Any] = []
+        self.calls: dict[Expr, list[Any]] = {}  # every call, with its arguments
+
+    def learn(self, evaluated: Callable[[Any], Any]) -> list[Any]:
+        """What the functions really answer where a model, which has invented their answers, calls them."""
+        learnt: list[Any] = []
+        for e, terms in self.calls.items():
+            kinds = [a.type for a in e.args]
+            args = tuple(self.code.python(t, evaluated(term)) for t, term in zip(kinds, terms, strict=True))
+            learnt += self.fact(e.value, kinds, args, *e.value.answer(*args))
+        return learnt
+
+    def value(self, text: str) -> Any:
+        """A Python string as a z3 one, code point by code point (z3's own reading of a text has escapes)."""
+        if any(ord(c) > HIGHEST for c in text):
+            raise UsageError(
+                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: use another character, or "
+                "an enum in place of the text"
+            )
+        z3, points = self.z3, [ord(c) for c in text]
+        ctx = z3.main_ctx()
+        return z3.SeqRef(z3.Z3_mk_u32string(ctx.ref(), len(points), (ctypes.c_uint * len(points))(*points)), ctx)
+
+    def python(self, v: Any) -> str:
+        """A z3 string as a Python one; what is no plain value becomes the empty one, and is not believed before it was
+        run."""
+        z3 = self.z3
+        v = v if z3.is_string_value(v) else z3.simplify(v)
+        if not z3.is_string_value(v):
+            return ""
+        size = z3.Z3_get_string_length(v.ctx_ref(), v.as_ast())
+        points = (ctypes.c_uint * size)()
+        z3.Z3_get_string_contents(v.ctx_ref(), v.as_ast(), size, points)
+        return "".join(map(chr, points))
+
+    def sort(self, t: Type) -> Any:
+        """The sort of a type's terms; floats may be doubles, or numbers with an order."""
+        return self.code.constant("sort", t).sort()
+
+    def function(self, f: Pure, kinds: list[Type]) -> tuple[Any, Any]:
+        """A pure function and whether it fails, uninterpreted."""
+        if f not in self._functions:
+            sorts, i = [self.sort(t) for t in kinds], len(self._functions)
+            self._functions[f] = (
+                self.z3.Function(f"call{i}", *sorts, self.sort(f.result)),
+                self.z3.Function(f"fails{i}", *sorts, self.z3.BoolSort()),
+            )
+        return self._functions[f]
+
+    def fact(self, f: Pure, kinds: list[Type], args: tuple[Any, ...], failed: bool, value: Any) -> list[Any]:
+        """What a function really answers; nothing about strings that z3 does not have."""
+        texts = [v for v in (*args, value) if isinstance(v, str)]
+        if any(ord(c) > HIGHEST for t in texts for c in t):
+            return []
+        value_of, fails = self.function(f, kinds)
+        given = [self.code.value(t, a) for t, a in zip(kinds, args, strict=True)]
+        out = [fails(*given) if failed else self.z3.Not(fails(*given))] if f.may_fail else []
+        return out if failed else [*out, self.code.same(value_of(*given), self.code.value(f.result, value))]
+
+    def term(self, e: Expr, args: list[Any]) -> Any:
+        """An operation on strings, or a call."""
+        if e.op in ("call", "call_fails"):
+            self.calls[e] = args
+            return self.function(e.value, [a.type for a in e.args])[e.op == "call_fails"](*args)
+        return known(_TERMS, e.op, "the solver's text", "operation")(self.z3, *args)
+
+
+_TERMS: dict[str, Callable[..., Any]] = {
+    "length": lambda z3, s: z3.Length(s),
+    "concat": lambda z3, a, b: z3.Concat(a, b),
+    "starts": lambda z3, s, t: z3.PrefixOf(t, s),
+    "ends": lambda z3, s, t: z3.SuffixOf(t, s),
+    "holds": lambda z3, s, t: z3.Contains(s, t),
+    "find": lambda z3, s, t: z3.IndexOf(s, t, 0),
+    "part": lambda z3, s, a, b: z3.SubString(s, a, b - a),
+    "lt": lambda z3, a, b: a < b,
+    "le": lambda z3, a, b: a <= b,
+}
 
 
 class Terms:
@@ -30,7 +163,7 @@ class Terms:
 
     >>> from pellucid.internal.expr import node as n
     >>> from pellucid.internal.model import Budget
-    >>> from pellucid.internal.solve.session import ask
+    >>> from pellucid.internal.solve.terms import ask
     >>> code = Terms()
     >>> code.variables = [code.constant("a", INT), code.constant("b", INT)]
     >>> a, b = n.var(0, INT), n.var(1, INT)
@@ -272,3 +405,115 @@ _INT: Mapping[str, Callable[..., Any]] = {
     "abs": lambda z3, a, b: z3.If(a >= 0, a, -a),
     "invert": lambda z3, a, b: -a - 1,
 }
+
+
+# Transition systems in a solver: one frame as terms, and runs of them push by push.
+
+
+class Transition(Terms):
+    """States with a start, inputs, and what comes next, as terms over one frame.
+
+    Expressions number the variables: those of the state first, then the inputs.
+
+    >>> from pellucid.internal.expr import node as n
+    >>> from pellucid.internal.expr.types import INT
+    >>> counter = Transition([("count", INT, 0)], [INT])
+    >>> counter.define([n.add(n.var(0, INT), n.const(1))])
+    >>> counter.next
+    [s0 + 1]
+    """
+
+    def __init__(
+        self,
+        state: Sequence[tuple[str, Type, Any]],
+        inputs: Sequence[Type],
+        *,
+        texts: bool = False,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(texts=texts, strict=strict)
+        self.names = tuple(name for name, _, _ in state)
+        self.state_types, self.input_types = [t for _, t, _ in state], list(inputs)
+        self.sizes: list[int | None] = [None] * len(state)  # of variables with so many values
+        self.state = [self.constant(f"s{i}", t) for i, t in enumerate(self.state_types)]
+        self.inputs = [self.constant(f"i{i}", t) for i, t in enumerate(inputs)]
+        self.variables = [*self.state, *self.inputs]
+        self.start = [self.value(t, v) for _, t, v in state]
+        self.next: list[Any] = []
+        self.assume: Any = self.z3.BoolVal(True)
+
+    def define(self, following: Sequence[Expr], assume: Expr | None = None) -> None:
+        """What each variable of the state is next, and what is assumed of a frame."""
+        self.next = self.terms(following)
+        if assume is not None:
+            self.assume = self.term(assume)
+
+    def typing(self, state: Sequence[Any]) -> list[Any]:
+        """What the types alone say of a state."""
+        return [b for t, c in zip(self.state_types, state, strict=True) for b in self.bounds(t, c)]
+
+    def allowed(self, inputs: Sequence[Any] | None = None) -> list[Any]:
+        """What may come in."""
+        inputs = self.inputs if inputs is None else inputs
+        return [b for t, c in zip(self.input_types, inputs, strict=True) for b in self.bounds(t, c)]
+
+    def again(self) -> Transition:
+        """The same afresh."""
+        raise NotImplementedError
+
+
+class Frames:
+    """A run of a system as constraints: frame t has a state and the inputs of a push.
+
+    With ``start`` the first state is the system's own, otherwise any state of the right types.
+    """
+
+    def __init__(self, code: Transition, solver: Any, *, start: bool) -> None:
+        self.code, self.solver = code, solver
+        self.states: list[list[Any]] = [code.start] if start else []
+        self.inputs: list[list[Any]] = []
+        self._made: dict[tuple[int, int], tuple[Any, Any]] = {}
+        if not start:
+            self._state()
+        self._input()
+
+    def _state(self) -> list[Any]:
+        t = len(self.states)
+        made = [self.code.constant(f"s{i}@{t}", kind) for i, kind in enumerate(self.code.state_types)]
+        self.states.append(made)
+        self.solver.add(*self.code.typing(made))
+        return made
+
+    def _input(self) -> None:
+        t = len(self.inputs)
+        made = [self.code.constant(f"i{i}@{t}", kind) for i, kind in enumerate(self.code.input_types)]
+        self.inputs.append(made)
+        self.solver.add(*self.code.allowed(made), *self.at(t, [self.code.assume]))
+
+    def extend(self) -> None:
+        """One more push."""
+        t = len(self.states) - 1
+        values = self.at(t, self.code.next)
+        for c, v in zip(self._state(), values, strict=True):
+            self.solver.add(self.code.same(c, v))
+        self._input()
+
+    def at(self, t: int, terms: Sequence[Any]) -> list[Any]:
+        """Terms of one frame, at frame t."""
+        pairs = list(zip(self.code.state, self.states[t], strict=True))
+        pairs += zip(self.code.inputs, self.inputs[t], strict=True)
+        out = []
+        for term in terms:
+            key = t, term.get_id()
+            if key not in self._made:  # z3 numbers live terms: the term is kept beside its copy
+                self._made[key] = term, self.code.z3.substitute(term, *pairs)
+            out.append(self._made[key][1])
+        return out
+
+    def distinct(self, t: int) -> Any:
+        """State t differs from all the states before it."""
+        z3, code = self.code.z3, self.code
+        return z3.And([
+            z3.Or([z3.Not(code.same(a, b)) for a, b in zip(self.states[t], before, strict=True)])
+            for before in self.states[:t]
+        ])  # fmt: skip

@@ -13,14 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid.errors import UsageError, nearest
-from pellucid.progress.given import several
+from pellucid.progress.could_result_in import Pointstamp, Proof, Relation, usual
 from pellucid.progress.graph import Graph, Message
-from pellucid.progress.paths import PathSummaries
-from pellucid.progress.reach.declared import usual
-from pellucid.progress.reach.relation import Pointstamp, Proof, Relation
-from pellucid.progress.semantics.machine import Semantics, Situation
-from pellucid.progress.times import Time
-from pellucid.progress.tracker import Tracker
+from pellucid.progress.reachability import PathSummaries, Tracker
+from pellucid.progress.semantics import Semantics, Situation
+from pellucid.progress.times import Time, several
 from pellucid.progress.why.picture import frontier_svg
 
 

@@ -12,27 +12,95 @@ Every prefix of a run is a run: a network that was killed, or still runs, is aud
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pellucid.atomic.places.audit.facts import Stand, by_hand, causal, older_copy
-from pellucid.atomic.places.audit.judge import Judge
-from pellucid.atomic.places.audit.order import one_run
-from pellucid.atomic.places.audit.shapes import Row, rows_of
-from pellucid.atomic.places.audit.tails import Tails
-from pellucid.atomic.places.audit.words import CHECKS, Findings, Violation
+from pellucid.atomic.places.audit.judge import Judge, Stand, by_hand, causal, older_copy
+from pellucid.atomic.places.audit.records import CHECKS, Findings, Row, Tails, Violation, one_run, rows_of
+from pellucid.atomic.places.client import Place
+from pellucid.atomic.places.log import count_records, each_record, lost_log, noted
+from pellucid.atomic.places.network import Network
+from pellucid.atomic.places.processes import running
+from pellucid.errors import PellucidError, StateError
 from pellucid.internal.model import Judgement, Status
-from pellucid.internal.model.show.checks import check_lines
-from pellucid.internal.model.show.documents import versioned
+from pellucid.internal.model.sheet import versioned
+from pellucid.internal.model.verdict import check_lines
 
 if TYPE_CHECKING:
     from pellucid.atomic.running import NetworkRun
 
 __all__ = ["PlacesAudit", "Row", "Violation", "audit", "audit_logs"]
 
+# The logs of a network, read without disturbing it.
+#
+# Places may be running.  First it is noted how far each log is, then all are read: whatever a record that was there
+# at
+# the first look depends on was there before it, and so is there at the second.  Only what was there at the first is
+# judged; the rest serves as evidence.  How far each log was, by the note beside it and by what processes that run
+# have
+# heard, is asked before that: a log that has less is an older copy.
+
 Record = tuple[int, str, Mapping[str, Any]]
+
+
+class Logs(NamedTuple):
+    """What there is of a network: its tree, the records of every log, how far each was before any was read, and how
+    far each must be."""
+
+    tree: dict[str, str | None]
+    records: dict[str, list[Record]]
+    upto: dict[str, int]
+    stands: list[Stand]
+
+
+def read_network(folder: str | os.PathLike[str]) -> Logs:
+    """All that the audit looks at."""
+    network = Network.load(folder)
+    for name in network.places:
+        if (lost := lost_log(network, name)) is not None:
+            raise StateError(str(lost))
+    there = [name for name in network.places if _there(network, name)]
+    if not there:
+        raise StateError(f"{folder}: no place of this network has a log: none was ever started")
+    stands = list(_stands(network))
+    upto = {name: _count(network, name) for name in there}
+    logs = {name: _records(network, name) for name in there}
+    return Logs(network.tree, {name: logs.get(name, []) for name in network.places}, upto, stands)
+
+
+def _stands(network: Network) -> Iterator[Stand]:
+    """How far logs were, beside what other logs say of that; notes first."""
+    for name in network.places:
+        if (stand := noted(network.folder_of(name))) is not None:
+            yield Stand(name, stand, name)
+    for name in network.places:
+        if running(network, name):
+            with suppress(PellucidError), Place(network, name) as connection:  # it has heard more than it has written
+                for other, stand in connection.ask("view")["met"].items():
+                    yield Stand(other, stand, name)
+
+
+def _there(network: Network, name: str) -> bool:
+    where = network.log_of(name)
+    return "://" in str(where) or Path(where).exists()
+
+
+def _count(network: Network, name: str) -> int:
+    where = network.log_of(name)
+    if isinstance(where, Path):
+        with suppress(sqlite3.Error):  # who reads it says what is wrong
+            return count_records(where)
+    return sum(1 for _ in each_record(where, name))
+
+
+def _records(network: Network, name: str) -> list[Record]:
+    found = each_record(network.log_of(name), name)
+    return [(number, record.kind, record.fields) for number, record in enumerate(found, 1)]
 
 
 @dataclass(frozen=True)
@@ -185,7 +253,6 @@ def _replayed(tree: Mapping[str, str | None], run: list[Row], found: Findings) -
 def audit(folder: str | os.PathLike[str], *, limit: int = 5, replay: bool = True) -> PlacesAudit:
     """Audit a network: the folder with its ``network.toml`` and the logs of its places.  Only reads, also while its
     places run.  Of each kind the first ``limit`` violations are told."""
-    from pellucid.atomic.places.audit.reading import read_network
 
     tree, logs, upto, stands = read_network(folder)
     return audit_logs(tree, logs, limit=limit, upto=upto, replay=replay, stands=stands)

@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.layout import Item
 from pellucid.atomic.machine import Atomic, Step
-from pellucid.atomic.names import path_of
-from pellucid.atomic.places.audit.shapes import Row, cascade_of, home, leads_to, message_of
-from pellucid.atomic.reading import parse
-from pellucid.atomic.state import State
+from pellucid.atomic.places.audit.records import Row, cascade_of, home, leads_to, message_of
+from pellucid.atomic.state import Item, State, path_of
+from pellucid.atomic.syntax import parse
 
 MOST_RECORDS = 400  # of a run that is translated: each step copies the state
 MOST_SETS = 3000  # that could commit at the same time: n transactions may in 2ⁿ

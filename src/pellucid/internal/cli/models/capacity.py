@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.errors import UsageError, nearest
-from pellucid.internal.cli.progress import StatusLine, tell
-from pellucid.internal.cli.repeated import bounded_is_enough, code_of, renamed
+from pellucid.internal.cli.terminal import StatusLine, bounded_is_enough, code_of, renamed, tell
 
 if TYPE_CHECKING:
     from pellucid.capacity import Topology
@@ -249,7 +248,7 @@ def _print(document: Mapping[str, Any]) -> None:
 def _paper(as_json: bool, options: Mapping[str, Any]) -> None:
     """The table of the paper; its verdicts are answers, not failures."""
     from pellucid.capacity import paper_table
-    from pellucid.capacity.zones.figures import READINGS
+    from pellucid.capacity.zones.question import READINGS
 
     _refuse(options, (*_PLAN_ONLY, "limits", "workers", "rates", "out"), "--paper")
     status = _Status()
@@ -287,8 +286,7 @@ def _any_number(
     from pellucid.capacity.picture import timeline, timeline_svg, timeline_text
     from pellucid.capacity.zones.question import capacity as ask
     from pellucid.internal.cli.check import _Printer, _write
-    from pellucid.internal.model.show.outcomes import Outcome
-    from pellucid.internal.model.show.verdict import verdict_document
+    from pellucid.internal.model.verdict import Outcome, verdict_document
 
     if not limits:
         free = next(name for name, bolt in topology.bolts.items() if bolt.workers is ANY)
@@ -437,7 +435,7 @@ def _simulated(topology: Topology, tuples: int | None) -> tuple[str, dict[str, A
 
 def _measured(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     from pellucid.capacity.measured import Scaling, plan_job, read_jobs
-    from pellucid.capacity.measured.show import plan_text
+    from pellucid.capacity.measured.plan import plan_text
     from pellucid.internal.model import combined
 
     if options["out"]:
@@ -468,8 +466,7 @@ def _cubicle(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     """A system in Cubicle's language."""
     from pellucid.capacity.arrays import decide, explain, read
     from pellucid.internal.cli.check import _Printer, _write
-    from pellucid.internal.model.show.outcomes import Outcome
-    from pellucid.internal.model.show.verdict import verdict_document
+    from pellucid.internal.model.verdict import Outcome, verdict_document
 
     system = read(target)
     status = _Status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -12,13 +13,79 @@ import click
 
 from pellucid.errors import UsageError
 from pellucid.internal.cli.models.net import _print, net
-from pellucid.internal.cli.progress import tell
+from pellucid.internal.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from pellucid.atomic.places.described import PlaceInfo
-    from pellucid.atomic.places.network import Network
+    from pellucid.atomic.places.network import Network, PlaceInfo
+    from pellucid.sinks.unresolved import GroupDoubt
 
 __all__ = ["net"]
+
+# ``pellucid net doubt FOLDER`` where the folder is of a group of sinks: what is decided and not everywhere.
+
+
+def is_group(folder: str) -> bool:
+    """Whether a group of sinks keeps its decisions in this folder, state folder or checkpoint."""
+    from pellucid.sinks.unresolved import log_of_group
+
+    return log_of_group(folder) is not None
+
+
+_INSTEAD = {
+    "metrics": "`pellucid net doubt {}` says what is in doubt, and since when; numbers are for networks of places",
+    "accept": "`pellucid net doubt {}` says who has less than was decided, and what to do about it",
+    "status": "`pellucid net doubt {}` says what is decided, and who has it",
+}
+_BY_HAND = (
+    "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: "
+    "run the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); "
+    "`pellucid net doubt {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is gone, and "
+    "does not come back'"
+)
+
+
+def refuse_group(folder: str, verb: str) -> None:
+    """Refuse the folder of a group of sinks for a verb of networks, and say what to do instead."""
+    if is_group(folder):
+        instead = _INSTEAD.get(verb, _BY_HAND).format(folder)
+        raise UsageError(f"{folder}: is of a group of sinks, and no network of places: {instead}")
+
+
+def refuse_nothing(folder: str) -> None:
+    """Refuse a folder in which there is neither a log of decisions nor a network, and say what was looked for."""
+    from pathlib import Path
+
+    from pellucid.atomic.places.network import FILE
+    from pellucid.sinks.decisions import NAME
+    from pellucid.sinks.unresolved import PLACES
+
+    root = Path(folder)
+    if (root / "run.json").is_file() and not (root / FILE).is_file():
+        raise UsageError(
+            f"{folder}: is of a run with epochs whose outputs are no group, so nothing can be in doubt between them: "
+            f"`pellucid progress FILE:NAME --state {folder}` says how far it is"
+        )
+    if not (root / FILE).is_file():
+        looked = ", ".join(str(root / inner / NAME) for inner in PLACES)
+        raise UsageError(
+            f"{folder}: is no network: it has no {FILE}; and no log of decisions is there ({looked}): name the folder "
+            "of a network, the log= of a group of sinks, a --state or a --checkpoint. If a group's log was here, bring "
+            "it back from a copy: nothing else knows what was decided"
+        )
+
+
+def show_group_doubt(folder: str, as_json: bool) -> GroupDoubt:
+    """Print it, for a person or for a program; the exit code is 1 where ``in_doubt`` is true, 3 where nobody knows."""
+    from pellucid.sinks.unresolved import doubt_of_group
+
+    found = doubt_of_group(folder)
+    if as_json:
+        click.echo(json.dumps({"pellucid": 1, "verb": "net doubt", "group": found.document()}, indent=2))
+    else:
+        for line in found.lines():
+            click.echo(line)
+    return found
+
 
 TOLD = 10  # tenths of a second in which a place that was started is told by others that its log is an older copy
 
@@ -31,7 +98,6 @@ def _network(folder: str, names: Sequence[str] = (), verb: str = "") -> tuple[Ne
     """The network, and the places that are meant: all, if none is named.  Of a group of sinks, what to do instead of
     the ``verb``."""
     from pellucid.atomic.places.network import Network
-    from pellucid.internal.cli.models.group_doubt import refuse_group
 
     if verb:
         refuse_group(folder, verb)
@@ -96,7 +162,7 @@ def _pairs(texts: Sequence[str], what: str) -> dict[str, str]:
 
 
 def _described(texts: Sequence[str], given: dict[str, dict[str, str]]) -> list[PlaceInfo]:
-    from pellucid.atomic.places.described import HERE, PlaceInfo, address_of, free_ports
+    from pellucid.atomic.places.network import HERE, PlaceInfo, address_of, free_ports
 
     out: list[PlaceInfo] = []
     ports = free_ports(len(texts))
@@ -135,8 +201,8 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
       pellucid net up trips airline         this one, here: for systemd, containers, other machines
     """
     from pellucid.atomic.places import host
-    from pellucid.atomic.places.serving import starting
-    from pellucid.atomic.places.serving.doubt import doubts
+    from pellucid.atomic.places import processes as starting
+    from pellucid.atomic.places.operators import doubts
 
     network, names = _network(folder, [name] if name else [])
     if name and not background:
@@ -173,7 +239,7 @@ def down_verb(folder: str, names: Sequence[str]) -> None:
     Example:
       pellucid net down trips
     """
-    from pellucid.atomic.places.serving import starting
+    from pellucid.atomic.places import processes as starting
 
     network, chosen = _network(folder, names)
     ended = starting.end(network, chosen)
@@ -195,7 +261,7 @@ def status_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     Example:
       pellucid net status trips
     """
-    from pellucid.atomic.places.serving.looking import looked_at
+    from pellucid.atomic.places.operators import looked_at
 
     network, chosen = _network(folder, names, "status")
     found = [looked_at(network, name) for name in chosen]
@@ -223,8 +289,7 @@ def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
       pellucid net doubt trips
       pellucid net doubt state/
     """
-    from pellucid.atomic.places.serving.doubt import doubts
-    from pellucid.internal.cli.models.group_doubt import is_group, refuse_nothing, show_group_doubt
+    from pellucid.atomic.places.operators import doubts
 
     if is_group(folder):
         if names:
@@ -256,7 +321,7 @@ def metrics_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
     Example:
       pellucid net metrics trips --json
     """
-    from pellucid.atomic.places.serving.looking import metrics, up_to
+    from pellucid.atomic.places.operators import metrics, up_to
 
     network, chosen = _network(folder, names, "metrics")
     found = metrics(network, chosen)
@@ -306,7 +371,7 @@ def _by_hand(outcome: str) -> Callable[..., None]:
     @click.option("--yes", is_flag=True, help="Do not ask.")
     @_json
     def verb(folder: str, what: str, place: str | None, yes: bool, as_json: bool) -> None:
-        from pellucid.atomic.places.serving.doubt import decide_by_hand, warning
+        from pellucid.atomic.places.operators import decide_by_hand, warning
 
         network, _ = _network(folder, [place] if place else [], outcome)
         where, words = warning(network, what, outcome, place)
@@ -336,7 +401,7 @@ def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
     Example:
       pellucid net accept trips hotel
     """
-    from pellucid.atomic.places.serving.doubt import accept_loss, doubts
+    from pellucid.atomic.places.operators import accept_loss, doubts
 
     network, _ = _network(folder, [name], "accept")
     words = "; ".join(one.lines()[0] for one in doubts(network, [name]).copies)
@@ -351,7 +416,7 @@ def accept_verb(folder: str, name: str, yes: bool, as_json: bool) -> None:
 
 
 def _in_words(stand: str) -> str:
-    from pellucid.atomic.places.records import in_words
+    from pellucid.atomic.places.core.state import in_words
 
     return in_words(stand)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.errors import PellucidError, UsageError, nearest
-from pellucid.internal.cli.repeated import bounded_is_enough, exit_code
+from pellucid.internal.cli.terminal import bounded_is_enough, exit_code
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -112,8 +112,8 @@ def progress(
     if pending:
         raise UsageError("--pending belongs to --why: give that as well, as in --why count@2")
     from pellucid.internal.cli.check import _draw, _Printer, _write
-    from pellucid.internal.model.show.outcomes import Outcome, outcomes_document
-    from pellucid.internal.model.show.outcomes import junit as junit_text
+    from pellucid.internal.model.verdict import Outcome, outcomes_document
+    from pellucid.internal.model.verdict import junit as junit_text
     from pellucid.progress.question import USUAL, asked_about
     from pellucid.progress.question import progress as ask
 
@@ -188,8 +188,8 @@ def _of_pipeline(
     if state is None and p.graph.timed:
         from pellucid.check.promises import progress as ask
         from pellucid.internal.cli.check import _Printer, _write
-        from pellucid.internal.model.show.outcomes import Outcome, outcomes_document
-        from pellucid.internal.model.show.outcomes import junit as junit_text
+        from pellucid.internal.model.verdict import Outcome, outcomes_document
+        from pellucid.internal.model.verdict import junit as junit_text
 
         verdict = ask(p, **({"about": questions} if questions else {}))
         outcomes = [Outcome(f"{p.name}: {question}", "", part) for question, part in verdict.parts.items()]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pellucid.internal.engine.epochs.generation import Report
+    from pellucid.internal.engine.epochs.coordinator import Report
     from pellucid.sinks.interface import Sink
 
 __all__ = ["run_epochs"]
@@ -58,9 +58,9 @@ def run_epochs(
     from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.internal.address import from_environment
     from pellucid.internal.engine.epochs.coordinator import Coordinator
+    from pellucid.internal.engine.epochs.group_commit import members_of
     from pellucid.internal.engine.epochs.job import Settings, prepare
-    from pellucid.internal.engine.epochs.together import members_of
-    from pellucid.sinks.group.sink import TogetherSink
+    from pellucid.sinks.group import TogetherSink
     from pellucid.sinks.interface import Sink
 
     kept = settings.get("keep")
@@ -110,6 +110,6 @@ def _target(path: str) -> str | Sink:
     ('out.csv', 'sqlite:shop.db#t', 'parquet', 'delta')
     """
     from pellucid.internal.address import Address
-    from pellucid.sinks.address import is_folder, sink_of
+    from pellucid.sinks.interface import is_folder, sink_of
 
     return sink_of(path) if Address.of(path).kind == "delta" or is_folder(path) else path

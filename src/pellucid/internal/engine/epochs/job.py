@@ -14,37 +14,26 @@ from typing import Any, TypeAlias
 
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.internal.address import Address, alike, epochs_of
-from pellucid.internal.data.bind import SHORT, Binding, keeps_nan, key_columns
+from pellucid.internal.data.bind import SHORT, Binding, keeps_nan, key_columns, said_keep
+from pellucid.internal.data.cells import Missing, said_formats, said_nulls
+from pellucid.internal.data.dead_letters import BadOption, said_bad
+from pellucid.internal.data.dead_letters import schema as bad_schema
 from pellucid.internal.data.feed import Feed
-from pellucid.internal.data.files import flows, format_of, input_files, open_reader, paths_of
-from pellucid.internal.data.formats.missing import Missing, said_nulls
-from pellucid.internal.data.formats.times import said_formats
-from pellucid.internal.data.tables.along import Along, refuse_no_cells
-from pellucid.internal.data.tables.append import check_exists
-from pellucid.internal.data.tables.bad import BadOption, said_bad
-from pellucid.internal.data.tables.bad import schema as bad_schema
-from pellucid.internal.data.tables.folders import Found
-from pellucid.internal.data.tables.keep import said_keep
-from pellucid.internal.data.tables.lineup import check_late
-from pellucid.internal.data.tables.many import said_files
-from pellucid.internal.data.writers import refuse_packing, refuse_same_file
-from pellucid.internal.engine.epochs.chain.asked import Upstreams, by_chain, fits_types
-from pellucid.internal.engine.epochs.chain.lane import ChainLane
-from pellucid.internal.engine.epochs.letters import BAD
-from pellucid.internal.engine.epochs.marks import check_unchanged
-from pellucid.internal.engine.epochs.ordered import look_at_order
+from pellucid.internal.data.files import Found, flows, format_of, input_files, open_reader, paths_of, said_files
+from pellucid.internal.data.order import check_late
+from pellucid.internal.data.passthrough import Along, refuse_no_cells
+from pellucid.internal.data.writers import check_exists, refuse_packing, refuse_same_file
+from pellucid.internal.engine.epochs.chain import ChainLane, Upstreams, by_chain, fits_types
+from pellucid.internal.engine.epochs.dead_letters import BAD
+from pellucid.internal.engine.epochs.inputs import THERE, Lane, ManyLane, check_files, check_unchanged, look_at_order
+from pellucid.internal.engine.epochs.outputs import FileTarget, Target
 from pellucid.internal.engine.epochs.plan import Plan, make_plan
+from pellucid.internal.engine.epochs.state_identity import identity_of
 from pellucid.internal.engine.epochs.store import Store
-from pellucid.internal.engine.epochs.targets import FileTarget, Target
-from pellucid.internal.engine.epochs.tasks.lanes import THERE, Lane
-from pellucid.internal.engine.epochs.tasks.many_lanes import ManyLane, check_files
-from pellucid.internal.engine.epochs.whose import identity_of
 from pellucid.internal.engine.saved.objects import check_states
 from pellucid.internal.expr.types import Type
-from pellucid.internal.graph.memory import refuse_key, why_cut
-from pellucid.internal.graph.model import Graph
-from pellucid.sinks.address import parsed, sink_of
-from pellucid.sinks.interface import Sink
+from pellucid.internal.graph.model import Graph, refuse_key, why_cut
+from pellucid.sinks.interface import Sink, parsed, sink_of
 from pellucid.sinks.postgres_sink import PostgresSink
 
 _ANSWERS = 0.9  # of the patience: a server that says nothing is named before its task is taken for one that hangs

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pellucid.errors import UsageError, nearest, option
-from pellucid.internal.engine.epochs.letters import BAD, LETTER, STREAM
+from pellucid.internal.engine.epochs.dead_letters import BAD, LETTER, STREAM
 from pellucid.internal.engine.kernel.layout import capacities
 from pellucid.internal.expr.types import Type
 from pellucid.internal.graph.model import Graph, Node, node_digest

@@ -18,11 +18,10 @@ import numpy as np
 
 from pellucid.errors import StateError, StepError
 from pellucid.internal.data.columns import Batch, Column, Output, Strings
-from pellucid.internal.engine.kernel.engine import Engine
+from pellucid.internal.engine.kernel.engine import Engine, StepTimes
+from pellucid.internal.engine.kernel.exchange import joined
 from pellucid.internal.engine.kernel.layout import leaf_types
-from pellucid.internal.engine.kernel.pieces import joined
 from pellucid.internal.engine.kernel.prims import mix_in, sorted_rows
-from pellucid.internal.engine.kernel.times import StepTimes
 from pellucid.internal.expr.types import STR
 
 _PIECE = 1 << 17  # rows that are shared out at a time: while they run, the next ones are shared out

@@ -14,29 +14,238 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
-from functools import cached_property
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pellucid.errors import StateError, StepError, UsageError
 from pellucid.internal.data.bind import keeps_nan
 from pellucid.internal.data.columns import Batch, Output, Strings
-from pellucid.internal.engine.kernel.calls import Calls
+from pellucid.internal.engine.interpreter import Interpreter, call, step_error
 from pellucid.internal.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.internal.engine.kernel.emit import GROW_LOOKUP, GROW_OUTPUT, GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.internal.engine.kernel.emit.pen import CALL_RAISED, log_of, undo_push
+from pellucid.internal.engine.kernel.emit.steps import ENDLESS, NOT_AHEAD, Untimely
 from pellucid.internal.engine.kernel.emit.window import needs_interpreter
-from pellucid.internal.engine.kernel.exchange import Exchange
-from pellucid.internal.engine.kernel.given import batch_given, shown
-from pellucid.internal.engine.kernel.layout import opens
+from pellucid.internal.engine.kernel.exchange import Exchange, batch_given, joined, shown
+from pellucid.internal.engine.kernel.layout import KernelLayout, encode, is_float, leaf_types, opens
 from pellucid.internal.engine.kernel.lookups import Lookups
-from pellucid.internal.engine.kernel.pieces import joined
-from pellucid.internal.engine.kernel.times import StepTimes
-from pellucid.internal.engine.kernel.undo import log_of, undo_push
 from pellucid.internal.engine.state import EngineState
-from pellucid.internal.expr.codegen import TooLarge
-from pellucid.internal.expr.types import ListType, OptionalType, Type
-from pellucid.internal.graph.memory import refuse_key, refuse_timed
-from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.expr.codegen import OVERFLOW, TooLarge
+from pellucid.internal.expr.node import Overflow64
+from pellucid.internal.expr.types import BOOL, FLOAT, STR, EnumType, ListType, OptionalType, Type
+from pellucid.internal.graph.model import Graph, Node, refuse_key, refuse_timed
+
+if TYPE_CHECKING:
+    from pellucid.internal.engine.kernel.emit import Kernel
+    from pellucid.internal.engine.state import EngineState
+
+# How long each step of a running pipeline takes, measured in the loop itself.
+#
+# All steps are one loop, so there is nothing to time from outside.  A timed kernel looks at the clock behind every
+# step,
+# in one push of 32 (the clock takes longer than most steps); what looking at it costs is measured in the same pushes
+# and
+# taken off.  Events are counted in every push.
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One step: its kind, the events that came in and went out, its part of the loop's time."""
+
+    step: str
+    kind: str
+    came: int
+    put: int
+    share: float
+    seconds: float
+
+    @property
+    def rate(self) -> float | None:
+        """Events that it takes in a second; None if it took less than the clock can tell.
+
+        >>> StepTime("total", "cumulate", 600, 600, 0.5, 0.25).rate, StepTime("x", "source", 600, 600, 0.0, 0.0).rate
+        (2400.0, None)
+        """
+        return self.came / self.seconds if self.seconds > 0 else None
+
+    def document(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "step": self.step or None,
+            "kind": self.kind,
+            "events_in": self.came,
+            "events_out": self.put,
+            "share": round(self.share, 4),
+            "events_per_second": None if self.rate is None else round(self.rate, 1),
+        }
+
+
+class StepTimes:
+    """The times of the steps of one engine, or of several."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.seconds = 0.0  # in the loop
+        self._ticks = [0] * (len(graph.nodes) + 2)
+        self._events = [0] * len(graph.nodes)
+
+    def arguments(self, compiled: bool) -> dict[str, Any]:
+        """Where a kernel writes its times and counts."""
+        ticks, events = [0] * len(self._ticks), [0] * len(self._events)
+        if not compiled:
+            return {"T": ticks, "C": events}
+        import numpy as np
+
+        return {"T": np.array(ticks, np.int64), "C": np.array(events, np.int64)}
+
+    def add(self, written: dict[str, Any], seconds: float) -> None:
+        """What a kernel has written in a call that took so long."""
+        self.seconds += seconds
+        for own, name in ((self._ticks, "T"), (self._events, "C")):
+            for at, found in enumerate(written[name]):
+                own[at] += int(found)
+                written[name][at] = 0
+
+    def join(self, other: StepTimes) -> None:
+        """Add the times of another engine of the same pipeline."""
+        self.seconds += other.seconds
+        self._ticks = [a + b for a, b in zip(self._ticks, other._ticks, strict=True)]
+        self._events = [a + b for a, b in zip(self._events, other._events, strict=True)]
+
+    def steps(self) -> list[StepTime]:
+        """Each step's part of the time; last, under the name '', what it takes to write the columns that go out."""
+        *ticks, clock = self._ticks
+        own = [max(t - clock, 0) for t in ticks]
+        whole = sum(own) or 1
+        out = []
+        for at, node in enumerate(self.graph.nodes):
+            came = sum(self._events[i] for i in node.inputs) if node.inputs else self._events[at]
+            share = own[at] / whole
+            out.append(StepTime(node.id, node.kind, came, self._events[at], share, share * self.seconds))
+        put = sum(self._events[at] for _, at in self.graph.outputs)
+        out.append(StepTime("", "out", put, put, own[-1] / whole, own[-1] / whole * self.seconds))
+        return out
+
+
+# What a kernel has Python do: functions that were not traced, windows with keys inside, and what a failure says.
+#
+# A kernel hands over leaves, numbers all of them; the user's function gets the events that they stand for.
+
+
+class Calls:
+    """The functions that Python calls for one run of a kernel."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self._raised: StepError | None = None  # of a function that a plain kernel called
+
+    def of(self, kernel: Kernel) -> list[Any]:
+        """What the text calls as ``opaque``: a function for each site, and from the end fresh copies of objects."""
+        if "opaque" not in kernel.params:
+            return []
+        copies = [partial(copy.deepcopy, start) for start in reversed(kernel.layout.objects)]
+        calls = [self._caller(node, fn, kernel.undo) for node, fn in kernel.layout.sites]
+        return [self._noting(call) if kernel.undo else call for call in calls] + copies
+
+    def _noting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call; of one that fails the error is kept."""
+
+        def noting(*leaves: Any) -> Any:
+            try:
+                return call(*leaves)
+            except StepError as error:
+                self._raised = error
+                raise
+
+        return noting
+
+    def _caller(self, node: Node, fn: Any, undo: bool) -> Any:
+        """What the kernel calls for an opaque function: leaves in, leaves out."""
+        state = self.state
+
+        def encoded(t: Type, value: Any) -> tuple[Any, ...]:
+            return tuple(encode(k, v, state.strings) for k, v in zip(leaf_types(t), t.flatten(value), strict=True))
+
+        if fn is None:
+            return self._window_caller(node, encoded)
+        kinds = list(fn.params)
+
+        def one(*leaves: Any) -> Any:
+            args, at = [], 0
+            for p in kinds:
+                if p is None:  # a state that is any Python object; what the function does to it may have to be undone
+                    args.append(copy.deepcopy(leaves[at]) if undo else leaves[at])
+                    at += 1
+                else:
+                    args.append(value_of(self.state, p, leaves[at : at + p.width]))
+                    at += p.width
+            result = call(node, fn, args, state.pushed + state.meta[0])
+            if fn.runs is not None and fn.runs.many:
+                return [encoded(fn.runs.event, e) for e in result]
+            if not fn.task:
+                return encoded(fn.result, result)
+            new, events, *asked = result
+            rows = [encoded(node.type if fn.asks is None else fn.event, e) for e in events]
+            times = [[fn.asks.flatten(t)[0] for t in some] for some in asked]
+            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows, *times)
+
+        return one
+
+    def _window_caller(self, node: Node, encoded: Any) -> Any:
+        assert node.sub is not None
+        sub = node.sub
+        t = sub.nodes[sub.sources[0]].type
+
+        def run(rows: list[tuple[Any, ...]]) -> tuple[bool, tuple[Any, ...]]:
+            inner = Interpreter(sub)
+            inner.pushed = self.state.pushed + self.state.meta[0]
+            last: list[Any] = []
+            for row in rows:
+                last = inner.push({"in": value_of(self.state, t, row)})["out"][-1:] or last
+                inner.pushed -= 1  # failures are those of the present push
+            return (True, encoded(node.type, last[0])) if last else (False, ())
+
+        return run
+
+    def fail(self, layout: KernelLayout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
+        """The kernel stopped in a function: call the user's own on the same arguments for the message."""
+        if code == CALL_RAISED and self._raised is not None:
+            raise self._raised
+        node, fn = layout.sites[site]
+        assert fn is not None
+        if code in (NOT_AHEAD, ENDLESS):
+            raise Untimely(code == ENDLESS, fn is node.on_time, int(ei[0]), int(ei[1]), position)
+        args, at = [], 0
+        for p in fn.params:
+            kinds = leaf_types(p)
+            args.append(value_of(self.state, p, [(ef if is_float(t) else ei)[at + j] for j, t in enumerate(kinds)]))
+            at += len(kinds)
+        call(node, fn, args, position)
+        if code == OVERFLOW:
+            raise step_error(node, args, position, Overflow64("in the middle of an expression"))
+        changed = (
+            "it failed here when the pipeline was built, and does not now: it depends on something that has "
+            "changed since"
+        )
+        raise step_error(node, args, position, RuntimeError(changed))
+
+
+def value_of(state: EngineState, t: Type, leaves: Sequence[Any]) -> Any:
+    """Stored leaves as an event."""
+    out: list[Any] = []
+    for kind, leaf in zip(leaf_types(t), leaves, strict=True):
+        if kind == STR:
+            out.append(state.texts()[leaf])
+        elif isinstance(kind, EnumType):
+            out.append(kind.members[int(leaf)])
+        elif kind == BOOL:
+            out.append(bool(leaf))
+        else:
+            out.append(float(leaf) if kind == FLOAT else int(leaf))
+    return t.unflatten(out)
+
 
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
 _CHUNK = 1 << 20  # events per call where a push may put out several events

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.text import Pure
+from pellucid.internal.expr.rewrite import Pure
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, EnumType, ListType, Type
 from pellucid.internal.graph.model import Graph, Node
 

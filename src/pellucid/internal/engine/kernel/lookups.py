@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from pellucid.internal.engine.kernel.emit.lookups import by_code
+from pellucid.internal.engine.kernel.emit.pen import by_code
 from pellucid.internal.engine.kernel.layout import Opened, encode, is_float
 from pellucid.internal.engine.state import TextTable
-from pellucid.internal.expr.operations import Overflow64
-from pellucid.internal.expr.text import Pure
+from pellucid.internal.expr.node import Overflow64
+from pellucid.internal.expr.rewrite import Pure
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, ListType, Type
 
 _MOST = 1 << 20  # answers in a table that is searched: beyond, it starts anew

@@ -31,10 +31,17 @@ import numpy as np
 from pellucid.errors import StateError, option
 from pellucid.internal.base.container import Buffer, Container
 from pellucid.internal.engine.kernel.layout import KernelLayout
-from pellucid.internal.engine.saved.form import DamagedState, describe, other_types, unpack, unpack_texts
+from pellucid.internal.engine.saved.form import (
+    BROKEN,
+    DamagedState,
+    check_words,
+    describe,
+    other_types,
+    unpack,
+    unpack_texts,
+)
 from pellucid.internal.engine.saved.objects import load_objects, object_words
 from pellucid.internal.engine.saved.own_types import OwnTypes
-from pellucid.internal.engine.saved.words import BROKEN, check_words
 from pellucid.internal.engine.state import EngineState, recoded
 from pellucid.internal.graph.processors import PROCESSORS
 

@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import StateError, option
 from pellucid.internal.engine.saved.form import DamagedState
 from pellucid.internal.engine.saved.own_types import OwnTypes
-from pellucid.internal.engine.saved.value_columns import Damage
-from pellucid.internal.engine.saved.value_kinds import Unfit
-from pellucid.internal.engine.saved.value_records import Misfit, kind_of
-from pellucid.internal.engine.saved.values import decode, encode
+from pellucid.internal.engine.saved.values import Damage, Misfit, Unfit, decode, encode, kind_of
 
 if TYPE_CHECKING:
     from pellucid.internal.engine.state import EngineState

@@ -26,21 +26,17 @@ from pellucid.internal.base.container import Buffer
 from pellucid.internal.data.bind import keeps_nan
 from pellucid.internal.data.columns import Batch, Output, Strings
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.engine.kernel.given import batch_given, shown
-from pellucid.internal.engine.saved.form import DamagedState, pack_texts, unpack_texts
-from pellucid.internal.engine.saved.words import BROKEN
+from pellucid.internal.engine.kernel.exchange import batch_given, shown
+from pellucid.internal.engine.saved.form import BROKEN, DamagedState, pack_texts, unpack_texts
 from pellucid.internal.engine.timed.clock import BEGINNING, ENDED, Clocks
-from pellucid.internal.engine.timed.columns.inner import inside
-from pellucid.internal.engine.timed.columns.rows import kind_of, leaves_of
-from pellucid.internal.engine.timed.columns.texts import Texts
-from pellucid.internal.engine.timed.flows import Flow, nothing
 from pellucid.internal.engine.timed.literal import fed_by
 from pellucid.internal.engine.timed.loops import step_of
 from pellucid.internal.engine.timed.plan import MOVED, Segment, plan_of
+from pellucid.internal.engine.timed.rows import Texts, inside, kind_of, leaves_of
 from pellucid.internal.engine.timed.stages import Ordinary, Step
+from pellucid.internal.engine.timed.steps import Flow, nothing
 from pellucid.internal.expr.types import STR, Type
-from pellucid.internal.graph.memory import refuse_key
-from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.model import Graph, refuse_key
 
 if TYPE_CHECKING:
     from pellucid.internal.engine.timed.why.answer import Progress

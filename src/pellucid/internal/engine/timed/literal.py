@@ -27,13 +27,9 @@ from itertools import count
 from typing import Any, ClassVar
 
 from pellucid.errors import DataError, StateError, StepError, known
-from pellucid.internal.engine.failure import call
-from pellucid.internal.engine.interpreter import Interpreter
-from pellucid.internal.engine.timed.calendar import windows_of
-from pellucid.internal.engine.timed.clock import Clocks
-from pellucid.internal.engine.timed.order import ranking
-from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed, plan_of
-from pellucid.internal.engine.timed.words import (
+from pellucid.internal.engine.interpreter import Interpreter, call
+from pellucid.internal.engine.timed.clock import (
+    Clocks,
     body_failed,
     endless,
     goes_on,
@@ -41,12 +37,14 @@ from pellucid.internal.engine.timed.words import (
     no_such_time,
     no_time,
     not_ahead,
+    ranking,
     sub_failed,
+    windows_of,
 )
+from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed, plan_of
 from pellucid.internal.expr.types import TupleType, Type, conform
-from pellucid.internal.graph.loops import AGAIN, IN, MOST_EVENTS, OUT, pair_form
 from pellucid.internal.graph.model import Graph, Node
-from pellucid.internal.graph.timers import MOST_ALONE
+from pellucid.internal.graph.timed import AGAIN, IN, MOST_ALONE, MOST_EVENTS, OUT, pair_form
 from pellucid.internal.graph.timing import Late, Windowed, in_range, missing, value_of
 
 

@@ -15,20 +15,16 @@ import numpy as np
 
 from pellucid.errors import StepError
 from pellucid.internal.data.columns import Batch, events_of
-from pellucid.internal.engine.timed.columns.inner import inside
-from pellucid.internal.engine.timed.columns.keys import Keys
-from pellucid.internal.engine.timed.columns.order import canonical, numbers, order_by
-from pellucid.internal.engine.timed.columns.rows import Kinds, Rows, behind, leaves_of
-from pellucid.internal.engine.timed.columns.texts import Texts
-from pellucid.internal.engine.timed.columns.waiting import Waiting
-from pellucid.internal.engine.timed.flows import Flow, moved, outside
+from pellucid.internal.engine.timed.clock import body_failed, goes_on
 from pellucid.internal.engine.timed.plan import MOVED, Timed
+from pellucid.internal.engine.timed.rows import Kinds, Rows, Texts, Waiting, behind, inside, leaves_of
+from pellucid.internal.engine.timed.sorting import Keys, canonical, numbers, order_by
 from pellucid.internal.engine.timed.stages import Run, Step
 from pellucid.internal.engine.timed.stages import step_of as step_by_time
-from pellucid.internal.engine.timed.words import body_failed, goes_on
+from pellucid.internal.engine.timed.steps import Flow, moved, outside
 from pellucid.internal.expr.types import INT, TupleType, Type
-from pellucid.internal.graph.loops import AGAIN, MOST_EVENTS, OUT, pair_form
 from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.timed import AGAIN, MOST_EVENTS, OUT, pair_form
 
 _NONE = np.zeros(0, np.int64)
 

@@ -13,12 +13,10 @@ from typing import Any, Protocol
 from pellucid.errors import StateError, UsageError
 from pellucid.internal.data.bind import keeps_nan
 from pellucid.internal.data.columns import Batch, Output, columns_of, events_of
-from pellucid.internal.engine.kernel.given import batch_given, shown
-from pellucid.internal.engine.kernel.pieces import cut, joined
+from pellucid.internal.engine.kernel.exchange import batch_given, cut, joined, shown
 from pellucid.internal.engine.timed.literal import Item, Literal, Row, fed_by
 from pellucid.internal.expr.types import Type
-from pellucid.internal.graph.memory import refuse_key
-from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.model import Graph, refuse_key
 
 
 class TimedEngine(Protocol):

@@ -27,7 +27,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pellucid.internal.expr.stable import chains, code_form, codes, file_of, whose
+from pellucid.internal.expr.identity import chains, code_form, codes, file_of, whose
 from pellucid.internal.expr.tracing.reach import kept_of, ours, same_contents
 
 _MOST = 2000  # functions and values to look at

@@ -23,8 +23,8 @@ from typing import Any, NoReturn
 
 from pellucid.errors import Control
 from pellucid.internal.expr import node as n
-from pellucid.internal.expr.convert import promote
 from pellucid.internal.expr.node import Expr
+from pellucid.internal.expr.rewrite import promote
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 
 
@@ -114,7 +114,7 @@ def _operator(op: str) -> tuple[Callable[[Sym, Any], Any], Callable[[Sym, Any], 
 def _rich_constant(value: Any) -> Any:
     """A plain timedelta or decimal, which does not know symbolic values, as a symbolic one; None for anything else."""
     if isinstance(value, Decimal):
-        from pellucid.internal.expr.tracing.money import lift_decimal
+        from pellucid.internal.expr.tracing.rich import lift_decimal
 
         return lift_decimal(value) if type(value) is Decimal else None
     if type(value) is datetime.timedelta:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from pellucid.internal.expr import node as n
-from pellucid.internal.expr import text
+from pellucid.internal.expr import rewrite as text
 from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.text import Pure
+from pellucid.internal.expr.rewrite import Pure
 from pellucid.internal.expr.tracing import running
 from pellucid.internal.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type

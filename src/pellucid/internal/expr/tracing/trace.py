@@ -29,18 +29,14 @@ from typing import Any, TypeAlias
 
 from pellucid.errors import Control, PipelineError, TypeMismatch
 from pellucid.internal.expr import node as n
-from pellucid.internal.expr.convert import convert
 from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.rewrite import replaced
-from pellucid.internal.expr.tracing.clock.zones import SymLocal
-from pellucid.internal.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
+from pellucid.internal.expr.rewrite import convert, replaced
 from pellucid.internal.expr.tracing.mistakes import UNDONE, name_of, no_pair, no_triple, refuse_undone_value
-from pellucid.internal.expr.tracing.money import SymDecimal, lift_decimal
 from pellucid.internal.expr.tracing.purity import AsksIdentity, watched
-from pellucid.internal.expr.tracing.rich import Rich, SymList, list_leaf, result_type
-from pellucid.internal.expr.tracing.shadow import shadowed, truth_of
+from pellucid.internal.expr.tracing.rich import Rich, SymDecimal, SymList, lift_decimal, list_leaf, result_type
+from pellucid.internal.expr.tracing.shadow import Maybe, assemble, raw_fields, record_type_of, shadowed, truth_of
 from pellucid.internal.expr.tracing.symbolic import Sym, Untraceable, lift_scalar
-from pellucid.internal.expr.tracing.times import SymTime, lift_time
+from pellucid.internal.expr.tracing.times import SymLocal, SymTime, lift_time
 from pellucid.internal.expr.types import (
     BOOL,
     DATETIME,

@@ -29,19 +29,29 @@ from pellucid.internal.expr.types.base import (
     INT,
     INT_MAX,
     INT_MIN,
+    NOTHING,
     STR,
     EnumType,
+    OptionalType,
+    RecordType,
     ScalarType,
+    TupleType,
     Type,
     fits_int,
     simplest,
 )
-from pellucid.internal.expr.types.decimals import DecimalType, Scale
-from pellucid.internal.expr.types.lists import ListType, list_in
 from pellucid.internal.expr.types.of import annotation_of, conform, join, no_none, type_of, type_of_value, with_none
-from pellucid.internal.expr.types.optional import NOTHING, OptionalType
-from pellucid.internal.expr.types.records import RecordType, TupleType
-from pellucid.internal.expr.types.times import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType
+from pellucid.internal.expr.types.rich import (
+    DATE,
+    DATETIME,
+    INSTANT,
+    TIMEDELTA,
+    DecimalType,
+    ListType,
+    Scale,
+    TimeType,
+    list_in,
+)
 
 __all__ = [
     "BOOL",

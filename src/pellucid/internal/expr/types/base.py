@@ -1,10 +1,32 @@
-"""Types of events: what is common to all, the plain scalars and enums."""
+"""Types of events: what is common to all, the plain scalars and enums.
+
+``T | None``: a value that may be missing.
+
+Engines see two things: whether it is there, a ``bool``, and the leaves of ``T``, which are the simplest ones where it
+is not.  So two events are equal if their leaves are, and no engine needs to know of ``None``.
+
+>>> from pellucid.internal.expr.types.base import INT
+>>> t = OptionalType(INT)
+>>> t, t.flatten(None), t.flatten(7), t.unflatten((False, 0))
+(int | None, (False, 0), (True, 7), None)
+
+Records and tuples that may be missing: ``E | None``.
+
+A record is made of its fields, so one that is missing has ``None`` in each of them, as a row of an outer join has in
+SQL.  There is no flag beside them that says so: ask for a field.
+
+>>> from pellucid.internal.expr.types.base import INT, STR
+>>> from pellucid.internal.expr.types.base import TupleType
+>>> t = maybe(TupleType((INT, STR)))
+>>> t, missing(t), t.flatten(None) == t.flatten((None, None))
+((int | None, str | None), (None, None), True)
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 INT_MIN = -(2**63)
@@ -139,3 +161,245 @@ def simplest(t: Type) -> Any:
     if isinstance(t, EnumType):
         return t.members[0]
     return {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
+
+
+#: How the path of the leaf ends that tells whether a value is there.
+THERE = "there"
+
+
+@dataclass(frozen=True, repr=False)
+class NothingType(Type):
+    """The type of ``None`` alone: a state that has seen nothing yet, until it is known what else it can be."""
+
+    def __str__(self) -> str:
+        return "None"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        return iter(())
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        return ()
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        return None, leaves
+
+    def problem(self, value: Any) -> str | None:
+        return None if value is None else f"expected None, found {type(value).__name__} {value!r}"
+
+
+NOTHING = NothingType()
+
+
+@dataclass(frozen=True, repr=False)
+class OptionalType(Type):
+    """A value of another type, or ``None``."""
+
+    inner: Type
+
+    def __str__(self) -> str:
+        return f"{self.inner} | None"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        yield f"{prefix}.{THERE}" if prefix else THERE, BOOL
+        yield from self.inner.leaves(prefix or "value")
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        if value is None:
+            return (False, *(simplest(t) for _, t in self.inner.leaves()))
+        return (True, *self.inner.flatten(value))
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        if leaves[0]:
+            return self.inner._build(leaves[1:])
+        return None, leaves[1 + self.inner.width :]
+
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        if leaves[0]:
+            return True, *self.inner.tidy(leaves[1:])
+        return self.flatten(None)
+
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return (), *((0, *(at + 1 for at in inner)) for inner in self.inner.guards())
+
+    def limits(self) -> tuple[tuple[int, int] | None, ...]:
+        return None, *self.inner.limits()
+
+    def problem(self, value: Any) -> str | None:
+        return None if value is None else self.inner.problem(value)
+
+
+# Types of events that have parts: records and plain tuples.
+
+
+def _each_tidy(parts: Iterable[Type], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    out: tuple[Any, ...] = ()
+    for t in parts:
+        out += t.tidy(leaves[len(out) : len(out) + t.width])
+    return out
+
+
+def _each_guards(parts: Iterable[Type]) -> tuple[tuple[int, ...], ...]:
+    out: tuple[tuple[int, ...], ...] = ()
+    for t in parts:
+        first = len(out)
+        out += tuple(tuple(first + at for at in inner) for inner in t.guards())
+    return out
+
+
+def _nothing(t: Type) -> Any:
+    return t.nothing() if isinstance(t, (RecordType, TupleType)) else None
+
+
+@dataclass(frozen=True, repr=False)
+class RecordType(Type):
+    """A frozen dataclass or a ``NamedTuple`` whose fields are events themselves."""
+
+    cls: type
+    fields: tuple[tuple[str, Type], ...]
+    #: Whether None may stand in its place, for one that has None in each field (see `expr.types.absent`).
+    absent: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{name}: {t}" for name, t in self.fields)
+        return f"{self.cls.__name__}({inner})"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for name, t in self.fields:
+            yield from t.leaves(f"{prefix}.{name}" if prefix else name)
+
+    def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for name, t in self.fields:
+            yield from t.columns(f"{prefix}.{name}" if prefix else name)
+
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return _each_tidy([t for _, t in self.fields], leaves)
+
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return _each_guards(t for _, t in self.fields)
+
+    def limits(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(limit for _, t in self.fields for limit in t.limits())
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        if value is None and self.absent:
+            value = self.nothing()
+        out: tuple[Any, ...] = ()
+        for name, t in self.fields:
+            out += t.flatten(getattr(value, name))
+        return out
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        values = []
+        for _, t in self.fields:
+            value, leaves = t._build(leaves)
+            values.append(value)
+        return self.made(values), leaves
+
+    def nothing(self) -> Any:
+        """The record that is missing: None in each field."""
+        return self.made([_nothing(t) for _, t in self.fields])
+
+    def made(self, values: Sequence[Any]) -> Any:
+        """The record with these values of its fields."""
+        if issubclass(self.cls, tuple):
+            return self.cls(*values)
+        # Not through __init__: the leaves come from an event that was made once already, and a
+        # dataclass may compute or refuse things in __post_init__.
+        record = object.__new__(self.cls)
+        for (name, _), value in zip(self.fields, values, strict=True):
+            object.__setattr__(record, name, value)
+        return record
+
+    def problem(self, value: Any) -> str | None:
+        if value is None and self.absent:
+            return None
+        if not isinstance(value, self.cls):
+            return f"expected {self.cls.__name__}, found {type(value).__name__} {value!r}"
+        for name, t in self.fields:
+            trouble = t.problem(getattr(value, name))
+            if trouble:
+                return f"field {name!r}: {trouble}"
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class TupleType(Type):
+    """A plain tuple of fixed shape: handy as the state of a task."""
+
+    items: tuple[Type, ...]
+    absent: bool = field(default=False, compare=False)  # as of a record
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(str(t) for t in self.items) + ("," if len(self.items) == 1 else "") + ")"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for i, t in enumerate(self.items):
+            yield from t.leaves(f"{prefix}.{i}" if prefix else str(i))
+
+    def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for i, t in enumerate(self.items):
+            yield from t.columns(f"{prefix}.{i}" if prefix else str(i))
+
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return _each_tidy(self.items, leaves)
+
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return _each_guards(self.items)
+
+    def limits(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(limit for t in self.items for limit in t.limits())
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        if value is None and self.absent:
+            value = self.nothing()
+        out: tuple[Any, ...] = ()
+        for t, item in zip(self.items, value, strict=True):
+            out += t.flatten(item)
+        return out
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        values = []
+        for t in self.items:
+            value, leaves = t._build(leaves)
+            values.append(value)
+        return tuple(values), leaves
+
+    def nothing(self) -> Any:
+        """The tuple that is missing: None in each place."""
+        return tuple(map(_nothing, self.items))
+
+    def problem(self, value: Any) -> str | None:
+        if value is None and self.absent:
+            return None
+        if not isinstance(value, tuple) or len(value) != len(self.items):
+            return f"expected a tuple of {len(self.items)}, found {value!r}"
+        for i, (t, item) in enumerate(zip(self.items, value, strict=True)):
+            trouble = t.problem(item)
+            if trouble:
+                return f"item {i}: {trouble}"
+        return None
+
+
+def maybe(t: Type) -> Type:
+    """The type of an event that may be missing, as the other side of a join: a record or a tuple has None in each of
+    its fields then.
+
+    >>> from pellucid.internal.expr.types import FLOAT, type_of
+    >>> maybe(FLOAT), maybe(type_of(tuple[int, str | None]))
+    (float | None, (int | None, str | None))
+    """
+    if isinstance(t, RecordType):
+        return RecordType(t.cls, tuple((name, maybe(inner)) for name, inner in t.fields), absent=True)
+    if isinstance(t, TupleType):
+        return TupleType(tuple(map(maybe, t.items)), absent=True)
+    return t if isinstance(t, OptionalType) else OptionalType(t)
+
+
+def missing(t: Type) -> Any:
+    """The event of a type made by `maybe` that stands for none.
+
+    >>> from pellucid.internal.expr.types import type_of
+    >>> missing(maybe(type_of(tuple[int, str | None])))
+    (None, None)
+    """
+    return t.nothing() if isinstance(t, (RecordType, TupleType)) else None

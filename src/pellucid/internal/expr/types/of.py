@@ -12,13 +12,34 @@ from decimal import Decimal
 from typing import Any
 
 from pellucid.errors import TypeMismatch
-from pellucid.internal.expr.types.absent import maybe
-from pellucid.internal.expr.types.base import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
-from pellucid.internal.expr.types.decimals import MOST_PLACES, DecimalType, Scale
-from pellucid.internal.expr.types.lists import ListType, elements
-from pellucid.internal.expr.types.optional import NOTHING, NothingType, OptionalType
-from pellucid.internal.expr.types.records import RecordType, TupleType
-from pellucid.internal.expr.types.times import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType, is_nat
+from pellucid.internal.expr.types.base import (
+    BOOL,
+    FLOAT,
+    INT,
+    NOTHING,
+    STR,
+    EnumType,
+    NothingType,
+    OptionalType,
+    RecordType,
+    ScalarType,
+    TupleType,
+    Type,
+    maybe,
+)
+from pellucid.internal.expr.types.rich import (
+    DATE,
+    DATETIME,
+    INSTANT,
+    MOST_PLACES,
+    TIMEDELTA,
+    DecimalType,
+    ListType,
+    Scale,
+    TimeType,
+    elements,
+    is_nat,
+)
 
 _SCALARS: dict[Any, Type] = {
     bool: BOOL,

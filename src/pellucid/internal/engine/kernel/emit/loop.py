@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.errors import known
-from pellucid.internal.engine.kernel.emit.flows import Flow, Pen
-from pellucid.internal.engine.kernel.emit.lookups import lookers
-from pellucid.internal.engine.kernel.emit.state import Storage, array_of, finders
+from pellucid.internal.engine.kernel.emit.pen import CALL_RAISED, Flow, Pen, Storage, array_of, finders, lookers
 from pellucid.internal.engine.kernel.emit.steps import STEPS
 from pellucid.internal.engine.kernel.layout import KernelLayout, Opened, capacity, dense, is_float
-from pellucid.internal.engine.kernel.undo import CALL_RAISED
 from pellucid.internal.expr.codegen import TooLarge
 from pellucid.internal.expr.types import BOOL, Type
 from pellucid.internal.graph.model import Graph, Node

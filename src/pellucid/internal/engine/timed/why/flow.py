@@ -34,11 +34,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pellucid.errors import known
-from pellucid.internal.engine.timed.calendar import windows_of
-from pellucid.internal.expr.types.times import DAY
+from pellucid.internal.engine.timed.clock import windows_of
+from pellucid.internal.expr.types.rich import DAY
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.timing import Timing
-from pellucid.progress.builder import Builder, Source, Target
+from pellucid.progress.reachability import Builder, Source, Target
 from pellucid.progress.summaries import Step
 from pellucid.progress.times import LEAST, MOST, Integers
 

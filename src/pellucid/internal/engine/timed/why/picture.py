@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 from pellucid.internal.draw.labels import clean, shorten
 from pellucid.internal.draw.theme import STYLE, document
 from pellucid.internal.draw.theme import number as _n
-from pellucid.internal.engine.timed.why.answer import Progress, StepNow
-from pellucid.internal.engine.timed.why.words import head
+from pellucid.internal.engine.timed.why.answer import Progress, StepNow, head
 from pellucid.internal.expr.types import Type
 from pellucid.internal.graph.timing import shown_time
 

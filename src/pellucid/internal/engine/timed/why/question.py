@@ -14,10 +14,8 @@ from pellucid.errors import UsageError, nearest
 from pellucid.internal.engine.timed.why.flow import flow_of
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Run, Verdict, now
-from pellucid.progress.builder import Location, Source, Target
-from pellucid.progress.loops import standing_loop
-from pellucid.progress.paths import Path, PathSummaries
 from pellucid.progress.question import SAYS, ProgressVerdict, Round
+from pellucid.progress.reachability import Location, Path, PathSummaries, Source, Target, standing_loop
 
 ASKED = ("condition 2", "acyclic", "clock")
 _SAYS = {**SAYS, "clock": "nothing comes behind the clock of what follows"}

@@ -15,11 +15,10 @@ import numpy as np
 
 from pellucid.errors import known
 from pellucid.internal.engine.timed.clock import END
-from pellucid.internal.engine.timed.columns.rows import LEAST, leaves_of
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.flows import event_at
+from pellucid.internal.engine.timed.rows import LEAST, leaves_of
 from pellucid.internal.engine.timed.stages import Step
-from pellucid.internal.engine.timed.stages.timers import Timers
+from pellucid.internal.engine.timed.steps import Timers, event_at
 
 MANY = 100_000  # different windows of a step that are looked at one by one
 FEW = 3  # keys that are named
@@ -233,7 +232,7 @@ def _rows(
 
 
 def _later(times: Any, by: int) -> Any:
-    from pellucid.internal.engine.timed.columns.rows import later
+    from pellucid.internal.engine.timed.rows import later
 
     return later(times, by)
 

@@ -1,1 +1,0 @@
-"""The search backwards: cubes as numbers (`cubes`), one step back (`preimage`), the fixpoint (`backward`), guesses."""

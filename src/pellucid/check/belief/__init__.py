@@ -1,1 +1,0 @@
-"""What an answer has to pass before it is believed: proofs are tried, counterexamples are run."""

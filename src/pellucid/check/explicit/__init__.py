@@ -1,1 +1,0 @@
-"""The explicit engine: every state, one by one."""

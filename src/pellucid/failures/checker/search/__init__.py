@@ -1,1 +1,0 @@
-"""Every interleaving with crashes, packed and reduced; and the same literally."""

@@ -1,1 +1,0 @@
-"""Space-time pictures of runs with crashes."""

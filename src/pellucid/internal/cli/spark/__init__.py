@@ -1,1 +1,0 @@
-"""``pellucid run`` on Spark."""

@@ -1,1 +1,0 @@
-"""The processes of a run: sources, workers and sinks, and what they say to one another."""

@@ -1,1 +1,0 @@
-"""Windows and sessions whose answers come more than once: told early, or corrected."""

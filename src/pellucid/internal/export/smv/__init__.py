@@ -1,1 +1,0 @@
-"""A pipeline as a model for NuSMV and nuXmv."""

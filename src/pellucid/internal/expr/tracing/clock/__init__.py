@@ -1,1 +1,0 @@
-"""What clocks and calendars say: the days of the calendar, and the zones of the world."""

@@ -1,1 +1,0 @@
-"""Parquet files with a manifest: the executors write, the manifest commits."""

@@ -1,1 +1,0 @@
-"""Pipelines, or their beginnings, as Spark's own expressions."""

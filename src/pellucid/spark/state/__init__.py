@@ -1,1 +1,0 @@
-"""What a streaming query remembers between micro-batches."""

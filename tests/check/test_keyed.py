@@ -1,0 +1,218 @@
+"""Keyed pipelines: verdicts against every stream up to a length, on the interpreter; and questions people ask."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import pytest
+
+from pellucid import Pipeline, check, merge, pipeline
+from pellucid.check.formula.parse import parse
+from pellucid.internal.engine.interpreter import Interpreter
+from tests.seeds import seeds
+from tests.strategies import Seeded
+
+INTS = range(0, 3)
+
+
+class Pay(NamedTuple):
+    """A payment."""
+
+    user: int
+    amount: int
+
+
+STEPS: list[Any] = [
+    lambda s: s.decimate(2),
+    lambda s: s.trim(1),
+    lambda s: s.cumulate(lambda t, v: (t + v) % 3, start=0),
+    lambda s: s.window(2, pipeline(lambda y: y.trim(1) - y, y=int)),
+    lambda s: s.window(2, pipeline(lambda y: y.key_by(lambda v: v % 2).cumulate(lambda t, v: t + v, start=0), y=int)),
+    lambda s: s.filter(lambda v: v > 0),
+    lambda s: s.map(lambda v: v + 1),
+    lambda s: s.decimate(2) + s,
+    lambda s: merge(s, s.trim(1)),
+    lambda s: s.key_by(lambda v: v % 2),
+    lambda s: s.task(lambda seen, v: (v, [v] if v != seen else []), 0),
+]
+KEYS: list[Any] = [
+    lambda s: s.key_by(lambda v: v),
+    lambda s: s.key_by(lambda v: v % 2),
+    lambda s: s.key_by(lambda v: v == 1),
+]
+
+
+def drawn(c: Seeded) -> Pipeline:
+    key = c.of(KEYS)
+    steps = [c.of(STEPS) for _ in range(c.of([1, 2]))]
+
+    def body(x: Any) -> Any:
+        s = key(x)
+        for step in steps:
+            s = step(s)
+        return s
+
+    return pipeline(body, x=int)
+
+
+def streams(longest: int) -> list[list[dict[str, int]]]:
+    return [[{"x": v} for v in row] for many in range(1, longest + 1) for row in product(INTS, repeat=many)]
+
+
+FORMULAS = [
+    "G (out -> out.value > 0)",
+    "G (out -> x)",
+    "G (out -> X !out)",
+    "G (x & X x -> out | X out)",
+    "G (out -> out.value = x.value)",
+]
+
+
+def broken(p: Pipeline, formula: str, pushes: list[dict[str, int]]) -> bool:
+    """Whether a stream that ends shows that a formula is broken: it does not hold, however it goes on."""
+    from pellucid.check.counterexample import atoms_on
+
+    trace = atoms_on(p.graph, parse(formula), pushes)
+    body = parse(formula).args[0]
+
+    def value(f: Any, i: int) -> bool | None:  # None: the stream ends before
+        if f.op == "atom":
+            return trace[i][f]
+        if f.op == "X":
+            return value(f.args[0], i + 1) if i + 1 < len(trace) else None
+        parts = [value(a, i) for a in f.args]
+        if f.op == "!":
+            return None if parts[0] is None else not parts[0]
+        if f.op == "&":
+            return False if False in parts else None if None in parts else True
+        if f.op == "|":
+            return True if True in parts else None if None in parts else False
+        assert f.op == "->"
+        return True if parts[0] is False or parts[1] is True else None if None in parts else False
+
+    return any(value(body, i) is False for i in range(len(trace)))
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_verdict_is_what_every_short_stream_shows(seed: int) -> None:
+    c = Seeded(seed)
+    p, formula = drawn(c), c.of(FORMULAS)
+    verdict = check.holds(p, formula, ints=INTS, timeout=10, warn=False)
+    shortest = next((pushes for pushes in streams(5) if broken(p, formula, pushes)), None)
+    if verdict.proved:
+        assert shortest is None
+    if verdict.refuted:
+        assert verdict.counterexample is not None and broken(p, formula, verdict.counterexample.inputs)
+        assert shortest is None or len(verdict.counterexample.inputs) <= len(shortest)
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(6))
+def test_two_pipelines_are_equal_if_every_short_stream_says_so(seed: int) -> None:
+    c = Seeded(seed)
+    a, b = drawn(c), drawn(c)
+    verdict = check.equivalent(a, b, ints=INTS, timeout=10)
+
+    def differ(pushes: list[dict[str, int]]) -> bool:
+        one, two = Interpreter(a.graph), Interpreter(b.graph)
+        return any(one.push(push) != two.push(push) for push in pushes)
+
+    shortest = next((pushes for pushes in streams(5) if differ(pushes)), None)
+    if verdict.proved:
+        assert shortest is None
+    if verdict.refuted:
+        assert verdict.counterexample is not None and differ(verdict.counterexample.inputs)
+        assert shortest is None or len(verdict.counterexample.inputs) <= len(shortest)
+
+
+def test_totals_of_each_user() -> None:
+    totals = pipeline(
+        lambda x: x.key_by(lambda e: e.user).map(lambda e: max(e.amount, 0)).cumulate(lambda t, v: t + v, start=0),
+        x=Pay,
+    )
+    assert check.holds(totals, "G (out -> out.value >= 0)", warn=False).proved
+    assert check.holds(totals, "AG EF out", warn=False).proved
+
+
+def test_a_refactoring_and_a_wrong_one() -> None:
+    before = pipeline(lambda x: x.key_by(lambda e: e.user).map(lambda e: e.amount).decimate(2), x=Pay)
+    after = pipeline(lambda x: x.key_by(lambda e: e.user).decimate(2).map(lambda e: e.amount), x=Pay)
+    unkeyed = pipeline(lambda x: x.map(lambda e: e.amount).decimate(2), x=Pay)
+    assert check.equivalent(before, after).proved
+    assert check.equivalent(before, after, how="sequence").proved
+    wrong = check.equivalent(before, unkeyed)
+    assert wrong.refuted and wrong.counterexample is not None
+    assert len({push["x"].user for push in wrong.counterexample.inputs}) == 2  # one key alone does not show it
+
+
+def test_consecutive_pushes_may_be_of_different_keys() -> None:
+    every_second = pipeline(lambda x: x.key_by(lambda e: e.user).decimate(2), x=Pay)
+    verdict = check.holds(every_second, "G (out -> X !out)")
+    assert verdict.refuted and verdict.counterexample is not None
+    assert [push["x"].user for push in verdict.counterexample.inputs] == [0, 1]
+
+
+def test_three_declines_in_a_row() -> None:
+    def step(n: int, e: Pay) -> tuple[int, list[int]]:
+        n = n + 1 if e.amount < 0 else 0
+        return (0, [3]) if n == 3 else (n, [])
+
+    alert = pipeline(lambda x: x.key_by(lambda e: e.user).task(step, 0), x=Pay)
+    assert check.holds(alert, "G (out -> x.value.amount < 0)").proved
+    assert check.holds(alert, "G (out -> X !out)").refuted  # two cards may raise it one after the other
+    soon = check.holds(alert, "G !out")
+    assert soon.refuted and soon.counterexample is not None and len(soon.counterexample.steps) == 3
+
+
+def test_a_monitor_that_keeps_things_apart() -> None:
+    system = check.Transitions([0], lambda s: [(s + 1) % 4], lambda s: {"x": Pay(s % 2, s)})
+    few = pipeline(lambda x: x.key_by(lambda e: e.user).cumulate(lambda n, e: min(n + 1, 9), start=0) < 4, x=Pay)
+    moves = pipeline(
+        lambda x: (
+            x.key_by(lambda e: e.user).map(lambda e: e.amount).window(2, pipeline(lambda y: y.trim(1) != y, y=int))
+        ),
+        x=Pay,
+    )
+    assert check.monitor(system, few).refuted
+    assert check.monitor(system, moves).proved
+
+
+def test_what_looks_at_all_pushes_needs_few_keys() -> None:
+    every_second = pipeline(lambda x: x.key_by(lambda e: e.user).decimate(2), x=Pay)
+    assert check.holds(every_second, "G (F x -> F out)").unknown
+    assert check.holds(every_second, "AG EF out", ints=range(2)).proved
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+RENAMED = [
+    ("the other way round", lambda e: (e.a, e.b), lambda e: (e.b, e.a), "proved"),
+    ("one twice", lambda e: (e.a, e.b), lambda e: (e.a, e.b, e.a), "proved"),
+    ("a sum", lambda e: e.a + e.b, lambda e: e.b + e.a, "proved"),
+    ("a Boolean", lambda e: e.a % 2, lambda e: e.a % 2 == 0, "proved"),
+    ("coarser", lambda e: (e.a, e.b), lambda e: e.a, "refuted"),
+    ("another", lambda e: e.a, lambda e: e.b, "refuted"),
+    ("remainders", lambda e: e.a % 2, lambda e: e.a % 3, "refuted"),
+]
+
+
+@pytest.mark.parametrize("ints", [None, range(3)])
+@pytest.mark.parametrize(("name", "f", "g", "status"), RENAMED)
+def test_keys_with_other_names_and_the_same_parts(name: str, f: Any, g: Any, status: str, ints: Any) -> None:
+    """What comes out is the same if two events have one key here where they have one there."""
+    a, b = (pipeline(lambda x, key=key: x.key_by(key).cumulate(lambda n, e: n + 1, start=0), x=Pair) for key in (f, g))
+    verdict = check.equivalent(a, b, ints=ints)
+    assert verdict.status == status, str(verdict)
+
+
+def test_a_renamed_key_that_comes_out_is_another_output() -> None:
+    a, b = (
+        pipeline(lambda x, s=sign: x.map(lambda e: s * (e.a % 5)).key_by(lambda v: v).decimate(2), x=Pair)
+        for sign in (1, -1)
+    )
+    assert check.equivalent(a, b).refuted

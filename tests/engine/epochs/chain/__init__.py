@@ -1,1 +1,0 @@
-"""Runs that read one another's epochs before they are committed."""
