@@ -17,8 +17,8 @@ from pellucid import Pipeline, Stream, UsageError, apply, as_of, iterate, join, 
 from pellucid.internal.draw.graph import STYLES, draw, draw_mermaid, parts
 from pellucid.internal.draw.labels import cells
 from pellucid.internal.draw.layout import Item, Wire, _crossings, arrange, fold
-from pellucid.internal.draw.text import draw_text
 from pellucid.internal.draw.svg import FAMILY
+from pellucid.internal.draw.text import draw_text
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.processors import PROCESSORS
 
