@@ -429,8 +429,8 @@ def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
 
 def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:
     said = (
-        r"test_keys.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed differently: "
-        r"one by int, another by no key"
+        r"test_processors.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed "
+        r"differently: one by int, another by no key"
     )
     with pytest.raises(PipelineError, match=said):
         pipeline(lambda x: pairs(x.key_by(parity), x), x=int)

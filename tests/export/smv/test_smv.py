@@ -93,10 +93,10 @@ VAR
   n : 0..2;
 ASSIGN
   init(n) := 0;
-  next(n) := case rst : 0; i_b & n = 2 : 0; i_b : n + 1; TRUE : n; esac;
+  next(n) := case rst : 0; i_b & (n = 2) : 0; i_b : n + 1; TRUE : n; esac;
   o_c := i_c;
-  o_b := i_b & n = 0;
-  o_l := i_b & n = 0 & i_l;
+  o_b := i_b & (n = 0);
+  o_l := i_b & (n = 0) & i_l;
 
 -- Function (section 3.3): +; stateless, 2 + 1 arguments
 MODULE Function_1(a_1, a_2, r_1)

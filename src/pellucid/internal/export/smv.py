@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -471,11 +470,10 @@ class _Step:
 def _closed(text: str) -> str:
     """The text as an operand.
 
-    >>> _closed("n = 2"), _closed("(a) | (b)"), _closed("(a | b)")
-    ('n = 2', '((a) | (b))', '(a | b)')
+    >>> _closed("n = 2"), _closed("(a) | (b)"), _closed("(a | b)"), _closed("!ready")
+    ('(n = 2)', '((a) | (b))', '(a | b)', '!ready')
     """
-    simple = re.fullmatch(r"!?\w+|\w+ (=|<|<=) \w+", text)
-    return text if simple or plain(text) != text else f"({text})"
+    return text if text.lstrip("!").isidentifier() or plain(text) != text else f"({text})"
 
 
 def _queues(inputs: list[Pipe], bounds: list[int], sections: dict[str, list[str]]) -> tuple[str, list[tuple[str, ...]]]:
