@@ -385,7 +385,7 @@ def junit(outcomes: Sequence[Outcome], *, suite: str = "pellucid") -> str:
     for outcome in outcomes:
         _case(top, outcome, suite)
     ET.indent(root, "")
-    return ET.tostring(root, encoding="UTF-8", xml_declaration=True).decode() + "\n"
+    return str(ET.tostring(root, encoding="UTF-8", xml_declaration=True), "utf-8") + "\n"
 
 
 def _case(suite: ET.Element, outcome: Outcome, classname: str) -> None:
