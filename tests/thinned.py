@@ -28,17 +28,11 @@ ONE_IN = {
         "capacity/test_flow": {"emits_until_three_tuples_with_both_spouts": 2},
         "capacity/test_planning": {"a_hundred": 0},
         "capacity/test_zones": {"figure_1_thresholds": 2},
-        "check/smt/test_smt": {"shortest_refutations_agree_with_brute_force": 2},
         "check/system/test_system": {
             "engines_agree_with_the_reference": 8,
             "keys_that_are_given_up": 2,
             "over_exact_integers": 6,
             "the_system_is_the_pipeline": 4,
-        },
-        "check/test_agree": {
-            "every_mutant_that_changes_the_meaning_is_refuted": 24,
-            "explicit_is_the_reference": 4,
-            "invariants_by_three_engines_and_brute_force": 2,
         },
         "check/test_compare": {
             "as_by_definition": 4,
@@ -48,8 +42,6 @@ ONE_IN = {
             "the_same_whatever_the_delay": 16,
         },
         "check/test_joins": {"an_assumption_about_a_join_by_key_of_streams_that_remember": 0},
-        "check/test_keyed": {"a_verdict_is_what_every_short_stream_shows": 2},
-        "check/test_missing_values": {"every_engine_answers_as_all_runs_do": 24},
         "check/test_questions": {"a_large_domain_takes_no_longer_than_a_small_one": 0},
         "check/test_realistic": {"a_share_of_the_questions": 4},
         "check/test_smt": {"proved": 6},
@@ -57,12 +49,10 @@ ONE_IN = {
         "check/test_unbounded": {
             "a_join_of_two_sources_is_live": 2,
             "over_exact_integers_and_strings": 3,
-            "the_automaton_and_the_history_agree": 2,
             "what_can_not_be_done_any_more_is_no_matter_of_queues": 0,
             "what_comes_after_a_queue_is_full_counts": 4,
         },
         "check/test_vacuity": {"a_premise_that_never_holds": 2},
-        "check/test_values": {"against_all_runs": 2},
         "check/timed/test_mutants": {
             "a_wrong_rule_is_refuted_by_a_shortest_run": 2,
             "nothing_is_found_against_the_right_rules": 2,

@@ -9,18 +9,17 @@ import pytest
 
 from pellucid import Mod, Stream, apply, check, pipeline
 from pellucid.check.answer import counted
-from pellucid.check.decide import Options, decide, decide_invariant
-from pellucid.check.formula import Atom, Formula, evaluate_lasso, is_invariant, resolve
+from pellucid.check.decide import Options, decide
+from pellucid.check.formula import Atom, Formula, evaluate_lasso, resolve
+from pellucid.check.formula.nodes import Ref
 from pellucid.check.formula.parse import parse
-from pellucid.check.formula.terms import Ref
-from pellucid.check.history import History, as_invariant, linear
+from pellucid.check.history import History, linear
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.check.system.queues import Room
-from pellucid.check.unbounded import decide_about, speaks_of_queues
+from pellucid.check.unbounded import Systems, decide_about, speaks_of_queues
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr.evaluate import evaluate
-from tests.check.test_agree import atom, small_pipeline
 from tests.seeds import seeds
 from tests.strategies import Seeded
 
@@ -31,7 +30,7 @@ three = pipeline(lambda a, b: a.filter(a.cumulate(lambda n, _: n + 1, start=0) <
 
 def ask(p: Any, formula: str, ints: Any = None, queue: Any = 3) -> Any:
     """The bare answer, without notes on 64 bits."""
-    return decide_about(p.graph, parse(formula), domain_of(ints), queue, (), Options())
+    return decide_about(Systems(p.graph, domain_of(ints), queue), parse(formula), Options())
 
 
 @pytest.mark.parametrize("ints", [None, Mod(2), range(2)], ids=str)
@@ -255,7 +254,6 @@ def test_decided(p, formula, status):
 # Formulas as invariants with history: the same verdicts as the automaton, shortest runs, exact integers.
 
 P, Q = Atom(Ref("p")), Atom(Ref("q"))
-EXPLICIT = Options(engine="explicit", max_states=4000)
 
 
 @pipeline
@@ -316,28 +314,6 @@ def test_a_history_says_what_the_formula_said(seed: int) -> None:
             at = Formula("X", (at,))
         truth.append(evaluate_lasso(at, trace, 6))
     assert judged(f, trace) == [True] * ahead(f) + truth, str(f)
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(40))
-def test_the_automaton_and_the_history_agree(seed: int) -> None:
-    c = Seeded(seed)
-    p = small_pipeline(c)
-    system = build_system(p.graph, domain_of(range(2)), 2)
-    atoms = [parse(atom(c, p, system)) for _ in range(2)]
-    for shape in ("! & | -> X X Y O H S", "& | -> G X W R ! Y O", "AX AG & | -> !"):
-        f = formula(c, atoms, 3, shape)
-        f = f if f.op in ("G", "AG") else Formula("AG" if "AX" in shape else "G", (f,))
-        resolved = resolve(f, system)
-        if resolved.op in ("true", "false") or is_invariant(resolved) is not None:
-            continue
-        made = as_invariant(system, resolved)
-        if made is None:
-            continue
-        one = decide(system, resolved, EXPLICIT)
-        two = decide_invariant(*made, EXPLICIT)
-        if "unknown" not in (one.status, two.status):
-            assert one.status == two.status, (p.graph, str(f))
 
 
 def test_branching_that_is_linear() -> None:
