@@ -26,7 +26,7 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import conditions
 from pellucid.check.functions.called import Fickle
 from pellucid.check.history import linear
-from pellucid.check.side_by_side import alike
+from pellucid.check.side_by_side import alike_side_by_side as alike
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variables import Slot

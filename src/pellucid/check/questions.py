@@ -63,9 +63,8 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.functions.called import asks, ledger
 from pellucid.check.history import as_invariant, normal
 from pellucid.check.question_arguments import short
-from pellucid.check.same_types import fitted, with_missing
 from pellucid.check.sequences import by_keys, decide_paper, decide_sequence
-from pellucid.check.side_by_side import apart, beside, differs, no_longer_implied, side_by_side
+from pellucid.check.side_by_side import apart, beside, differs, fitted, no_longer_implied, side_by_side, with_missing
 from pellucid.check.system.assume import assumed_text
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of

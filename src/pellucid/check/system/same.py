@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Fickle, ledger
-from pellucid.check.same_types import alike
+from pellucid.check.side_by_side import alike
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable
 from pellucid.internal.expr.function import Function
