@@ -26,7 +26,7 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import conditions
 from pellucid.check.functions.called import Fickle
 from pellucid.check.history import linear
-from pellucid.check.side_by_side import alike_side_by_side as alike
+from pellucid.check.side_by_side import same_event
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variables import Slot
@@ -656,7 +656,7 @@ def _carried(example: Pushes, side: int) -> list[list[Any] | None]:
 
 def step_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """In some push the two do not carry the same events, or one of them fails and the other does not."""
-    return _apart(example, alike)
+    return _apart(example, same_event)
 
 
 def implication_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
@@ -680,10 +680,10 @@ def sequence_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     turn = list(pushes[loop:]) if loop is not None else []
     first = example.graphs[0]
     few = [put_out(g, pushes, first) for g in example.graphs]
-    if any(not alike(x, y) for x, y in zip(*few, strict=False)):
+    if any(not same_event(x, y) for x, y in zip(*few, strict=False)):
         return True
     many = [put_out(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
-    if any(not alike(x, y) for x, y in zip(*many, strict=False)):
+    if any(not same_event(x, y) for x, y in zip(*many, strict=False)):
         return True
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 

@@ -37,12 +37,12 @@ class Fitted:
     graph: Graph
 
 
-def alike(a: Type, b: Type) -> bool:
+def same_shape(a: Type, b: Type) -> bool:
     """Whether two types are written the same, wherever they are.
 
     >>> from pellucid.internal.expr.types import type_of
     >>> one, other = (type_of(dataclasses.make_dataclass("P", [("x", int)], frozen=True)) for _ in range(2))
-    >>> one == other, alike(one, other)
+    >>> one == other, same_shape(one, other)
     (False, True)
     """
     if isinstance(a, EnumType) and isinstance(b, EnumType):
@@ -50,14 +50,14 @@ def alike(a: Type, b: Type) -> bool:
             (m.name, m.value) for m in b.members
         ]
     if isinstance(a, OptionalType) and isinstance(b, OptionalType):
-        return alike(a.inner, b.inner)
+        return same_shape(a.inner, b.inner)
     if isinstance(a, TupleType) and isinstance(b, TupleType):
-        return len(a.items) == len(b.items) and all(map(alike, a.items, b.items))
+        return len(a.items) == len(b.items) and all(map(same_shape, a.items, b.items))
     if isinstance(a, RecordType) and isinstance(b, RecordType):
         return (
             a.cls.__name__ == b.cls.__name__
             and [name for name, _ in a.fields] == [name for name, _ in b.fields]
-            and all(alike(s, t) for (_, s), (_, t) in zip(a.fields, b.fields, strict=True))
+            and all(same_shape(s, t) for (_, s), (_, t) in zip(a.fields, b.fields, strict=True))
         )
     return a == b
 
@@ -68,7 +68,7 @@ def fitted(a: Any, b: Any) -> Any:
     outs = [[p.graph.nodes[i].type for _, i in p.graph.outputs] for p in (a, b)]
     if (mine, outs[0]) == (theirs, outs[1]) or (len(mine), len(outs[0])) != (len(theirs), len(outs[1])):
         return b
-    if not all(map(alike, [*mine, *outs[0]], [*theirs, *outs[1]])):
+    if not all(map(same_shape, [*mine, *outs[0]], [*theirs, *outs[1]])):
         return b
     names = [b.graph.nodes[i].id for i in b.graph.sources]
     sources = [source(name, t) for name, t in zip(names, mine, strict=True)]
@@ -127,25 +127,25 @@ def _other(a: Type, b: Type) -> Callable[[Any], Any]:
 # sign.
 
 
-def alike_side_by_side(a: Any, b: Any) -> bool:
+def same_event(a: Any, b: Any) -> bool:
     """Whether two events are the same.
 
-    >>> alike(float("nan"), float("nan")), alike((1, 0.0), (1, -0.0)), alike(1.0, 2.0)
+    >>> same_event(float("nan"), float("nan")), same_event((1, 0.0), (1, -0.0)), same_event(1.0, 2.0)
     (True, True, False)
     """
     if a == b or (isinstance(a, float) and isinstance(b, float) and a != a and b != b):
         return True
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(alike_side_by_side, a, b))
+        return len(a) == len(b) and all(map(same_event, a, b))
     if dataclasses.is_dataclass(a) and type(a) is type(b):
-        return all(alike_side_by_side(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+        return all(same_event(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
     return False
 
 
-def alike_leaves(x: Expr, y: Expr) -> Expr:
+def same_leaf(x: Expr, y: Expr) -> Expr:
     """The same of leaves, as an expression.
 
-    >>> alike_leaves(n.var(0, FLOAT), n.var(0, FLOAT)).value
+    >>> same_leaf(n.var(0, FLOAT), n.var(0, FLOAT)).value
     True
     """
     if x is y:
@@ -222,7 +222,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     for i in range(min(len(left), len(right))):
         same = TRUE
         for x, y in zip(left[i], right[i], strict=True):
-            same = n.and_(same, alike_leaves(x, y))
+            same = n.and_(same, same_leaf(x, y))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
     return n.or_(_unless_over(system, bad), fail_apart(system))
 
@@ -268,7 +268,7 @@ def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied:
         if left is None or right is None:
             return (left is None) != (right is None)
         if len(left) != len(right) or not all(
-            alike_side_by_side(x, y) or (implied and y) for x, y in zip(left, right, strict=True)
+            same_event(x, y) or (implied and y) for x, y in zip(left, right, strict=True)
         ):
             return True
     return False

@@ -335,9 +335,8 @@ def engine(name: str) -> Any:
     for module in (clock, literal):
         own = types.ModuleType(f"pellucid.mutant_{module.__name__.rpartition('.')[2]}_{len(sys.modules)}")
         sys.modules[own.__name__] = own
+        exec(compile(texts[module], f"<{name}>", "exec"), own.__dict__)
         own.__dict__.update({"Clocks": made[clock].Clocks} if clock in made else {})
-        text = texts[module].replace("from pellucid.internal.engine.timed.clock import Clocks\n", "")
-        exec(compile(text, f"<{name}>", "exec"), own.__dict__)
         made[module] = own
     return made[literal].Literal
 
