@@ -49,6 +49,19 @@ class _Fail(Exception):  # noqa: N818
 # as it stands.
 
 
+CHOICES: dict[Any, list[str]] = {
+    INT: [
+        "add", "sub", "mul", "floordiv", "mod", "band", "bor", "bxor", "shl", "shr", "neg", "abs", "invert", "ite",
+        "int_of_bool", "trunc", "after", "raise", "same",
+    ],
+    FLOAT: [
+        "add", "sub", "mul", "floordiv", "mod", "truediv", "itruediv", "neg", "abs", "ite", "float_of_int", "sqrt",
+        "after",
+    ],
+    BOOL: ["eq", "lt", "le", "feq", "flt", "fle", "mixed", "beq", "and", "or", "not", "ite", "after"],
+}  # fmt: skip
+
+
 @st.composite
 def recipes(draw: st.DrawFn, t: Any = INT, depth: int = 4) -> Any:
     index = {INT: (0, 1), FLOAT: (2, 3), BOOL: (4, 5)}[t]
@@ -61,56 +74,7 @@ def recipes(draw: st.DrawFn, t: Any = INT, depth: int = 4) -> Any:
         }
         return ("const", t, draw(small.get(t, st.booleans())))
     sub = lambda kind: draw(recipes(kind, depth - 1))
-    if t == INT:
-        op = draw(
-            st.sampled_from(
-                [
-                    "add",
-                    "sub",
-                    "mul",
-                    "floordiv",
-                    "mod",
-                    "band",
-                    "bor",
-                    "bxor",
-                    "shl",
-                    "shr",
-                    "neg",
-                    "abs",
-                    "invert",
-                    "ite",
-                    "int_of_bool",
-                    "trunc",
-                    "after",
-                    "raise",
-                    "same",
-                ]
-            )
-        )
-    elif t == FLOAT:
-        op = draw(
-            st.sampled_from(
-                [
-                    "add",
-                    "sub",
-                    "mul",
-                    "floordiv",
-                    "mod",
-                    "truediv",
-                    "itruediv",
-                    "neg",
-                    "abs",
-                    "ite",
-                    "float_of_int",
-                    "sqrt",
-                    "after",
-                ]
-            )
-        )
-    else:
-        op = draw(
-            st.sampled_from(["eq", "lt", "le", "feq", "flt", "fle", "mixed", "beq", "and", "or", "not", "ite", "after"])
-        )
+    op = draw(st.sampled_from(CHOICES[t]))
     if op == "raise":
         return ("raise", t)
     if op == "ite":
@@ -150,16 +114,9 @@ def build(r: Any) -> n.Expr:
     if op == "after":
         return n.after((parts[0],), parts[1])
     special = {
-        "ite": n.ite,
-        "and": n.and_,
-        "or": n.or_,
-        "not": n.not_,
-        "eq": n.eq,
-        "lt": n.lt,
-        "le": n.le,
-        "sqrt": n.sqrt,
-    }
-    special |= {"int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int}
+        "ite": n.ite, "and": n.and_, "or": n.or_, "not": n.not_, "eq": n.eq, "lt": n.lt, "le": n.le, "sqrt": n.sqrt,
+        "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int,
+    }  # fmt: skip
     if op in special:
         return special[op](*parts)
     if op == "trunc":
@@ -688,15 +645,9 @@ def test_what_may_be_missing_is_asked_for_as_in_python() -> None:
 
 
 BINARY = [
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.floordiv,
-    operator.mod,
-    operator.and_,
-    operator.or_,
+    operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_,
     operator.xor,
-]
+]  # fmt: skip
 ints = values(INT)
 
 
