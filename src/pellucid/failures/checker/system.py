@@ -66,8 +66,9 @@ from pellucid.internal.model import CutShort, on_time
 # Sets of rules: the paper's, and room for others that differ in one place.
 #
 # A set of rules R says three things about configurations: which failure-free steps there are (R \ F), what a failure
-# leaves, and where a recovery leads.  Here they are the literal functions of `pellucid.failures.model`; `UnalignedRules`,
-# and rules of a user's own, override some of them.  Every search, replay and description asks an object of these rules.
+# leaves, and where a recovery leads.  Here they are the literal functions of `pellucid.failures.model`;
+# `UnalignedRules`, and rules of a user's own, override some of them.  Every search, replay and description asks an
+# object of these rules.
 #
 # Three promises let a search do less: ``settled`` says when no other task can add or take away a step of a task, so
 # that it commutes with the steps of others (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is
