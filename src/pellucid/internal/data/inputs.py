@@ -14,17 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError, StepError, UsageError, nearest
 from pellucid.internal.data.bind import (
+    COLUMNS,
+    FAIL,
     SHORT,
+    BadOption,
+    BadRow,
+    BadRows,
     Kept,
     Place,
+    as_text,
     keeps_nan,
     kept_columns,
     key_columns,
     missing_keys,
+    of_row,
     own_paths,
     refuse_order_names,
     refuse_twice,
+    row_text,
+    said_bad,
     said_keep,
+    schema,
+    table_of,
 )
 from pellucid.internal.data.cells import check_formats, said_formats
 from pellucid.internal.data.columns import (
@@ -40,25 +51,12 @@ from pellucid.internal.data.columns import (
     place_of,
     refuse_scalars,
 )
-from pellucid.internal.data.dead_letters import (
-    COLUMNS,
-    FAIL,
-    BadOption,
-    BadRow,
-    BadRows,
-    as_text,
-    of_row,
-    row_text,
-    said_bad,
-    schema,
-    table_of,
-)
 from pellucid.internal.expr.types import RecordType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.stream import silent
 
 if TYPE_CHECKING:
-    from pellucid.internal.data.order import Keyed, Lineup
+    from pellucid.internal.data.feed import Keyed, Lineup
 
 #: Kinds that have columns with names.
 TABLES = ("DataFrame", "Table", "RecordBatch", "dicts", "polars", "lazy", "Dataset", "stream")
@@ -322,7 +320,7 @@ class RunOptions:
         order = key_columns(given.get("order"), who="order=")
         late = given.get("late", "fail")
         if late != "fail":
-            from pellucid.internal.data.order import check_late
+            from pellucid.internal.data.feed import check_late
 
             check_late(late)
             if not order:
@@ -459,7 +457,7 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
     elif options.bad and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
-        from pellucid.internal.data.order import line_up, refuse_different
+        from pellucid.internal.data.feed import line_up, refuse_different
 
         names = [""] if "" in inputs else list(types)
         keyed = [_keyed(name, types, inputs[name], run.given, options, places[name]) for name in names]
@@ -646,7 +644,7 @@ def _keyed(
 
     from pellucid.internal.data.arrow import column_at, column_names, key_array
     from pellucid.internal.data.bind import some
-    from pellucid.internal.data.order import Keyed, order_values
+    from pellucid.internal.data.feed import Keyed, order_values
 
     mine = given[0] if not name else given[list(types).index(name)]
     key = [key_array(t, leaves) for t, leaves in mine.key.values()]
@@ -821,7 +819,7 @@ def shown_letters(rows: Sequence[BadRow], shows: str) -> Any:
 
 def write_letters(rows: Sequence[BadRow], path: str) -> None:
     """A file of dead letters, which appears whole."""
-    from pellucid.internal.data.writers import open_writer
+    from pellucid.internal.data.outputs import open_writer
 
     with open_writer(path, schema(), None) as writer:
         if rows:
