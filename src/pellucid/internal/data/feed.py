@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,7 @@ from pellucid.internal.data.bind import (
     type_of_key,
 )
 from pellucid.internal.data.cells import NEVER, check_formats, check_nulls, inner_type, is_spelled, missing_in
-from pellucid.internal.data.columns import Batch, Column, Given, Strings
+from pellucid.internal.data.columns import Batch, Column, Given, Strings, part_of
 from pellucid.internal.data.csv_files import CsvReader
 from pellucid.internal.data.files import Reader
 from pellucid.internal.data.inputs import events_at, lined_up
@@ -63,9 +63,6 @@ from pellucid.internal.data.rich import rich_array, rich_column
 from pellucid.internal.data.text import Chunk, TextReader
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.internal.graph.model import Graph, refuse_answer_names
-
-if TYPE_CHECKING:
-    from pellucid.internal.data.files import Reader
 
 # Rows in the order that columns say: which row of which input is which push.
 #
@@ -396,8 +393,7 @@ def looked_at(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], again: 
         if is_text(reader):
             other.missing = getattr(reader, "missing", NEVER)
         try:
-            whole = _read(other, {}, feed, order, ())
-            looked.append(_good(_keyed(whole, feed, bound[0], order), whole))
+            looked.append(without_bad(_keyed(_read(other, {}, feed, order, ()), feed, bound[0], order))[0])
         finally:
             other.close()
     return line_up(looked, feed.order, feed.late)
@@ -420,13 +416,21 @@ def sorted_tables(
     return tables
 
 
-def _good(keyed: Keyed, whole: _Whole) -> Keyed:
-    """Without the rows that cannot be read."""
-    if not whole.place.bad:
-        return keyed
-    rows = pa.array(whole.good)
-    place = whole.place.picked(lambda i: int(whole.good[i]))
-    return Keyed([k.take(rows) for k in keyed.key], [o.take(rows) for o in keyed.order], place)
+def without_bad(keyed: Keyed) -> tuple[Keyed, Any]:
+    """Without the rows that cannot be read; and which those are that can (None: all)."""
+    if not keyed.place.bad:
+        return keyed, None
+    there = np.ones(len(keyed.order[0]), dtype=bool)
+    there[list(keyed.place.bad)] = False
+    good = np.flatnonzero(there)
+    rows = pa.array(good)
+    place = keyed.place.picked(lambda i: int(good[i]))
+    return Keyed([k.take(rows) for k in keyed.key], [o.take(rows) for o in keyed.order], place), good
+
+
+def as_given(rows: Any, good: Any) -> Any:
+    """Rows among those that can be read as rows of the input."""
+    return rows if good is None or not len(good) else np.where(rows < 0, -1, good[rows])
 
 
 def _kept_at(column: Any) -> Callable[[Any], list[Any]]:
@@ -439,13 +443,6 @@ class _Whole:
 
     table: Any
     place: Place
-
-    @property
-    def good(self) -> Any:
-        """The rows that can be read."""
-        there = np.ones(self.table.num_rows, dtype=bool)
-        there[list(self.place.bad or ())] = False
-        return np.flatnonzero(there)
 
     def letters(self) -> list[tuple[int, BadRow]]:
         """Those that cannot; they belong to no push."""
@@ -510,19 +507,17 @@ def _gathered(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: 
             leaves = parted(feed.key.values(), keys or [])
             named = {n: (t, mine) for (n, t), mine in zip(feed.key.items(), leaves, strict=True)}
             given.append(Given(whole.table.num_rows, columns, mask, named))
-    goods = [_good(k, whole) for k, whole in zip(keyed, wholes, strict=True)]
-    lineup = line_up(goods, feed.order, feed.late)
+    readable = [without_bad(one) for one in keyed]
+    lineup = line_up([one for one, _ in readable], feed.order, feed.late)
     rest = iter(given)
-    for one, whole, keep, doubled, (_, bound) in zip(goods, wholes, keeps, lineup.doubled, lanes, strict=True):
+    for (one, good), whole, keep, doubled, (_, bound) in zip(
+        readable, wholes, keeps, lineup.doubled, lanes, strict=True
+    ):
         values = {binding.source: events_at(binding.type, next(rest)) for binding in bound}
         values |= {name: _kept_at(column_at(whole.table, name)) for name in keep}
-        refuse_different(one, feed.order, doubled, values, whole.good if whole.place.bad else None)
-    if feed.lenient:
-        found = [
-            np.where(rows < 0, -1, whole.good[rows]) if len(whole.good) else rows
-            for rows, whole in zip(lineup.rows, wholes, strict=True)
-        ]
-        lineup = replace(lineup, rows=found)
+        refuse_different(one, feed.order, doubled, values, good)
+    rows = [as_given(rows, good) for rows, (_, good) in zip(lineup.rows, readable, strict=True)]
+    lineup = replace(lineup, rows=rows)
     return _Gathered(wholes, given, lineup)
 
 
@@ -554,9 +549,11 @@ def _slices(
         count = min(feed.rows, end - start)
         batch = Batch(
             count,
-            [[_cut(c, start, count) for c in g.columns] for g in given],
+            [[part_of(c, start, start + count) for c in g.columns] for g in given],
             [None if g.mask is None else g.mask[start : start + count] for g in given],
-            [[_cut(c, start, count) for _, cs in g.key.values() for c in cs] for g in given] if feed.key else None,
+            [[part_of(c, start, start + count) for _, cs in g.key.values() for c in cs] for g in given]
+            if feed.key
+            else None,
         )
         here = [_placed(whole, rows[start : start + count]) for whole, rows in zip(wholes, lineup.rows, strict=True)]
         more = {name: c.slice(start, count) for name, c in along.items()}
@@ -571,13 +568,6 @@ def _placed(whole: _Whole, rows: Any) -> Place:
         lambda i: (place.text or (lambda row: row_text(whole.table, row)))(int(rows[i])),
         None if file is None else lambda i: file(int(rows[i])) if rows[i] >= 0 else place.name,
     )
-
-
-def _cut(column: Any, start: int, count: int) -> Column:
-    if isinstance(column, Strings):
-        return Strings(column.codes[start : start + count], column.values)
-    found: Column = column[start : start + count]
-    return found
 
 
 # Read ahead: the next batches are read by a thread while the present one is worked on.

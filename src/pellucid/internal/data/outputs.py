@@ -41,6 +41,7 @@ from pellucid.internal.data.arrow import (
     flattened,
     key_array,
     numpy_of,
+    one_array,
     output_batch,
     output_schema,
     taken,
@@ -48,10 +49,10 @@ from pellucid.internal.data.arrow import (
 )
 from pellucid.internal.data.bind import Kept, Place, own_paths, parted, shorten, some
 from pellucid.internal.data.cells import inner_type
-from pellucid.internal.data.columns import Column, Output, Strings, events_of, values_of
+from pellucid.internal.data.columns import Column, Output, Strings, events_of, part_of
 from pellucid.internal.data.files import flows, format_of, packing_of, unpacked
 from pellucid.internal.data.rich import is_list, refuse_odd_times, spelled
-from pellucid.internal.expr.types import BOOL, FLOAT, STR, OptionalType, RecordType, TupleType, Type
+from pellucid.internal.expr.types import BOOL, FLOAT, RecordType, TupleType, Type
 
 Where: TypeAlias = "Callable[[int], str]"  # names the row whose push put the i-th event out
 
@@ -156,7 +157,7 @@ def _refuse(
     at = _first_other(t, mine, array, form)
     if at is None:
         return
-    own = _said(events_of(t, [_cut(column, at, at + 1) for column in mine])[0])
+    own = _said(events_of(t, [part_of(column, at, at + 1) for column in mine])[0])
     place = f"{where(at)}: " if where is not None else ""
     raise DataError(
         f"{place}the field {name!r} of the output {output!r} is {own}, and the {what} column of this name is "
@@ -173,16 +174,11 @@ def _other_type(what: str, output: str, name: str, t: Type, found: Any) -> str:
 
 def _first_other(t: Type, mine: Sequence[Column], array: Any, form: str | None) -> int | None:
     """The first row in which a column, read as what a field is declared as, is not what the field is."""
-    *_, (_, leaf) = t.leaves()
     for start in range(0, len(array), _AT_ONCE):
-        part = array.slice(start, _AT_ONCE)
-        place = _lenient()
+        part, place = array.slice(start, _AT_ONCE), _lenient()
         theirs, _ = column_leaves(t, part, column="", place=place, nan=True, form=form)
-        own = [_cut(column, start, start + len(part)) for column in mine]
-        other = _unequal(leaf, own[-1], theirs[-1])
-        if isinstance(t, OptionalType):
-            there = np.asarray(own[0], dtype=bool)
-            other = (there != theirs[0]) | (there & other)
+        own = [part_of(column, start, start + len(part)) for column in mine]
+        other = ~_equal(key_array(t, own), key_array(t, theirs))
         if inner_type(t) == FLOAT and pa.types.is_integer(part.type):
             other |= _rounded(part)
         other[list(place.bad or ())] = True
@@ -194,50 +190,29 @@ def _first_other(t: Type, mine: Sequence[Column], array: Any, form: str | None) 
 
 def _rounded(array: Any) -> Any:
     """Where a whole number has no float that is equal to it: two numbers would be one."""
-    whole = _one(array)
-    numbers = numpy_of(whole.fill_null(0))
+    numbers = numpy_of(one_array(array).fill_null(0))
     out = np.zeros(len(numbers), dtype=bool)
     for i in np.flatnonzero((numbers > 2**53) | (numbers < -(2**53))).tolist():
         out[i] = int(float(numbers[i])) != int(numbers[i])
     return out
 
 
-def _one(array: Any) -> Any:
-    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-
-
-def _unequal(leaf: Type, mine: Column, theirs: Column) -> Any:
-    """Where two columns of one type differ; a NaN is a NaN."""
-    if isinstance(mine, Strings) and isinstance(theirs, Strings):
-        if mine.values is theirs.values:
-            return mine.codes != theirs.codes
-        known = {text: code for code, text in enumerate(theirs.values)}
-        codes, used = mine.codes, list(range(len(mine.values)))
-        if len(mine.values) > len(codes):  # an engine's column may come with every text it ever saw
-            found, codes = np.unique(codes, return_inverse=True)
-            used = found.tolist()
-        table = np.array([known.get(mine.values[c], -1) for c in used] or [-1], dtype=np.int64)
-        return table[codes] != theirs.codes
-    if isinstance(mine, (Strings, list)) or isinstance(theirs, (Strings, list)):
-        pairs = zip(values_of(leaf, mine), values_of(leaf, theirs), strict=True)
-        return np.array([a != b and (a == a or b == b) for a, b in pairs], dtype=bool)
-    other = mine != theirs
-    return other & ~((mine != mine) & (theirs != theirs)) if mine.dtype.kind == "f" else other
+def _equal(mine: Any, theirs: Any) -> Any:
+    """Where two Arrow arrays of one type are the same; a null is a null, a NaN a NaN."""
+    same = pc.fill_null(pc.equal(mine, theirs), False)
+    same = pc.or_(same, pc.and_(pc.is_null(mine), pc.is_null(theirs)))
+    if pa.types.is_floating(mine.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(mine), pc.is_nan(theirs)), False))
+    return numpy_of(same)
 
 
 def _same(mine: Column, theirs: Column) -> bool:
-    """Whether two columns of one type are the same; a quick look, without which they are looked at one by one."""
-    if isinstance(mine, list) and isinstance(theirs, list):
-        return mine == theirs
+    """Whether two columns are surely the same: a quick look, after which the others are compared row by row."""
     if isinstance(mine, Strings) and isinstance(theirs, Strings):
-        return not _unequal(STR, mine, theirs).any()
+        return mine.values is theirs.values and np.array_equal(mine.codes, theirs.codes)
     if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
         return bool(np.array_equal(mine, theirs))
-    return False
-
-
-def _cut(column: Column, start: int, stop: int) -> Column:
-    return Strings(column.codes[start:stop], column.values) if isinstance(column, Strings) else column[start:stop]
+    return isinstance(mine, list) and isinstance(theirs, list) and mine == theirs
 
 
 def _said(value: Any) -> str:
