@@ -202,7 +202,7 @@ ONE_IN = {
         },
         "graph/test_processors": {"it_is_the_task_that_one_would_write": 2},
         "judge/atomic/test_judge": {"random_networks": 3},
-        "judge/capacity/test_capacity": {"flows": 3, "plans": 2, "random": 2, "verdicts": 3},
+        "judge/capacity/test_capacity": {"flows": 3, "verdicts": 3},
         "judge/loops/test_loops": {"loops_with_times": 3, "the_judge_finds_what_is_wrong": 2},
         "judge/rich/test_rich": {"verdicts_about_rich_types_are_true": 2},
         "judge/test_kills_places": {"a_planted_fault_is_found": 0},
