@@ -81,7 +81,7 @@ class CarelessFile(outputs.FileTarget):
 _completed = Generation._completed
 
 if __name__ == "__main__":
-    from pellucid.internal.engine.epochs import job
+    from pellucid.internal.engine.epochs import job, process
 
     Generation._completed = completed  # type: ignore[method-assign]
     process.SinkTask = CarelessSink  # type: ignore[misc]
