@@ -84,7 +84,8 @@ PROGRAM: Grammar = {
         ({int} + {bool})
         divmod({int}, {int})[1]
         (clamp({int}) ** 2)
-        max(v for v in ({int}, {int}))"""),
+        max(v for v in ({int}, {int}))
+        (lambda v: v {twice} v)({int})"""),
     "float": forms("""
         ({float} + {number})
         ({number} - {float})
@@ -115,6 +116,7 @@ PROGRAM: Grammar = {
         ({bool} is True)
         isinstance({number}, int)"""),
     "number": ["{int}", "{int}", "{float}"],
+    "twice": ["-", "^", "&", "|", "//", "%"],
 }
 CONSTANTS = {
     "int": ["0", "1", "-1", "2", "7", "K", "-100", "2**40", "len(WEIGHTS)", "2**63 - 1"],
@@ -142,8 +144,11 @@ class Program:
         return space["f"]
 
     def expr(self, kind: str, depth: int) -> str:
-        leaves = {k: [*CONSTANTS[k], *self.names[k] * (len(CONSTANTS[k]) * 2 // len(self.names[k]))] for k in CONSTANTS}
-        return written(self.rng, PROGRAM, leaves | {"number": leaves["int"] + leaves["float"]}, kind, depth)
+        leaves: Grammar = {"twice": PROGRAM["twice"]}
+        for k, constants in CONSTANTS.items():  # two thirds of the leaves are names
+            leaves[k] = constants + self.names[k] * (len(constants) * 2 // len(self.names[k]))
+        leaves["number"] = leaves["int"] + leaves["float"]
+        return written(self.rng, PROGRAM, leaves, kind, depth)
 
     def block(self, size: int, indent: int, depth: int) -> None:
         for _ in range(size):
