@@ -30,8 +30,7 @@ from pellucid.sinks.unresolved import doubt_of_group
 from tests.engine.epochs.conftest import ROOT, Runs
 from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
 from tests.sinks.group.test_outside import AWAY
-from tests.sinks.group.test_words import REFUSES
-from tests.sinks.group.words import assert_told
+from tests.sinks.group.words import REFUSES, assert_told
 from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, hang, server_or_skip
 

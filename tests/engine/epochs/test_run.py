@@ -15,7 +15,7 @@ import pytest
 
 from pellucid import Pipeline, StateError, Stream, apply, merge, pipeline
 from pellucid.errors import DataError, PellucidError, UsageError
-from pellucid.internal.data.writers import open_writer
+from pellucid.internal.data.outputs import open_writer
 from pellucid.internal.engine.epochs import run_epochs
 from tests.engine.epochs.conftest import Runs
 from tests.strategies import Seeded, make_input, make_pipeline

@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import partial
-from html import escape
 from typing import Any, TypeAlias, TypeVar
 
 from pellucid.errors import UsageError
@@ -57,6 +56,7 @@ from pellucid.failures.model import (
 from pellucid.failures.model.tasks import TaskGraph, tasks_of
 from pellucid.failures.picture import from_trace, spacetime_svg
 from pellucid.internal.draw.labels import clean
+from pellucid.internal.draw.svg import lines_svg
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Budget, Counterexample, CutShort, Machine, Status, Verdict, follow
@@ -315,20 +315,9 @@ class FaultyExecution(Counterexample):
     def picture(self, question: str = "") -> str:
         """The space-time picture as SVG; of micro-batches, which have no messages between tasks, the lines."""
         if self.start is None:
-            return self._lines_as_svg()
+            return lines_svg(self.lines, self.why)
         drawn = [label for label in self.steps if getattr(label, "X", True)]  # one without messages has no place there
         return spacetime_svg(from_trace(drawn, self.start), title=self.why.split(":")[0])
-
-    def _lines_as_svg(self) -> str:
-        rows = "".join(
-            f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{escape(line)}</text>'
-            for i, line in enumerate(self.lines)
-        )
-        width, height = 24 + 8 * max(map(len, self.lines), default=0), 24 + 18 * len(self.lines)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'role="img" font-family="monospace" font-size="13" fill="currentColor">{rows}</svg>'
-        )
 
     def replay(self) -> bool:
         """Whether the literal rules take these steps once more, and show the same."""
