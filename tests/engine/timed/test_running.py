@@ -419,9 +419,7 @@ def test_refused_by_name(who: str) -> None:
     with pytest.raises(UsageError) as found:
         QUESTIONS[who]()
     said = str(found.value)
-    assert "step 'when' (at v, test_running.py:" in said and f"works by event time, which {who} does not" in said, (
-        said
-    )
+    assert "step 'when' (at v, test_running.py:" in said and f"works by event time, which {who} does not" in said, said
 
 
 def test_every_question_about_a_pipeline_is_here() -> None:
