@@ -42,7 +42,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int
 from pellucid.internal.expr.types.base import THERE
 
 
@@ -198,7 +198,7 @@ def const(value: Any) -> Expr:
     if isinstance(value, bool):
         return _node("const", BOOL, (), value)
     if isinstance(value, int):
-        if not fits_int(value):
+        if not INT_MIN <= value <= INT_MAX:
             raise OverflowError(f"the constant {value} does not fit in 64 bits")
         return _node("const", INT, (), int(value))
     if isinstance(value, float):
