@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import StateError, UsageError, option
 from pellucid.internal.address import Address, in_one_form
 from pellucid.internal.base.container import VERSION, other_columns, refuse_other, refused
-from pellucid.internal.data.writers import refuse_there
+from pellucid.internal.data.outputs import refuse_there
 from pellucid.internal.engine.epochs.group_commit import sinks_of
 from pellucid.internal.engine.epochs.plan import steps_of
 from pellucid.internal.engine.epochs.store import READ, Store
@@ -186,7 +186,7 @@ def told_unseen(graph: Graph) -> str:
     >>> from pellucid import pipeline
     >>> dice = random.Random(1)
     >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
-    step 'throw' uses what a state folder cannot compare (…state_identity.dice: a source of random
+    step 'throw' uses what a state folder cannot compare (...state_identity.dice: a source of random
     numbers): if it changes before the run goes on, nobody notices
     """
     steps = graph.unseen
