@@ -457,7 +457,7 @@ def quiet(s: tuple[int | None, bool], e: Kind) -> tuple[tuple[int | None, bool],
 
 @pytest.mark.parametrize("which", range(16))
 def test_a_step_behind_one_that_fails_is_not_asked_first(which: int) -> None:
-    """What a task puts out where it fails, and how much, makes no sense; whatever the ids of the steps are."""
+    """What a task emits where it fails, and how much, makes no sense; whatever the ids of the steps are."""
     p, q = (
         pipeline(
             lambda x, f=f, i=i: x.task(f, initial=(2, True), id=f"{i}a{which}").map(lambda e: e[1], id=f"{i}b{which}"),
@@ -500,7 +500,7 @@ def test_what_may_be_missing_is_compared_with_what_never_is(how: str) -> None:
         assert verdict.counterexample.inputs == [{"x": Sale(None, None)}] and verdict.counterexample.replay()
     assert check.equivalent(known, asked, how=how).proved
     assert check.equivalent(asked, known, how=how, ints=range(5, 8)).proved
-    with pytest.raises(TypeMismatch, match="they put out"):
+    with pytest.raises(TypeMismatch, match="they emit"):
         check.equivalent(maybe, KINDS)
 
 
