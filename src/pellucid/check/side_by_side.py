@@ -21,10 +21,10 @@ from pellucid.internal.graph.stream import apply
 
 # A pipeline beside one whose records are declared elsewhere.
 #
-# Of two versions of a job, in two files, each has its own ``class Flight``: two classes to Python, one class to
-# a user who compares the versions. Where they are alike (the same name, fields and types; of enums the same members), the second
-# pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's again.
-# Of two versions one may also emit None, and the other never does.
+# Of two versions of a job, in two files, each has its own ``class Flight``: two classes to Python, one class to a user
+# who compares the versions. Where they are alike (the same name, fields and types; of enums the same members), the
+# second pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's
+# again. Of two versions one may also emit None, and the other never does.
 
 
 @dataclasses.dataclass(frozen=True)
