@@ -43,7 +43,7 @@ def excess(root: Path, budget: Mapping[str, Mapping[str, object]]) -> list[str]:
         for what, found in zip(("lines", "files"), size(root / room), strict=True):
             most = entry.get(what, 0)
             if isinstance(most, int) and found > most:
-                out.append(f"{room}: {found:,} {what}, and its budget is {most:,}: delete some, or raise it with a reason")
+                out.append(f"{room}: {found:,} {what}, and its budget is {most:,}: delete some, or say why")
         if not str(entry.get("why", "")).strip():
             out.append(f"{room}: its budget has no `why`")
     return out + [f"{room}: it has no budget in budget.toml" for room in sorted(rooms(root) - set(budget))]
