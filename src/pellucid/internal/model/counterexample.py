@@ -1,4 +1,4 @@
-"""Counterexamples: the steps that break a property, and all the forms in which they are told.
+"""Counterexamples: the steps that break a property, and all the forms in which they are shown.
 
 A room says what happened (`Counterexample.sheet`: a row for what is watched, a column for each step), as plain data
 (`document`), as lines of a test (`test`), and how to see it happen again (`replay`).  The table for a terminal, the

@@ -33,7 +33,7 @@ from pellucid.internal import PACKAGE
 
 T = TypeVar("T")
 
-_SLOWEST = 10.0  # how long a second of work lasts at most where a function sleeps
+_SLOWEST = 10.0  # how many seconds a second of work takes at most where a function sleeps
 
 
 def _starved() -> float:
@@ -73,8 +73,8 @@ class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
 
 
 class Budget:
-    """How much may be spent on a question or a part of it: seconds of work, states; and who is told about it.  None is
-    no limit.
+    """How much may be spent on a question or a part of it: seconds of work, states.  None is no limit; ``progress`` is
+    called now and then.
 
     >>> Budget(None).left() is None, Budget(0).over
     (True, True)
@@ -112,7 +112,7 @@ class Budget:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """In this block whoever asks `on_time` is stopped when the time is up: for what knows nothing of budgets, such
+        """In this block a call of `on_time` stops when the time is up: for code that knows nothing of budgets, such
         as a linear program or a parser, and can last all the same."""
         before = _KEPT.set((*_KEPT.get(), self))
         try:
@@ -134,7 +134,7 @@ _KEPT: ContextVar[tuple[Budget, ...]] = ContextVar("kept budgets", default=())
 
 
 def on_time() -> None:
-    """Stop here if the time of a budget is up that somebody keeps (`Budget.kept`).
+    """Stop here if a budget is kept (`Budget.kept`) whose time is up.
 
     >>> on_time()
     >>> with Budget(0).kept():

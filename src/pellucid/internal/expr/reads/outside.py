@@ -2,7 +2,7 @@
 
 Of each it is known who reads it, under which name, what it was, and how to see what it is now.  What can change (a
 list, a dict, an object, a global that some function sets) is named by a verdict that relies on it; what has changed
-since a pipeline was built is told by name.
+since a pipeline was built is reported by name.
 
 >>> limits, width = [3, 4], 2
 >>> def scaled(v): return v * limits[0] * width
@@ -27,7 +27,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pellucid.internal.expr.identity import chains, code_form, codes, file_of, whose
+from pellucid.internal.expr.identity import chains, code_form, codes, file_of, owner_of
 from pellucid.internal.expr.tracing.reach import kept_of, ours, same_contents
 
 _MOST = 2000  # functions and values to look at
@@ -102,13 +102,13 @@ class _Walk:
         elif isinstance(value, property):
             self.look(value.fget)
         elif isinstance(value, types.FunctionType):
-            if whose(value.__code__.co_filename) == "user":
+            if owner_of(value.__code__.co_filename) == "user":
                 self._function(value, functools.partial(_current, now, value))
         elif hasattr(value, "__wrapped__"):
             self.look(value.__wrapped__)
         elif isinstance(value, type):
             for cls in value.__mro__:
-                if whose(file_of(cls.__module__)) == "user" and not issubclass(cls, enum.Enum):
+                if owner_of(file_of(cls.__module__)) == "user" and not issubclass(cls, enum.Enum):
                     self._members(cls, reader or value, now if cls is value else None)
         elif isinstance(value, (tuple, list, set, frozenset)):
             for item in value:
@@ -158,7 +158,7 @@ class _Walk:
             if not isinstance(value, types.ModuleType):
                 break
             now = functools.partial(_of_module, value, attribute)
-            users = whose(getattr(value, "__file__", None)) == "user"
+            users = owner_of(getattr(value, "__file__", None)) == "user"
             rebound = users and attribute in self._names_set(vars(value))
             name, value = f"{name}.{attribute}", now()
         if value is not _GONE and not isinstance(value, types.ModuleType):

@@ -368,7 +368,7 @@ def conform(t: Type, value: Any) -> Any:
 
 
 def no_none(t: Type) -> str:
-    """What is said of a None where none may be.
+    """The message about a None where none may be.
 
     >>> no_none(INT)
     'expected int, found None: fill it, or declare it as int | None'
