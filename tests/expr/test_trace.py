@@ -34,8 +34,7 @@ from pellucid import (
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import trace
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
-from pellucid.internal.expr.types.of import type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type, type_of
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.written import Program

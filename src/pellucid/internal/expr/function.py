@@ -28,7 +28,6 @@ from pellucid.internal.expr.codegen import lowered
 from pellucid.internal.expr.evaluate import UserRaise, evaluate_call, wrap
 from pellucid.internal.expr.identity import Identity, code_form, identity_of, sha
 from pellucid.internal.expr.node import Expr, Overflow64, digest, fails, show, walk
-from pellucid.internal.expr.reads.outside import Outside, outside
 from pellucid.internal.expr.rewrite import convert, has_text
 from pellucid.internal.expr.tracing.mistakes import (
     UNDONE,
@@ -43,6 +42,7 @@ from pellucid.internal.expr.tracing.mistakes import (
     refuse_undone_value,
 )
 from pellucid.internal.expr.tracing.purity import watched
+from pellucid.internal.expr.tracing.reach import Outside, outside
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import Traced, trace
 from pellucid.internal.expr.types import (

@@ -15,9 +15,9 @@ from typing import Any
 from pellucid.errors import UsageError
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model.picture import sheet_svg
+from pellucid.internal.model.pytest_file import Case, Imports, literal, pytest_file
 from pellucid.internal.model.search import Machine
 from pellucid.internal.model.sheet import Row, Sheet, as_json, sheet_text, versioned
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal, pytest_file
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from typing import Any
 from pellucid.errors import Control
 from pellucid.internal import PACKAGE
 from pellucid.internal.expr.identity import chains, imports
-from pellucid.internal.expr.reads.outside import changing
-from pellucid.internal.expr.tracing.reach import MUTATORS, Captured, global_names
+from pellucid.internal.expr.tracing.reach import MUTATORS, Captured, changing, global_names
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.unordered import ADDRESS, calls_shown, depends_on_order, has_address, shows_address
 
@@ -260,14 +259,14 @@ class watched:  # noqa: N801 - used as `with watched(f):`
 
     def hook(self, frame: types.FrameType, event: str, arg: Any) -> None:
         filename = frame.f_code.co_filename
-        owner = _OWNERS.get(filename) or _owner(filename)
-        if owner == "ours":
+        by = _OWNERS.get(filename) or _owner(filename)
+        if by == "ours":
             if event == "call":
                 self.inside += 1
             elif event == "return":
                 self.inside -= 1
             return
-        standard = owner == "standard"
+        standard = by == "standard"
         if standard and self.inside > 0:
             return
         if event == "call":

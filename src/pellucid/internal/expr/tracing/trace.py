@@ -51,11 +51,11 @@ from pellucid.internal.expr.types import (
     TimeType,
     TupleType,
     Type,
+    generic_fields,
     join,
     simplest,
     type_of_value,
 )
-from pellucid.internal.expr.types.of import generic_fields
 
 MAX_WORK = 25_000  # how many truth tests all paths of a function may make; each path runs it again
 MAX_DECISIONS = 400  # how many truth tests one path may make
