@@ -219,7 +219,7 @@ RUN = """
             "epoch",
             "I-BORDER of a is of epoch 1, but the task is in epoch 2: epoch 1 is closed already",
         ),
-        ("b[m:0,j:0,o:0]-m@1=1+o@1=1", "unsent", "b consumes message 0 m ⟨1, EV(1)⟩, which nobody has sent before"),
+        ("b[m:0,j:0,o:0]-m@1=1+o@1=1", "unsent", "b consumes message 0 m ⟨1, EV(1)⟩, which was not sent before"),
         (
             "a b[m:0,j:0,o:0]-m@1=2+o@1=2",
             "altered",
@@ -421,7 +421,7 @@ RUN_EXPLAIN = "a: i -> m  sum\nb: m -> o  sum\ni: 1 2 | 3 |"
         (  # a step moved: b takes what a sends afterwards
             "a a b a| b b|",
             "a b[m:0,o:0]-m@1=1+o@1=1 b[m:1,o:1]-m@1=3+o@1=4 a[i:1,m:1]-i@1=2+m@1=3",
-            "step 2: b consumes message 1 m ⟨1, EV(3)⟩, which nobody has sent before",
+            "step 2: b consumes message 1 m ⟨1, EV(3)⟩, which was not sent before",
         ),
         (  # a message altered on its way
             "a b",
@@ -448,7 +448,7 @@ RUN_EXPLAIN = "a: i -> m  sum\nb: m -> o  sum\ni: 1 2 | 3 |"
         (  # messages of a discarded epoch are used after the recovery
             "a b a! ^",
             "a b a! ^ b[m:0,o:0]-m@1=1+o@1=1",
-            "step 4: b consumes message 0 m ⟨1, EV(1)⟩, which nobody has sent before",
+            "step 4: b consumes message 0 m ⟨1, EV(1)⟩, which was not sent before",
         ),
     ],
 )
@@ -544,7 +544,7 @@ def test_the_linear_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (one_too_few, one_too_many):
         monkeypatch.setattr(explain_module, "_generation", wrong)
         reasons = [str(found) for seed in range(60) if not (found := explain(*reversed(random_run(seed))))]
-        assert reasons and not any("nobody has sent" in r and "without failures" not in r for r in reasons)
+        assert reasons and not any("was not sent" in r and "without failures" not in r for r in reasons)
 
 
 # ---------------------------------------------------------------- shapes at the edges

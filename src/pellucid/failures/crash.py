@@ -203,7 +203,7 @@ class Strike:
     task: str | None = None  # which, if not any
 
     def fault(self, generation: int) -> str | None:
-        """How the runtime is told (PELLUCID_FAULTS); None for a moment of the clock."""
+        """How the runtime gets it (PELLUCID_FAULTS); None for a moment of the clock."""
         if self.point == MOMENT:
             return None
         action = "tree" if self.victim == "tree" else "kill"
@@ -711,8 +711,6 @@ def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str,
         else:
             ending = place[place.rfind("/") + 1 :].partition(".")[2]
             if not ending:
-                raise UsageError(
-                    f"{option('out', place)}: the format is told by the ending of the name, as in {name}.csv"
-                )
+                raise UsageError(f"{option('out', place)}: the ending of the name says the format, as in {name}.csv")
             out[name] = f"{{folder}}/{name}.{ending}"
     return out

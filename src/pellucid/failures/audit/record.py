@@ -84,7 +84,7 @@ def unfinished(place: str | os.PathLike[str]) -> bool:
     folder = Path(place) / "trace"
     steps = [file.stat().st_mtime_ns for file in folder.glob("*.steps")] if folder.is_dir() else []
     made = [file.stat().st_mtime_ns for file in folder.glob("*.parquet")] if steps else []
-    # clocks of files are coarse: if in doubt, the steps themselves
+    # clocks of files are coarse: if unsure, the steps themselves
     return bool(steps) and max(steps) >= min(made, default=0)
 
 

@@ -863,7 +863,7 @@ def goes_on(f: TraceFrame, kept: Array, found: Findings) -> bool:
     Epochs only go up, so within a generation the kept steps of a task come first: neighbours stay neighbours, and what
     was right in the generation is right without the others.  A message is of the epoch of both its ends, so both are
     kept, or none. What remains: every kept step is in a kept snapshot; all tasks end a generation with the same border;
-    and from one generation to the next epochs and numbers go on.  If any of this is in doubt, the rules are asked of
+    and from one generation to the next epochs and numbers go on.  If any of this is uncertain, the rules are asked of
     every step.
     """
     asked = {"well-formed", "streams", "fifo", "messages", "alignment", "snapshot"}

@@ -2,8 +2,8 @@
 
 It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for
 micro-batches), and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is
-reduced, then replayed on the literal rules and judged there once more before it is told.  A search looks at one input
-and so many crashes, so where it finds nothing the answer is *bounded*; and *unknown* where a task is no function
+reduced, then replayed on the literal rules and judged there once more before it is reported.  A search looks at one
+input and so many crashes, so where it finds nothing the answer is *bounded*; and *unknown* where a task is no function
 (`calls`).
 """
 

@@ -9,8 +9,8 @@ The user's functions, called as rarely as possible and watched: is a task a func
 The paper assumes pure functions (section 4.3), for after a crash they are called again.  A search needs each result
 once, so answers are kept by (task, state, event): what is explored is a function, whatever the task is.  Whether it
 says anything about the task is another question.  Each call is made **twice**, on copies, before it is believed, and
-once more at the end, in another order; what a function does meanwhile is watched (`expr.tracing.witness`).  Of
-one that answers differently, or that reads a clock, draws a number or keeps something hidden, nothing is known: whoever
+once more at the end, in another order; what a function does meanwhile is watched (`expr.tracing.purity`).  Of
+one that answers differently, or that reads a clock, draws a number or keeps something hidden, nothing is known: what
 calls it is stopped by `MayDiffer`, before any answer of it is used.  So no counterexample rests on it, and it is no
 matter of chance whether there is one.
 
@@ -172,19 +172,19 @@ class NotReplayable(Rules):
 
 
 def input_streams(c: Configuration) -> tuple[str, ...]:
-    """The streams that nobody produces, in the order in which they are read; last, those that nobody reads."""
+    """The streams that no task produces, in the order in which they are read; last, those that are not read."""
     made = {task.output for task in c.Pi.values()}
     read = [s for task in c.Pi.values() for s in task.inputs if s not in made]
     return tuple(dict.fromkeys([*read, *sorted({m.s for m in c.D})]))
 
 
 def sink_streams(c: Configuration) -> tuple[str, ...]:
-    """The streams that nobody reads: what the outside gets."""
+    """The streams that no task reads: what the outside gets."""
     read = {s for task in c.Pi.values() for s in task.inputs}
     return tuple(task.output for task in c.Pi.values() if task.output not in read)
 
 
-# Unaligned snapshots (section 7, as in Flink): nobody waits for borders; a snapshot holds the events in flight
+# Unaligned snapshots (section 7, as in Flink): no task waits for borders; a snapshot holds the events in flight
 # instead.
 #
 # A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere*
@@ -472,11 +472,11 @@ def _messages(seen: frozenset[Message]) -> str:
 
 
 Answer = tuple[Any, tuple[Any, ...]]
-MOST_OUTPUTS = 10_000  # of one call: a search keeps each as a message, so whoever gives more gives without end
+MOST_OUTPUTS = 10_000  # of one call: a search keeps each as a message, so a call that gives more gives without end
 MORE_CALLS = 20  # of what cannot be looked into, such as a library in C
 
 
-class MayDiffer(Exception):  # noqa: N818 - not an error of anybody: it is not known
+class MayDiffer(Exception):  # noqa: N818 - no error: it is not known
     """A task need not answer after a crash as it did before."""
 
 

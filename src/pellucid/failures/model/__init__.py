@@ -424,7 +424,7 @@ def _well_formed_inputs(c: Configuration, producers: Mapping[str, str], streams:
     for s in read:
         if s not in producers and s not in by_stream:
             reader = next(p for p, task in c.Pi.items() if s in task.inputs)
-            raise DataError(f"task {reader!r} reads stream {s!r}, which nobody produces and no input is given for")
+            raise DataError(f"task {reader!r} reads stream {s!r}, which no task produces and no input is given for")
     last: dict[str, int] = {}
     for s, messages in by_stream.items():
         if s in producers:

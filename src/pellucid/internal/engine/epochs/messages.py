@@ -5,7 +5,7 @@ push numbers), a border that ends an epoch, or the end.  A batch is sent as its 
 is as Arrow has them: nothing is copied on either side, and no Python object is made for an event.
 
 The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but
-travels in the same frame.  So a border wakes nobody.
+travels in the same frame.  So a border costs no message of its own.
 """
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class Inbox:
                 if message.kind == END:
                     return
         except Gone:
-            return  # the sender is dead: whoever waits here is recovered, too
+            return  # the sender is dead: the task that waits here is recovered, too
         except BaseException as error:  # for the task to raise, whatever it is
             self._queue.put(error)
 

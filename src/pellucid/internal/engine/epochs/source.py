@@ -188,7 +188,7 @@ class TimesTold:
 # seconds.
 #
 # Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the
-# start of an epoch, and at its border), so that whoever reads several finds batches that fit.  An input that has
+# start of an epoch, and at its border), so that a task that reads several finds batches that fit.  An input that has
 # ended
 # goes on with borders as long as another has events: the coordinator says how far.
 

@@ -47,7 +47,7 @@ from pellucid.internal.base.files import (
     write_lasting,
 )
 
-# The lock of a state folder: one run at a time, and nobody who is left over keeps it.
+# The lock of a state folder: one run at a time, and no process that is left over keeps it.
 #
 # The lock is on an open file that the tasks inherit, so it is free only when the coordinator *and* all its tasks are
 # gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator,
@@ -223,7 +223,7 @@ def full(error: OSError) -> bool:
 
 
 def stopped_by(error: OSError, root: str | os.PathLike[str]) -> str:
-    """What to say to the user when the system refuses something: it is not ours to mend.
+    """What to say to the user when the system refuses something: it is not ours to fix.
 
     >>> stopped_by(OSError(errno.EROFS, "Read-only file system", "/mnt/state/run.json"), "/mnt/state")
     '/mnt/state/run.json: Read-only file system. Nothing is lost: when that is put right, the same command goes on'
@@ -419,7 +419,7 @@ class Store:
                     os.unlink(path)
 
     def set_aside(self, task: str, epoch: int) -> None:
-        """Keep a damaged snapshot for who wants to look at it, under a name that nobody reads."""
+        """Keep a damaged snapshot for who wants to look at it, under a name that is not read."""
         for first, last, path in self._files(task):
             if first <= epoch <= last:
                 aside = path.with_suffix(".damaged")

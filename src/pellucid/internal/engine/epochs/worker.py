@@ -114,7 +114,7 @@ class Worker(TaskProcess):
 
 
 def restored(context: Context, engine: Engine | TimedEngine, snapshot: Snapshot | None) -> None:
-    """Let an engine go on from a snapshot; one that cannot be loaded is told as damaged."""
+    """Let an engine go on from a snapshot; one that cannot be loaded is reported as damaged."""
     if snapshot is None:
         return
     try:
@@ -328,7 +328,7 @@ class TimedWorker(TaskProcess):
         context.now = epoch + 1
 
     def _answers(self, output: Output, until: int) -> Events:
-        """What the border put out: with the last push of its epoch."""
+        """What the border completes: with the last push of its epoch."""
         leaves = [leaf for _, leaf in output.type.leaves()]
         columns = [as_arrays(leaf, c) for leaf, c in zip(leaves, output.columns, strict=True)]
         keys = None
