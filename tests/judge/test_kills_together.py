@@ -1,4 +1,4 @@
-"""Hundreds of random kills of sinks together: of runs with epochs, and of streaming queries."""
+"""Random kills of sinks together: runs with epochs, and queries on Spark."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 
 from tests.judge.kills_together import judge
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 @pytest.mark.parametrize("seed", range(4))
 def test_hundreds_of_random_kills(seed: int) -> None:
     assert judge(100, seed)["kills"] >= 100
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("java_home")
 @pytest.mark.parametrize("seed", range(2))
 def test_random_kills_of_queries(seed: int) -> None:

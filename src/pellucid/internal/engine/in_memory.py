@@ -34,9 +34,8 @@ from pellucid.internal.graph.model import Graph, refuse_answer_names, why_cut
 
 # On how many cores a run goes: on all of them where that pays, with the same events out.
 #
-# A run per key can be shared among cores (`engine.kernel.buckets`).  Sharing out costs some nanoseconds for each
-# row, more than a cheap pipeline takes for its work: so it is tried with the first rows, and the faster way is
-# taken.
+# A run per key can be shared among cores (`engine.kernel.buckets`).  Sharing out costs some nanoseconds for each row,
+# more than a cheap pipeline takes for its work: so it is tried with the first rows, and the faster way is taken.
 
 _FROM = 1 << 17  # rows in the first batch: below, it is not worth a thought
 _TRIED = 1 << 15
@@ -103,7 +102,7 @@ class OnCores:
         if self.why_plain is not None:
             return "a step is called in plain Python, which runs on one"
         if self._engine.opens_lists:
-            return "it puts out the elements of lists, and how long they are is found out on one"
+            return "it emits the elements of lists, and how long they are is found out on one"
         if len(self.graph.sources) > 1 and not one_key:
             return f"its inputs go row by row, and a row's keys may differ; with {option('order')} they are the same"
         return None
@@ -281,7 +280,7 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
 
 
 def _by_time(graph: Graph, options: RunOptions, *, pushes: bool = False) -> RunOptions:
-    """What is said, for a pipeline by event time: there the inputs meet by time, and not row by row.  Which row comes
+    """The message for a pipeline by event time: there the inputs meet by time, and not row by row.  Which row comes
     first counts only push by push."""
     if not graph.timed:
         return options
@@ -306,7 +305,7 @@ def _no_rows(count: int) -> Any:
 
 
 def _trace_by_time(run: Ready, count: int) -> list[Any]:
-    from pellucid.internal.engine.timed.running import trace_batch
+    from pellucid.internal.engine.timed.engine import trace_batch
 
     batch, rows = _batch(run)
     try:
@@ -341,7 +340,7 @@ def _push_given(
     batch, rows = _batch(run)
     try:
         if graph.timed:
-            from pellucid.internal.engine.timed.running import run_batch
+            from pellucid.internal.engine.timed.engine import run_batch
 
             check_cores(run.options.cores)  # it goes on one, and the result would be the same
             return run_batch(graph, key, batch), rows
