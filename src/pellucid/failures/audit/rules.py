@@ -804,15 +804,11 @@ def _before(f: TraceFrame, part: Array, first: Array) -> Array:
 
 # The failure-free run that explains a recorded one (Theorem 6.9).
 #
-# The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch
-# to
-# the end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down
-# to one
-# mask: a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must
-# be, on
-# its own, a run of the rules without failures.  Where every generation is right this is a matter of its ends
-# (`goes_on`);
-# else the same rules are asked again of what is kept, as one generation.
+# The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to
+# the end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to
+# one mask: a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must
+# be, on its own, a run of the rules without failures.  Where every generation is right this is a matter of its ends
+# (`goes_on`); else the same rules are asked again of what is kept, as one generation.
 
 
 @dataclass(frozen=True)

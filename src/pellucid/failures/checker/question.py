@@ -216,8 +216,7 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
 # What is checked: a pipeline or a bare graph of tasks, with an input that is given or made up.
 #
 # Made-up events are all different where their type allows it, so that an event that is lost, doubled or late can be
-# told
-# from the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
+# told from the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
 
 
 def configuration_of(

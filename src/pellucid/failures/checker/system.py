@@ -187,22 +187,17 @@ def sink_streams(c: Configuration) -> tuple[str, ...]:
 # Unaligned snapshots (section 7, as in Flink): no task waits for borders; a snapshot holds the events in flight
 # instead.
 #
-# A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere*
-# in
+# A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere* in
 # the unread part of a stream between tasks, before the events in front of it.  These events are in flight: they are
 # consumed into the task's own buffer, and are processed later.  A source has no events in flight, for it can be read
 # again: its log is read in order, and a task that reads from sources begins its snapshot when each of them is at its
-# border, and takes these borders at once.  (Else an event of a source that was noted could, after a recovery only,
-# be put
-# off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at once;
-# what
-# it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
-# snapshot
-# is complete and goes into the archive: the state and, for each input, the events in flight.
+# border, and takes these borders at once.  (Else an event of a source that was noted could, after a recovery only, be
+# put off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at once;
+# what it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
+# snapshot is complete and goes into the archive: the state and, for each input, the events in flight.
 #
 # So an event of epoch e may have its outputs in epoch e + 1: outputs are of the epoch that their task is in.  A task
-# that
-# is taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
+# that is taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
 
 # ruff: noqa: N806 - the paper's letters
 
@@ -349,10 +344,8 @@ def _plus(buffers: Buffers, j: int, events: tuple[Any, ...]) -> Buffers:
 # What the outside sees: sinks, and observability functions (Definition 5.3).
 #
 # A sink is part of the system.  ``transactional`` shows an epoch when it is complete everywhere: this is the paper's
-# `out` (Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place
-# that
-# no recovery takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the
-# i-th
+# `out` (Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place that
+# no recovery takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the i-th
 # event of an epoch under (epoch, i), so a replay overwrites; ``append`` adds a row each time.
 #
 # An observability function of one's own takes a `Configuration` and gives a value that can be hashed.

@@ -77,8 +77,7 @@ __all__ = [
 
 # The syntax of the model (Figures 5 and 7) and the steps of traces (Definition 6.1), as immutable values.
 #
-# Each can be hashed and compared, and prints as the paper writes it.  `pellucid.failures.model` has the rules, and
-# all
+# Each can be hashed and compared, and prints as the paper writes it.  `pellucid.failures.model` has the rules, and all
 # of these names as well.
 
 K = TypeVar("K")
@@ -314,8 +313,7 @@ RULE: Final[dict[type, str]] = {IEvent: "I-EVENT", IBorder: "I-BORDER", FFail: "
 
 # Valid initial configurations, Definition 6.8: acyclic tasks, states and numbers at the start, well-formed inputs.
 #
-# Each thing that can be wrong has its own message.  What "well-formed" means the paper does not say; the docstring
-# of
+# Each thing that can be wrong has its own message.  What "well-formed" means the paper does not say; the docstring of
 # `pellucid.failures.model` lists our choices.
 
 # ruff: noqa: N803, N806 - the paper's letters

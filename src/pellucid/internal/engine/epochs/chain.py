@@ -53,17 +53,13 @@ if TYPE_CHECKING:
 
 # The upstream of a chain: what a run publishes about its outputs, and what a reader finds in its state folder.
 #
-# Nothing is written there by a reader, and no lock is taken.  The rows of an output lie in parts: those of epochs
-# that
-# are not committed in ``staged/``, the others in ``committed/``; a commit moves a part from the one to the other
-# under
-# the same name, and committed neighbours are merged.  So a reader looks at the names, in this order, and finds a
-# part in
-# both folders rather than in none.  A part's name has a seal of its content, so two parts of one name have the same
+# Nothing is written there by a reader, and no lock is taken.  The rows of an output lie in parts: those of epochs that
+# are not committed in ``staged/``, the others in ``committed/``; a commit moves a part from the one to the other under
+# the same name, and committed neighbours are merged.  So a reader looks at the names, in this order, and finds a part
+# in both folders rather than in none.  A part's name has a seal of its content, so two parts of one name have the same
 # rows.
 #
-# When an upstream goes back, its staged parts of epochs that are not complete are removed before any new one is
-# there:
+# When an upstream goes back, its staged parts of epochs that are not complete are removed before any new one is there:
 # who has read one of them, and opens another, sees that the first is gone.
 
 OUTPUTS = "outputs.json"
@@ -804,12 +800,9 @@ def fits_types(chained: Upstreams, lanes: Mapping[str, tuple[str, list[Binding]]
 
 # A source that reads other runs: it waits for rows, and tells the coordinator which epochs may be committed.
 #
-# It is one task for all inputs, so that those that have rows wait for those that have not: row *i* of each is push
-# *i*.
-# An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given
-# up
+# It is one task for all inputs, so that those that have rows wait for those that have not: row *i* of each is push *i*.
+# An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given up
 # there, the coordinator hears how far to go back (``undone``).
-#
 
 _SOON, _LATE = 0.004, 0.05  # seconds between two looks at an upstream: after something happened, and after long silence
 _SILENT = 5.0  # seconds after which it is looked whether a run is alive there

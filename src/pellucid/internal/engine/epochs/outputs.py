@@ -351,16 +351,12 @@ class Chain:
 # Where committed rows go: a file, or a sink (a table of a database, or one of the user's own).
 #
 # The rows of an epoch are *staged* first: a file of their own in the state folder, on the disk before the sink's
-# snapshot
-# is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is renamed
-# into the
-# folder of committed parts; a sink keeps the rows and how far they go at once.  Each part knows from where
-# and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the
-# run
-# went back to.
+# snapshot is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is
+# renamed into the folder of committed parts; a sink keeps the rows and how far they go at once.  Each part knows from
+# where and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever
+# the run went back to.
 #
-# At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes
-# depend
+# At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes depend
 # on the rows alone, not on where borders or crashes were.
 
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were

@@ -17,7 +17,7 @@ from pellucid.internal.engine.epochs.messages import Inbox, Link, Outbox, Shape,
 from pellucid.internal.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.internal.engine.epochs.recording import Recorder
 from pellucid.internal.engine.epochs.sink import DeadLetterSink, MemberSink, SinkTask
-from pellucid.internal.engine.epochs.source import Borders, SourceTask, TimesTold
+from pellucid.internal.engine.epochs.source import SourceTask
 from pellucid.internal.engine.epochs.task import Context, TaskProcess, die_with, run_task
 from pellucid.internal.engine.epochs.worker import TimedWorker, Worker
 
@@ -92,30 +92,11 @@ def _build(
     recorder = Recorder(job.store.root, task.name, generation) if noted else None
     context = Context(task.name, job.run, generation, epoch, job.store, link, inboxes, outboxes, recorder)
     make: dict[str, Callable[[], TaskProcess]] = {
-        "source": lambda: _source(job, context, task, outputs, floor),
+        "source": lambda: (ChainSource if job.chained else SourceTask)(context, job, task, floor),
         "worker": lambda: _worker(job, context, task, outputs),
         "sink": lambda: _sink(job, context, task),
     }
     return context, make[task.kind]()
-
-
-def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> TaskProcess:
-    s = job.settings
-    # The first generation of this command looks at the file itself; later ones trust its size and time.
-    opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    kind = ChainSource if job.chained else SourceTask
-    return kind(
-        context,
-        opened,
-        outputs,
-        Borders(s.pushes, s.every),
-        s.chunk,
-        floor,
-        alone=len(job.plan.named("source")) == 1,
-        short=s.short,
-        lenient=bool(s.aside),
-        times=TimesTold(job.store, job.graph) if job.graph.timed else None,
-    )
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:

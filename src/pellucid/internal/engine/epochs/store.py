@@ -50,13 +50,10 @@ from pellucid.internal.base.files import (
 # The lock of a state folder: one run at a time, and no process that is left over keeps it.
 #
 # The lock is on an open file that the tasks inherit, so it is free only when the coordinator *and* all its tasks are
-# gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator,
-# except
+# gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator, except
 # one that was stopped between its fork and the moment at which it asks the kernel for that.  Such an orphan has done
-# nothing yet and never will (it looks for its parent first), so the next run ends it.  Who holds a lock is asked of
-# the
-# kernel (``/proc``), not of what the file says: its writer may have died before it wrote, and its number may be
-# another
+# nothing yet and never will (it looks for its parent first), so the next run ends it.  Who holds a lock is asked of the
+# kernel (``/proc``), not of what the file says: its writer may have died before it wrote, and its number may be another
 # process's by now.
 
 _WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone

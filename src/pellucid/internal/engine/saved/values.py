@@ -191,10 +191,8 @@ def _cut(lengths: Any, whole: Any) -> list[Any]:
 # The kinds of values that a saved state may hold, and how each is written and read (`encode` has the whole).
 #
 # A **leaf** holds no other value.  A **box** holds values, which stand on the next level: *immutable* ones are built
-# when
-# all that they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice,
-# or
-# hold itself.
+# when all that they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice,
+# or hold itself.
 
 MANY = 1000  # so many boxes of one length are written place by place
 _WIDEST = 32
@@ -544,10 +542,8 @@ FIXED: dict[type, ValueKind] = {
 
 # Values of the pipeline's own types: dataclasses, named tuples and enums.
 #
-# An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no
-# field
-# would be lost, so it is refused.  A dataclass that is compared by what it holds and is hashable is a value; any
-# other
+# An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no field
+# would be lost, so it is refused.  A dataclass that is compared by what it holds and is hashable is a value; any other
 # keeps its identity, like a list.
 
 _BY_NAME = {kind.about: kind for kind in FIXED.values()}
