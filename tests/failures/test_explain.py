@@ -501,6 +501,9 @@ def test_the_linear_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- shapes at the edges
 
 
+RUN_EXPLAIN = "a: i -> m  sum\nb: m -> o  sum\ni: 1 2 | 3 |"
+
+
 def test_an_empty_trace_is_explained_by_itself() -> None:
     c, _ = read_run(RUN_EXPLAIN)
     found = explained([], c, literally=True)
