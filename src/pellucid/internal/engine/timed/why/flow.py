@@ -107,18 +107,15 @@ SUMMARIES: Mapping[str, Ways] = {
 }  # fmt: skip
 
 
-def flow_of(graph: Graph, *, clock: bool = False) -> Builder:
-    """The graph of a pipeline's times.  With ``clock`` that of its clocks: there every step leaves a time as it is,
-    because the clock of what follows is that of the steps `at` before."""
+def flow_of(graph: Graph) -> Builder:
+    """The graph of a pipeline's times."""
     flow = Builder(_TIMES)
-    timed = [time is not None for time in graph.clocks]
-    for i, node in enumerate(graph.nodes):
+    for node in graph.nodes:
         if node.kind == "at":
             flow.add_node(node.id, 0, 1, [])
-        elif node.inputs and timed[node.inputs[0]]:
+        elif node.inputs and graph.clocks[node.inputs[0]] is not None:
             ways = known(SUMMARIES, node.kind, "the graph of times") if node.processor.timed else _as_it_is
-            found = [0] * len(node.inputs) if clock and timed[i] else ways(node)
-            flow.add_node(node.id, len(node.inputs), 1, [[way] for way in found])
+            flow.add_node(node.id, len(node.inputs), 1, [[way] for way in ways(node)])
             for port, j in enumerate(node.inputs):
                 flow.add_edge(Source(graph.nodes[j].id), Target(node.id, port))
     return flow
