@@ -194,13 +194,13 @@ class Function:
         instead = no_triple(value)
         if instead is not None:
             raise ValueError(
-                "a task with on_time= must return three things, (state, [events], [times to be told of]), found "
+                "a task with on_time= must return three things, (state, [events], [times to be notified of]), found "
                 f"{instead}"
             )
         for time in value[2]:
             trouble = asks.problem(time)
             if trouble is not None:
-                raise ValueError(f"a time to be told of: {trouble}")
+                raise ValueError(f"a time to be notified of: {trouble}")
         return (*self._state_and_events(value[:2]), list(value[2]))
 
     @property

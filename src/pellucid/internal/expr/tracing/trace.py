@@ -613,8 +613,8 @@ def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
     instead = no_triple(value)
     if instead is not None:
         raise PipelineError(
-            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
-            f" returns {instead}; no times are an empty list"
+            f"{name_of(f)} must return three things, (state, [events], [times to be notified of]), as on_time= is given, "
+            f"but returns {instead}; no times are an empty list"
         )
     for time in value[2]:
         found = _result_type(time)
@@ -623,7 +623,7 @@ def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
             hint = "; times with a time zone and without one do not mix" if zones else ""
             hint = "; no time is an empty list" if found == NOTHING or isinstance(found, OptionalType) else hint
             raise TypeMismatch(
-                f"{name_of(f)} asks to be told of a time that is {found}, and the times of this stream are {asks}: "
+                f"{name_of(f)} asks to be notified of a time that is {found}, and the times of this stream are {asks}: "
                 f"expected {asks}, found {found}{hint}"
             )
 

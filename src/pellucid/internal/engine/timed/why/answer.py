@@ -367,26 +367,26 @@ def head(found: Progress) -> str:
             else (f"{found.pipeline} knows no event time: nothing in it waits for a clock")
         )
     who = f"{found.pipeline}{' in ' + found.about['folder'] if 'folder' in found.about else ''}"
-    told = [str(part) for part in found.about.get("words", ())]
+    words = [str(part) for part in found.about.get("words", ())]
     if not found.steps:
-        return f"{who}: {', '.join(told)}" if told else who
+        return f"{who}: {', '.join(words)}" if words else who
     waiting = sum(waits.count for step in found.steps for waits in step.waits if waits.comes)
-    told.append("nothing waits" if not waiting else f"{waiting:,} {'waits' if waiting == 1 else 'wait'} for the clock")
-    return f"{who}: {', '.join(told)}"
+    words.append("nothing waits" if not waiting else f"{waiting:,} {'waits' if waiting == 1 else 'wait'} for the clock")
+    return f"{who}: {', '.join(words)}"
 
 
 # ---------------------------------------------------------------- sources
 
 
 def _source(source: SourceNow) -> Iterable[str]:
-    told = [] if source.rows is None else [f"{source.rows:,} row{'s' * (source.rows != 1)} read"]
+    words = [] if source.rows is None else [f"{source.rows:,} row{'s' * (source.rows != 1)} read"]
     if source.heard is not None:
-        told.append(f"{'silent since' if source.silent else 'last row read'} {moment(source.heard)}")
-    parts = [_at_words(at, len(source.ats) > 1) for at in source.ats] or ["its times are not said"]
+        words.append(f"{'silent since' if source.silent else 'last row read'} {moment(source.heard)}")
+    parts = [_at_words(at, len(source.ats) > 1) for at in source.ats] or ["its times are not given"]
     if len(parts) == 1:
-        yield f"{source.name}: {', '.join([*told, *parts])}"
+        yield f"{source.name}: {', '.join([*words, *parts])}"
         return
-    yield f"{source.name}: {', '.join(told)}" if told else f"{source.name}:"
+    yield f"{source.name}: {', '.join(words)}" if words else f"{source.name}:"
     yield from (f"  {part}" for part in parts)
 
 
@@ -469,7 +469,7 @@ def _waits_words(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
     if not waits.comes:
         return
     if not waits.holds:
-        yield "  nothing holds this back: it goes on when the batch ends"
+        yield "  nothing holds this back: it comes when the batch ends"
         return
     if not waits.each:
         names = dict.fromkeys(name for hold in waits.holds for name in hold.sources)
@@ -480,7 +480,7 @@ def _waits_words(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
 
 
 def _hold_words(found: Progress, step: StepNow, hold: Hold) -> str:
-    """Who holds it back, and how."""
+    """What holds it back, and how."""
     way = [name for name, _ in hold.path]
     nodes = [found.graph[name] for name in way[1:-1]]
     between = [node.id for node in nodes if node.processor.timed or len(node.inputs) > 1]
@@ -535,7 +535,7 @@ RULES = {
     "as_of": "a row is answered when the clock of the other side is after its time",
     "lookup": "a row is answered when the clock of the table is after its time",
     "dedup": "a row comes when the clock is after its time",
-    "timers": "an event is taken, and a time that was asked for is told, when the clock is after it",
+    "timers": "an event is taken, and a time that was asked for is notified, when the clock is after it",
     "iterate": "the events of a time go round when the clock is after it",
 }
 
@@ -551,10 +551,10 @@ def _in_general(found: Progress, step: StepNow) -> Iterable[str]:
         yield f"  the clock of {name} is {'the least of those of' if len(own) > 1 else 'that of'} {_listed(own)}"
         for begins, way in zip(own, ways, strict=True):
             one, _ = ats[begins]
-            told = [f"lateness {shown_length(one.times, one.lateness)}"]
+            words = [f"lateness {shown_length(one.times, one.lateness)}"]
             if one.idle is not None:
-                told.append(f"idle after {shown_length(INSTANT, one.idle)}")
-            yield f"    {_listed(fed[begins])} → {way} ({', '.join(told)})"
+                words.append(f"idle after {shown_length(INSTANT, one.idle)}")
+            yield f"    {_listed(fed[begins])} → {way} ({', '.join(words)})"
 
 
 # ---------------------------------------------------------------- as plain data
