@@ -519,8 +519,8 @@ def _refuse_no_triple(f: Callable[..., Any], tried: _Tried, asks: Type | None) -
     found = [no_triple(value) for value in tried.outcomes if not isinstance(value, BaseException)]
     if all(found):
         raise PipelineError(
-            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
-            f" returns {found[0]}; no times are an empty list"
+            f"{name_of(f)} must return three things, (state, [events], [times to be notified of]), as on_time= is "
+            f"given, but returns {found[0]}; no times are an empty list"
         )
 
 

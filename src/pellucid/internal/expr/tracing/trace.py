@@ -613,8 +613,8 @@ def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
     instead = no_triple(value)
     if instead is not None:
         raise PipelineError(
-            f"{name_of(f)} must return three things, (state, [events], [times to be notified of]), as on_time= is given, "
-            f"but returns {instead}; no times are an empty list"
+            f"{name_of(f)} must return three things, (state, [events], [times to be notified of]), as on_time= is "
+            f"given, but returns {instead}; no times are an empty list"
         )
     for time in value[2]:
         found = _result_type(time)
