@@ -361,8 +361,8 @@ def never_done(node: Node, clock: Type, keys: Sequence[Any], now: int, push: int
     """A task asks for one time after the other."""
     why = (
         f"{of_key(keys)}notified of {shown_time(clock, now)}: on_time was called {MOST_ALONE:,} times in a row, "
-        "without an event between, and asked for one more time each time; at the end of the input every time is complete, "
-        "so this would never end: let it ask for none when there is nothing left to wait for"
+        "without an event between, and asked for one more time each time; at the end of the input every time is "
+        "complete, so this would never end: let it ask for none when there is nothing left to wait for"
     )
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 
