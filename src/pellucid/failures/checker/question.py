@@ -59,8 +59,8 @@ from pellucid.internal.draw.svg import lines_svg
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Budget, Counterexample, CutShort, Machine, Status, Verdict, follow
+from pellucid.internal.model.pytest_file import Case, Imports
 from pellucid.internal.model.search import stopping
-from pellucid.internal.model.show.pytest_file import Case, Imports
 
 # What `check.failures` is given: each argument is looked at before anything is built, and those that contradict each
 # other are refused.
