@@ -80,7 +80,6 @@ ONE_IN = {
             "the_same_in_memory": 0,
             "three_delays_in_a_row": 2,
         },
-        "crash/test_epochs": {"a_table_of_postgresql_survives": 0},
         "data/test_missing": {"a_word_is_none_where_that_is_declared": 2},
         "engine/epochs/test_chain": {
             "the_downstream_is_killed": 2,

@@ -167,10 +167,6 @@ class Upstream:
         ahead, _, _ = _in_a_row(staged, until, row)
         return View([*parts, *ahead], row, until, names, shown)
 
-    def same_run(self) -> bool:
-        """Whether it is still the run that was opened; also true while its file cannot be read."""
-        return bool(self._store.hint("run.json").get("run", self.run) == self.run)
-
     def remade(self) -> list[str]:
         """Committed parts that were set aside because they were damaged: their rows were made again."""
         folder = self.root / "committed" / self.output
