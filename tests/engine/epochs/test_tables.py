@@ -101,23 +101,8 @@ def test_a_second_crash_test_finds_nothing_of_the_first_in_the_database(postgres
 
 def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:
     secret = postgres.database().replace("postgres@", f"postgres:{SECRET}@")
-    words = [
-        "crash",
-        "p.py:diamond",
-        "--in",
-        "x.jsonl",
-        "--kills",
-        "1",
-        "--points",
-        "commit",
-        "--pushes",
-        "250",
-        "--seed",
-        "1",
-        "--folder",
-        "kept",
-        "--json",
-    ]
+    words = ["crash", "p.py:diamond", "--in", "x.jsonl", "--kills", "1", "--points", "commit", "--pushes", "250"]
+    words += ["--seed", "1", "--folder", "kept", "--json"]
     command = [sys.executable, "-m", "pellucid", *words, "--out", f"{secret}#sums"]
     done = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
