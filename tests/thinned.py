@@ -103,7 +103,7 @@ ONE_IN = {
             "larger_random_pipelines": 6,
             "plain_kernel_on_larger_pipelines": 2,
         },
-        "engine/kernel/test_undo": {"compiled_kernels": 0},
+        "engine/kernel/test_lookups": {"compiled_kernels": 0},
         "engine/saved/test_carry": {
             "a_window_with_another_inside_keeps_its_events": 12,
             "larger_random_pipelines": 2,
