@@ -18,7 +18,7 @@ from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.expr.rewrite import Direct
 from pellucid.internal.expr.types import INT
 from tests.engine.kernel.test_kernel_random import batch_of, cut
-from tests.expr.compare import TEXTS
+from tests.expr.written import TEXTS
 from tests.seeds import seeds
 from tests.strategies import PipelineMeaning, Seeded, make_input, make_judged
 from tests.volumes import some_seeds
