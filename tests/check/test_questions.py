@@ -224,10 +224,10 @@ def test_bounds_give_unknown_and_never_a_pass() -> None:
             "cannot be listed, so explicit search",
         ),
         (lambda p: check.live(p, within=0), "at least 1, found 0"),
-        (lambda p: check.implies(p, p), "implies compares pipelines that put out Booleans"),
+        (lambda p: check.implies(p, p), "implies compares pipelines that emit Booleans"),
         (
             lambda p: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": 0}), p),
-            "a monitor puts out Booleans",
+            "a monitor emits Booleans",
         ),
     ],
 )
@@ -350,7 +350,7 @@ MISTAKES = [
     ),
     (
         lambda: check.property(lambda size: True),
-        "property <lambda> wants an argument 'size', which nobody gives it: a property takes none, or some of "
+        "property <lambda> wants an argument 'size', which it does not get: a property takes none, or some of "
         "ints, queue, assume, times, pushes, batch, arrival, engine, timeout, max_states, max_depth, progress",
     ),
     (lambda: check.properties(late, "AG EF out"), "check.properties wants a list of formulas: write ['AG EF out']"),
@@ -738,8 +738,8 @@ def test_a_premise_with_an_assumption_of_failing() -> None:
 
 def test_pipelines_that_never_speak() -> None:
     other = pipeline(lambda x: x.filter(lambda v: v * v + 1 < 0), x=int)
-    assert "puts anything out" in word(check.equivalent(never, other))
-    assert "puts anything out" in word(check.equivalent(never, other, ints=range(5)))
+    assert "emits anything" in word(check.equivalent(never, other))
+    assert "emits anything" in word(check.equivalent(never, other, ints=range(5)))
     assert word(check.equivalent(hot, pipeline(lambda x: x.filter(lambda v: not v <= 80), x=int))) == ""
 
 
@@ -754,7 +754,7 @@ def test_monitor() -> None:
     counter = check.Transitions([0], lambda s: [(s + 1) % 3, s], lambda s: {"x": s})
     silent = pipeline(lambda x: x.filter(lambda v: v > 2) > 5, x=int)
     verdict = check.monitor(counter, silent)
-    assert "never puts anything out" in word(verdict) and "checked" in verdict.details
+    assert "never emits anything" in word(verdict) and "checked" in verdict.details
     assert word(check.monitor(counter, pipeline(lambda x: x < 3, x=int))) == ""
 
 

@@ -235,9 +235,9 @@ def sequence_of_keyed(step: Answer) -> Answer:
     A sequence is made of the events of all keys, in the order in which they come; a delay under one key changes it.
     """
     if step.status == "proved":
-        return dataclasses.replace(step, notes=(*step.notes, "they put out the same in every push"))
+        return dataclasses.replace(step, notes=(*step.notes, "they emit the same in every push"))
     note = (
-        "they are not known to put out the same in every push, and sequences of keyed pipelines that differ in some "
+        "they are not known to emit the same in every push, and sequences of keyed pipelines that differ in some "
         "push are not compared: ask how='step'"
     )
     return Answer("unknown", step.engine, notes=(note,))

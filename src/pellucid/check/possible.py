@@ -249,13 +249,10 @@ def _events(system: System, t: Type, ints: list[int], words: list[str]) -> list[
 # A way from every state: ``AG EF p`` proved, or refuted by a state that has none, where there are too many states to
 # list.
 #
-# Ways are short plans of pushes with events at the pipeline's own constants.  For states of random runs plans are
-# looked
-# for by trying; that from every state that can be reached one of the plans leads to the goal is then an invariant.
-# A
+# Ways are short plans of pushes with events at the pipeline's own constants. For states of random runs plans are looked
+# for by trying; that from every state that can be reached one of the plans leads to the goal is then an invariant. A
 # state that refutes it gets a plan of its own, and the question is asked again; if it has none, that the goal never
-# holds
-# after it is another invariant, and the way to the state refutes.
+# holds after it is another invariant, and the way to the state refutes.
 
 Plan: TypeAlias = tuple[int, ...]  # pushes by their number
 

@@ -26,20 +26,18 @@ from pellucid.internal.model.search import Budget, now
 
 # Questions about pipelines whose queues hold whatever comes.
 #
-# A search needs a bound for every queue; the answer must not depend on it.  In turn:
+# A search needs a bound for every queue; the answer must not depend on it. In turn:
 #
 # 1. queues that the question does not depend on are left out;
 # 2. a bound is looked for that is **never exceeded**, and that is proved; then the system with that bound is the
-#    pipeline;
-# 3. else some queue grows as long as one likes.  What is done before it exceeds a bound is still what the pipeline
-# does,
-#    and what comes after is not known: so a formula is asked twice, once with everything unknown counted against it
-#    (*proved* is then true), once with everything counted for it (*refuted* is then true);
-# 4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a
-# queue
-#    there may be any (`pellucid.check.system.queues`).  If it holds there, it holds;
+#   pipeline;
+# 3. else some queue grows as long as one likes. What is done before it exceeds a bound is still what the pipeline does,
+#   and what comes after is not known: so a formula is asked twice, once with everything unknown counted against it
+#   (*proved* is then true), once with everything counted for it (*refuted* is then true);
+# 4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a queue
+#   there may be any (`pellucid.check.system.queues`). If it holds there, it holds;
 # 5. that something stays possible is shown by a way from every state, however long its queues are
-#    (`pellucid.check.possible`).
+#   (`pellucid.check.possible`).
 #
 # What none of these decides is *unknown*.
 

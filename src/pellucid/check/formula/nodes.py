@@ -545,7 +545,7 @@ def output(name: str) -> StreamName:
 
 
 def step(name: str) -> StreamName:
-    """What the step of that id puts out, where something else is called so, too.
+    """What the step of that id emits, where something else is called so, too.
 
     >>> print(step("in").count == 2)
     step("in").count = 2

@@ -75,8 +75,7 @@ from pellucid.internal.expr.types.rich import DAY, comparable
 
 # Which stream a name in a formula means.
 #
-# A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also
-# as
+# A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also as
 # ``out``; any step by its id. ``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and
 # ``a.value`` is ``a.out.value`` where a system has the streams of two pipelines ``a`` and ``b``.
 #
@@ -210,10 +209,9 @@ class Names:
 
 # Terms of a formula with their types, and what is done with times, decimals and values that may be missing.
 #
-# Equality is Python's: what is missing equals ``None`` and nothing else.  An order, or a calculation, is of values:
-# where
-# one is missing, the comparison does not hold.  A text beside a time is the time that it spells (ISO 8601), a number
-# beside a decimal is that decimal.
+# Equality is Python's: what is missing equals ``None`` and nothing else. An order, or a calculation, is of values:
+# where one is missing, the comparison does not hold. A text beside a time is the time that it spells (ISO 8601), a
+# number beside a decimal is that decimal.
 
 
 @dataclass(frozen=True)
@@ -403,7 +401,7 @@ class _Atoms:
         for name in streams:
             some = n.and_(some, self.system.present(name))
         for there, choice in self.choices(streams, body):
-            # Where there is one choice only, that it is there is said already.
+            # Where there is one choice only, its presence is required already.
             holds = choice.holds(body)
             every = n.and_(every, holds if there is some else n.or_(n.not_(there), holds))
         return n.and_(some, every)
@@ -432,7 +430,7 @@ class _Atoms:
                 f"in {body}: so many events may come in one push ({many}) that not every choice can be tried: compare "
                 ".first, .last or .count"
             )
-        # a stream that never carries anything: what is said of its events must make sense all the same
+        # a stream that never carries anything: what is written about its events must still make sense
         if not all(pools):
             empty = [
                 Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves()))
