@@ -507,7 +507,7 @@ def test_a_task_must_return_a_pair() -> None:
         PipelineError, match=r"this lambda must return a pair \(state, \[events\]\), but returns an int"
     ):
         trace(lambda s, v: s + v, (INT, INT), task=True)
-    with pytest.raises(Untraceable, match="puts out 65 events at once; a trace takes at most 64"):
+    with pytest.raises(Untraceable, match="emits 65 events at once; a trace takes at most 64"):
         trace(lambda s, v: (s, [v] * 65), (INT, INT), task=True)
 
 

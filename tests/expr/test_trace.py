@@ -34,8 +34,7 @@ from pellucid import (
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import trace
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
-from pellucid.internal.expr.types.of import type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type, type_of
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.written import Program
@@ -526,7 +525,7 @@ def test_a_pipeline_is_no_async_function() -> None:
 def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
     """A filter takes nothing for true that nobody runs."""
     p = pipeline(lambda x: x.filter(lambda v: (i for i in range(v))), x=int)
-    with pytest.raises(StepError, match="found a generator, which nobody runs"):
+    with pytest.raises(StepError, match="found a generator, which is never run"):
         p([1])
 
 
@@ -577,7 +576,7 @@ def test_a_function_that_asks_whether_a_record_is_none_is_refused(f: Callable[[A
         after(f)
     said = str(caught.value)
     assert "asks whether the Quote in an event is None, or true, and a record always is there" in said
-    assert "where a join found nobody, each of its fields is None; ask for one of them, as in e[1].at is None" in said
+    assert "where a join found no match, each of its fields is None; ask for one of them, as in e[1].at is None" in said
     assert said.startswith("map (test_trace.py:")
 
 

@@ -387,8 +387,8 @@ WRONG_TIMERS: dict[str, tuple[Any, Any, str]] = {
     "two results": (
         lambda s, e: (s, [e.n]),
         on_time_one,
-        r"this lambda must return three things, \(state, \[events\], \[times to be told of\]\), as on_time= is said, "
-        r"but returns a tuple of 2; no times are an empty list",
+        r"this lambda must return three things, \(state, \[events\], \[times to be called at\]\), as on_time= is "
+        r"given, but returns a tuple of 2; no times are an empty list",
     ),
     "two results of the other": (lambda s, e: (s, [], [e.when]), lambda s, t: (s, [1]), "but returns a tuple of 2"),
     "no list of times": (

@@ -43,8 +43,8 @@ from pellucid.internal.expr.types import BOOL, INT, Type, conform, simplest
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.stream import silent
 from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.pytest_file import Case, Imports, literal
 from pellucid.internal.model.sheet import Row, Sheet, as_json
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 # Counterexamples happen: the pushes are run on the interpreter and on the kernel engine before they are shown.
 

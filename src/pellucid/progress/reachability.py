@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pellucid.errors import PipelineError, UsageError
-from pellucid.internal.model.components import components
+from pellucid.internal.model.search import components
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.summaries import Chain, Same, Set, Shift, Summary, Tagged, layout, pack, summary
 from pellucid.progress.times import LEAST, MOST, Domains, Integers, Order, Time, hashed, several, whole

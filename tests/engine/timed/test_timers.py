@@ -312,7 +312,7 @@ def test_wrong_results_are_told_at_their_event() -> None:
         return (s, [v]) if v > 100 else (s, [v], [datetime(2024, 1, 1) if v > 10 else v])
 
     p = pipeline(lambda x: x.at(lambda v: v).task(bad, {}, on_time=bad, to=int, id="bad"), x=int)
-    with pytest.raises(StepError, match="a time to be told of: expected int, found datetime"):
+    with pytest.raises(StepError, match="a time to be called at: expected int, found datetime"):
         p([11])
     with pytest.raises(StepError, match=r"must return three things, \(state, .*found a tuple of 2"):
         p([101])

@@ -30,8 +30,8 @@ from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.stream import silent
 from pellucid.internal.graph.timing import value_of
 from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.pytest_file import Case, Imports, literal
 from pellucid.internal.model.sheet import Row, Sheet, Word, as_json
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 _MORE = 16  # events more than the bound, in a run that is tried
 _KINDS = 12  # of events that are tried over and over

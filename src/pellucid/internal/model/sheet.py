@@ -208,7 +208,7 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
 
 
 def _spread(sheet: Sheet) -> tuple[Sheet, list[str]]:
-    """Records that are too long for a cell get a row for each field; fields with nothing in them, in any step, are told
+    """Records that are too long for a cell get a row for each field; fields that are empty in every step are listed
     below."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in sheet.rows:
