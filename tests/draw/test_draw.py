@@ -256,7 +256,7 @@ def test_what_knows_no_variables_finds_colours() -> None:
     plain, newer = style.split("@supports (color:var(--page)){")
     assert "var(" not in plain and "@" not in plain
     assert ".plc .plc-page{fill:#fff}" in plain and ".plc .plc-edge{color:#52606d}" in plain
-    # who knows them draws as if the first part were not there: each colour is said again, in the same order
+    # who knows them draws as if the first part were not there: each colour is set again, in the same order
     colours = r"(?:fill|stroke|color):[^;}]+"
     known = dict(re.findall(r"--([a-z]+):(#\w+)", newer.split("@media")[0]))
     again = [re.sub(r"var\(--(\w+)\)", lambda found: known[found[1]], one) for one in re.findall(colours, newer)]

@@ -368,7 +368,7 @@ def test_lowering_leaves_the_rest_alone() -> None:
     assert lowered(traced).outputs == traced.outputs
 
 
-# ---------------------------------------------------------------- what is refused, and what is said
+# ---------------------------------------------------------------- what is refused, and the messages
 
 
 @pytest.mark.parametrize(

@@ -446,12 +446,12 @@ def test_every_operation_compiled() -> None:
     assert (kind, got) == ("value", repr(tuple(c.value for c in cases)))
 
 
-# ---------------------------------------------------------------- one that nobody knows
+# ---------------------------------------------------------------- one that is unknown
 
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Expr:
-    monkeypatch.setitem(OPERATIONS, "planted", Operation("nobody knows", "strange"))
+    monkeypatch.setitem(OPERATIONS, "planted", Operation("unknown", "strange"))
     monkeypatch.setattr(n, "_nodes", dict(n._nodes))  # it is not left behind
     return n._node("planted", INT, (I, J))
 

@@ -305,7 +305,7 @@ def _check_round(prims: Any, x: float) -> None:
         assert getattr(prims, name)(x) == want, (name, x)
 
 
-# A function that is wrong is told where the pipeline is built, with the field or name that was meant; one that only
+# A function that is wrong is reported where the pipeline is built, with the field or name that was meant; one that only
 # cannot be traced is not.
 
 LABELS = {"a": 1}
@@ -353,7 +353,7 @@ DECLARE = (
     "(HERE). Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or "
     "pass to=…"
 )
-#: How a pipeline is built, of which events, which step is wrong, and what is said of its function.
+#: How a pipeline is built, of which events, which step is wrong, and the message about its function.
 WRONG: list[tuple[Callable[[Any], Any], Any, str, str]] = [
     (lambda x: x.map(lambda v: v.dep_dely), Flight, "map (HERE)", FIELD),
     (lambda x: x.map(lambda v: v.dep_dely, to=int, id="delay"), Flight, "step 'delay' (map, HERE)", FIELD),
@@ -523,7 +523,7 @@ def test_a_pipeline_is_no_async_function() -> None:
 
 
 def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
-    """A filter takes nothing for true that nobody runs."""
+    """A filter takes nothing for true that is never run."""
     p = pipeline(lambda x: x.filter(lambda v: (i for i in range(v))), x=int)
     with pytest.raises(StepError, match="found a generator, which is never run"):
         p([1])
@@ -556,7 +556,7 @@ def after(f: Callable[[Any], Any], **more: Any) -> list[Any]:
 
 def looked_up(both: Any) -> str:
     """Not traced: a dictionary is asked for by what an event has."""
-    return {True: "nobody", False: "somebody"}[bool(both[1] is None)] + str(both[0])
+    return {True: "none", False: "some"}[bool(both[1] is None)] + str(both[0])
 
 
 ASKING: list[Callable[[Any], Any]] = [

@@ -399,7 +399,7 @@ WRONG_TIMERS: dict[str, tuple[Any, Any, str]] = {
     "aware for naive": (
         lambda s, e: (s, [1], [e.seen]),
         on_time_one,
-        r"asks to be told of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
+        r"asks to be notified of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
         r"datetime, found datetime\[UTC\]; times with a time zone and without one do not mix",
     ),
     "int for datetime": (

@@ -23,8 +23,8 @@ pellucid.internal.base.container.Broken: its checksum is wrong
 Traceback (most recent call last):
 pellucid.internal.base.container.Broken: it holds a state
 
-Whose something saved is: a run is known by facts (the pipeline step by step, inputs, key, …), and goes on only if
-they are the same.
+State identity: a run is known by facts (the pipeline step by step, inputs, key, …), and resumes only if they are the
+same.
 
 >>> was = {"pipeline": "total", "steps": {"sum": "a1", "cut": "b2"}, "key": "user"}
 >>> refuse_other("--state run", was, was, {"key": "--key"}, "Go back")
@@ -252,7 +252,7 @@ def refuse_other(
 ) -> None:
     """Refuse what belongs to another run: other steps, or another of the facts that ``words`` has a word for.
 
-    ``why`` says what of a step is another now; if it can for all that differ, ``accept`` says how to go on with them.
+    ``why`` says what differs in a step; if it can for all that differ, ``accept`` says how to resume with them.
     ``also`` says what else differs, with which a run cannot resume.
     """
     was, new = before.get("steps", {}), now.get("steps", {})

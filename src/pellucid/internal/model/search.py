@@ -301,8 +301,8 @@ _here = threading.local()
 
 @contextmanager
 def stopping(seconds: float | None) -> Iterator[None]:
-    """In this block a user's function that goes on when so many seconds of work are done is stopped: `CutShort`, which
-    names it.  Inside another such block, and with no limit, it does nothing.
+    """In this block a user's function that still runs after so many seconds of work is stopped: `CutShort`, which names
+    it.  Inside another such block, and with no limit, it does nothing.
 
     >>> with stopping(0.1):  # what our own code waits for is stopped; what stands in the block itself is not
     ...     done = sum(range(10))

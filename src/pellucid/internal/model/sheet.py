@@ -153,7 +153,7 @@ def versioned(document: dict[str, Any], *, indent: int | None = None) -> str:
 #
 # ``-`` is silence; a queue is shown where its contents change; a record that is too long for a cell has a row for
 # each
-# field.  A table that is too wide goes on below, so nothing is cut off but very long events.
+# field.  A table that is too wide continues below, so nothing is cut off but very long events.
 
 _LONGEST = 32  # of a cell
 _GAP = 2
