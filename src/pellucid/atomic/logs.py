@@ -1,7 +1,7 @@
 """A log of transactions as two tables, read and numbered: transactions (id, status) and dependencies (needs, who).
 
 Whatever the ids are, the loops want numbers from 0 on: a transaction has that of its first row, and ids that only
-dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that nobody who needs them
+dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that none that needs them
 can commit.  They are counted, and refused if that is asked for.
 """
 
@@ -153,7 +153,7 @@ def read_log(transactions: Any, dependencies: Any, *, names: Names = NAMES, unkn
         shown = ", ".join(map(repr, _listed(every, range(known, known + min(_SHOWN, strangers)))))
         raise DataError(
             f"{said[1]}: {strangers:,} id{'s are' if strangers > 1 else ' is'} in no row of the transactions: {shown}"
-            f"{', …' if strangers > _SHOWN else ''}; add them, or say {option('unknown', 'block')}: whoever needs one "
+            f"{', …' if strangers > _SHOWN else ''}; add them, or say {option('unknown', 'block')}: what needs one "
             "cannot commit then"
         )
     other = needs_at != who_at
@@ -515,13 +515,10 @@ def _numbered_objects(ids: list[Any], needs: list[Any], who: list[Any]) -> tuple
 
 # The questions about a log: who can commit now, what an abort takes with it, who depends on each other.
 #
-# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything
-# that
+# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything that
 # ⇝ reaches from a transaction that is neither pending nor committed; its least parts, each committable once those
-# before
-# it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs another
-# one
-# through committed ones needs it, too.
+# before it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs
+# another one through committed ones needs it, too.
 
 NO_ROW = "there is no transaction {!r}: only the dependencies have this id, and no row of the transactions"
 NAMED = 3  # transactions that are named where they are wrong
@@ -547,7 +544,7 @@ def committable(transactions: Any, dependencies: Any, *, names: Names = NAMES, u
 def cascade(
     transactions: Any, dependencies: Any, abort: Iterable[Any], *, names: Names = NAMES, unknown: str = "block"
 ) -> Cascade:
-    """What is undone if these abort: they, and whoever took a message of one that is undone.
+    """What is undone if these abort: they, and those that took a message of one that is undone.
 
     >>> found = cascade({"a": "active", "b": "pending", "c": "pending", "d": "pending"},
     ...                 [("a", "b"), ("b", "c"), ("d", "c")], ["a"])

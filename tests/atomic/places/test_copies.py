@@ -81,7 +81,7 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     start, n = behind["stand"].split("/")
     assert refused["message"] == (
         f"the log of 'p' is an older copy: it lacks records up to {n} of start {start}, which 'q' has heard of: stop "
-        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is "
+        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` resumes without what is "
         "lost"
     )
     (said,) = [f["what"] for f in kinds(world, "q", "refused")]
@@ -427,7 +427,7 @@ def test_who_accepts_a_loss_accepts_that_of_the_starts_before_it(told: str) -> N
         world.up("p").handle(Noted(stand))
     else:
         heard = [(stand, "q")]  # which is down, and the operator has read its log
-        assert "nobody has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
+        assert "no place has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
         assert world.ask("p", "accept", who="ada", when=1.0, heard=[stand])["error"] == "usage"
     assert world.ask("p", "accept", who="ada", when=1.0, heard=heard)["stands"] == [stand]
     world.start("q")

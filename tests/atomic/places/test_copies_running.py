@@ -112,7 +112,7 @@ def test_a_copy_is_noticed_said_and_accepted(network: Network, tmp_path: Path) -
     told = refusal(network)
     assert told.startswith(COPY) and told.endswith(
         "which 'agent' has heard of: stop the place and bring its newer log back; if there is none, `pellucid net "
-        f"accept {folder} hotel` goes on without what is lost"
+        f"accept {folder} hotel` resumes without what is lost"
     )
     assert comes(said["hotel"], COPY) and comes(said["agent"], COPY)
     assert "  older copy    " + COPY in net("status", folder).output

@@ -243,7 +243,7 @@ def test_who_is_not_inside_has_to_show_the_token_of_the_door() -> None:
         ([("out", "inn")], "inside of 'desk' there is no way 'out inn'"),
         ([("out", "desk"), ("in", "bank")], "inside of 'inn' there is no way 'in bank'"),
         ([("out", "desk")], "the path ends inside of 'inn'"),
-        ([("in", "bell"), ("in", "bell")], "the path goes on behind the channel 'bell'"),
+        ([("in", "bell"), ("in", "bell")], "the path continues behind the channel 'bell'"),
     ],
 )
 def test_a_path_that_leads_nowhere(path: list[tuple[str, str]], says: str) -> None:
@@ -543,7 +543,7 @@ def test_a_dead_message_is_forgotten_when_it_was_put_back() -> None:
     world.restart_all()
     world.flying.clear()
     world.tick()
-    world.tick(3.0)  # nobody has shown that the log is an older copy
+    world.tick(3.0)  # no place has shown that the log is an older copy
     world.flying.clear()
     taken = []
     for _ in range(3):

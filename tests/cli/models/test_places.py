@@ -73,7 +73,7 @@ def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
     document = json.loads(net("status", "trips", "--json").stdout)
     assert document["verb"] == "net status" and [one["state"] for one in document["places"]] == ["running"] * 3
     assert all(f"running (process {one['pid']})" in net("status", "trips").output for one in document["places"])
-    assert net("doubt", "trips").output == "nothing is in doubt, and nothing waits\n"
+    assert net("doubt", "trips").output == "nothing is unresolved, and nothing waits\n"
     numbers = json.loads(net("metrics", "trips", "--json").stdout)["places"]["airline"]
     assert numbers["committed"] == 1 and numbers["commits_per_second"] > 0 and numbers["in_doubt"] == 0
     assert numbers["oldest_seconds"] is None and numbers["state"] == "running" and numbers["syncs"] > 0
@@ -169,7 +169,7 @@ def test_doubt_and_decisions_by_hand(
     shown = net("doubt", "trips")
     assert shown.exit_code == 1
     assert (
-        f"{what}  in doubt at hotel since 20" in shown.output
+        f"{what}  unresolved at hotel since 20" in shown.output
         and "  waits for  agent: does not run; its log has no decision about it" in shown.output
     )
     assert f"by hand: `pellucid net abort trips {what} --place hotel`, as its log says nothing else" in shown.output

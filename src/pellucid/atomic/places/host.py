@@ -2,8 +2,8 @@
 
 One loop: what has come in meanwhile is handled by the core, one after the other; all that the core wants written is
 written at once, with one sync for all of it; then answers and messages go out.  So many clients share one sync, and
-nothing is said before it lasts.  If the log cannot be written the process ends: what it has in memory is ahead of what
-lasts, and a restart begins with what lasts.
+nothing is sent before it is durable.  If the log cannot be written the process ends: what it has in memory is ahead of
+what is durable, and a restart begins with that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pellucid.internal.base.files import no_links, own_folder
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
-TOLD = 100  # refusals that are told in a minute; the others are counted
+TOLD = 100  # refusals that are reported in a minute; the others are counted
 SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
 FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
@@ -170,7 +170,7 @@ class Host:
                 faults.point(f"place:before-{_dashed(record.kind)}")
         if sync:
             await asyncio.get_running_loop().run_in_executor(self._disk, self._append, writes, True)
-            self.newest.write(self.core.state)  # nothing is handled meanwhile: all that it has lasts
+            self.newest.write(self.core.state)  # nothing is handled meanwhile: all that it has is durable
         elif writes:
             self._append(writes, False)
         if faults.armed():
@@ -183,14 +183,14 @@ class Host:
                 self._answer(request, reply)
 
     def _tell(self, effects: Effects) -> None:
-        """What the core has written down that somebody has to know."""
+        """What the core has written down that operators have to know."""
         for record in effects.writes:
             if record.kind == "refused" and self._told_now():
                 say(f"refused: {record['source']}: {record['what']}")
             elif record.kind == "behind":
                 self._say_copy(record["stand"], record["source"])
             elif record.kind == "accepted":
-                say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
+                say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: resumes")
 
     def _say_copy(self, stand: str, source: str) -> None:
         say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.network.folder, self.name)}")
@@ -344,14 +344,14 @@ class Host:
         return found
 
     def refused(self, what: str, source: str) -> None:
-        """Somebody sent what was not taken: told and written down, so many times a minute, and counted."""
+        """Input that was not taken: reported and written down, so many times a minute, and counted."""
         self.counts["refused"] += 1
         if self._told_now():
             say(f"refused: {source}: {what}")
             self._event(Refused(what, source))
 
     def _told_now(self) -> bool:
-        """Whether one more is told in this minute."""
+        """Whether one more is reported in this minute."""
         minute = int(time.time() // 60)
         if minute != self._minute:
             if self._untold:
