@@ -498,13 +498,6 @@ def test_what_is_lost_with_a_log_is_named_and_decided_by_hand(tmp_path: Path) ->
         end(made)
 
 
-def test_a_place_that_never_ran_and_one_that_is_whole_start(network_lost_log: Network, tmp_path: Path) -> None:
-    assert net("up", network_lost_log.folder).exit_code == 0
-    with connect(network_lost_log.folder, "hotel") as hotel:
-        assert hotel.messages("rooms") == [0, 1, 2, 3, 4]
-    assert net("doubt", network_lost_log.folder).exit_code == 0 and ran("audit", network_lost_log.folder).exit_code == 0
-
-
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a named pipe", "a folder"])
 @pytest.mark.parametrize(
     "name",

@@ -187,7 +187,7 @@ SAID_MOST = 10_000  # refusals that are remembered so as not to be said again
 EARLIER = 500  # starts before this one, of which others hear; about more they ask
 HELD = ("begin", "send", "receive", "commit", "hand")  # operations that wait for the newer log
 WHAT_TO_DO = (
-    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` goes on without what "
+    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` resumes without what "
     "is lost"
 )
 
