@@ -295,7 +295,6 @@ BAD = {
     "may": (["new", "x", "--place", "a=c", "--may", "a=b.c"], "may: 'b.c': there is no such channel"),
     "there already": (["new", "trips", "--place", "a"], "trips: is a network already"),
     "not empty": (["new", "full", "--place", "a"], "full: is there and not empty"),
-    "far": (["up", "far"], "which other machines can reach, without TLS"),
     "nothing in doubt": (["abort", "trips", "agent:1:a1", "--yes"], "agent:1:a1: nothing of that name waits"),
     "a password": (
         ["new", "x", "--place", "a", "--log", "a=postgresql://me:S3cret@db/x"],
@@ -308,9 +307,6 @@ BAD = {
 @pytest.mark.parametrize(("args", "said"), BAD.values(), ids=BAD)
 def test_what_is_refused(net: Callable[..., Result], tmp_path: Path, args: list[str], said: str) -> None:
     net("new", "trips", "--place", "agent=answers")
-    net("new", "far", "--place", "agent@127.0.0.1:4701=answers")
-    file = tmp_path / "far" / "network.toml"
-    file.write_text(file.read_text().replace("127.0.0.1", "0.0.0.0"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").write_text("")
     refused = net(*args)
