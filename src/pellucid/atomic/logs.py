@@ -717,9 +717,9 @@ class Cascade(_Answer):
     def counts(self) -> dict[str, int]:
         """What a report says."""
         farthest = int(self._steps[self._hit[-1]]) if self.size else 0
-        told = {"undone": self.size, "asked": self.roots, "farthest": farthest}
-        told |= {"committed undone": self.taken_back, "broken": self.broken}
-        return {**told, **_counts(self.log)}
+        out = {"undone": self.size, "asked": self.roots, "farthest": farthest}
+        out |= {"committed undone": self.taken_back, "broken": self.broken}
+        return {**out, **_counts(self.log)}
 
 
 @dataclass(eq=False)
@@ -776,8 +776,8 @@ class Cycles(_Answer):
         """What a report says."""
         sizes = self._parts[3]
         largest = int(sizes.max()) if len(sizes) else 0
-        told = {"cycles": self.count, "in cycles": self.size, "largest": largest, "broken": self.broken}
-        return {**told, **_counts(self.log)}
+        out = {"cycles": self.count, "in cycles": self.size, "largest": largest, "broken": self.broken}
+        return {**out, **_counts(self.log)}
 
 
 def _broken(log: Log) -> Any:

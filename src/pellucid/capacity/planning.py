@@ -453,11 +453,11 @@ class Change:
     @property
     def brings(self) -> str:
         """In words."""
-        told = [f"{b} {self.before[b]} → {self.after[b]}" for b in self.before if self.before[b] != self.after[b]] or [
-            "no queue gets shorter"
-        ]
+        changed = [
+            f"{b} {self.before[b]} → {self.after[b]}" for b in self.before if self.before[b] != self.after[b]
+        ] or ["no queue gets shorter"]
         worse = [f"{b} gets worse by that" for b in self.broken]
-        return ", ".join([*told, *worse])
+        return ", ".join([*changed, *worse])
 
     def __str__(self) -> str:
         return f"{self.words}: {self.brings}"

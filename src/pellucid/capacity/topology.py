@@ -427,7 +427,7 @@ def _apart(
 
 
 def _same(graph: Graph, sender: str, hears: Mapping[str, Mapping[str, Fraction]]) -> Fraction:
-    """How many events each who hears a sender gets for one of its: the same for all, or it cannot be told as one
+    """How many events each who hears a sender gets for one of its: the same for all, or it cannot be given as one
     ratio."""
     found = {b: comes[sender] for b, comes in hears.items() if sender in comes}
     if len(set(found.values())) > 1:
@@ -458,7 +458,7 @@ def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
 # ::
 #
 #     name = "orders"
-#     routing = "all"                  # "one" unless told; likewise semantics = "urgent", observe = "any"
+#     routing = "all"                  # "one" by default; likewise semantics = "urgent", observe = "any"
 #
 #     [spouts.orders]
 #     gap = 0.8                        # or "4/5"
@@ -466,10 +466,10 @@ def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
 #     [bolts.price]
 #     time = 1
 #     hears = ["orders"]
-#     workers = 2                      # or "any"; 1 unless told
-#     ratio = "3/2"                    # 1 unless told
-#     queue = "per worker"             # "shared" unless told
-#     initial = 4                      # 0 unless told
+#     workers = 2                      # or "any"; 1 by default
+#     ratio = "3/2"                    # 1 by default
+#     queue = "per worker"             # "shared" by default
+#     initial = 4                      # 0 by default
 #
 # What is wrong is reported with the file, the line and the table.
 

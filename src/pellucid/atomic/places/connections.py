@@ -329,7 +329,7 @@ class Outgoing:
         self._gone = asyncio.Event()
         opened = asyncio.Event()
         self._connection = Connection(
-            Link(self._tls, self._name, self.peer), _Told(self._owner, opened.set, self._gone.set)
+            Link(self._tls, self._name, self.peer), _Notifying(self._owner, opened.set, self._gone.set)
         )
         loop = asyncio.get_running_loop()
         made = self._connection
@@ -353,7 +353,7 @@ class Outgoing:
             self._connection.end()
 
 
-class _Told:
+class _Notifying:
     """Between a connection that is made and its owner: who waits for it is notified, too."""
 
     def __init__(self, owner: Owner, opened: Callable[[], None], closed: Callable[[], None]) -> None:

@@ -122,7 +122,7 @@ def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> 
         raise
     finally:
         os.close(tell)
-    said = _told(hear, len(names), until)
+    said = _answers(hear, len(names), until)
     done.wait()
     for name in names:
         if said.get(name) != "listens":
@@ -130,7 +130,7 @@ def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> 
             raise StateError(f"{name} did not start: {said.get(name) or unsaid}")
 
 
-def _told(hear: int, count: int, until: float) -> dict[str, str]:
+def _answers(hear: int, count: int, until: float) -> dict[str, str]:
     """What each said, until all have, none is left to say anything, or time is over."""
     text = b""
     with os.fdopen(hear, "rb", buffering=0) as pipe:

@@ -177,7 +177,7 @@ class _Asked:
             status, checked = self._check(proof, len(proof.places))
             return status, found.explored, proof, f"by {len(proof.places):,} zones that no step leaves, {checked}"
         if found.trace is not None:
-            return found.status, found.explored, None, _told(found.trace, found.why)
+            return found.status, found.explored, None, _run_text(found.trace, found.why)
         return found.status, found.explored, None, found.why
 
     def _any(self, found: AnyDecided) -> tuple[Status, int, AnyCertificate | None, str]:
@@ -188,7 +188,7 @@ class _Asked:
             return status, found.zones, proof, f"for any number of workers, by {proof}; {checked}"
         numbers = ", ".join(f"{b} {n}" for b, n in found.numbers.items())
         if found.trace is not None:
-            return found.status, found.zones, None, f"with workers {numbers}: {_told(found.trace, found.why)}"
+            return found.status, found.zones, None, f"with workers {numbers}: {_run_text(found.trace, found.why)}"
         at = f"at workers {numbers}: " if numbers else ""
         return found.status, found.zones, None, f"{at}{found.why}; proved for {found.proved_for}"
 
@@ -202,7 +202,7 @@ class _Asked:
         return ("proved", "checked") if wrong is None else ("unknown", f"which the checker does not accept: {wrong}")
 
 
-def _told(trace: Trace, why: str) -> str:
+def _run_text(trace: Trace, why: str) -> str:
     """What is to be said about a run."""
     text = trace.why
     if trace.infimum is not None and trace.infimum == trace.duration > 0:
