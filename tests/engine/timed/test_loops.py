@@ -10,9 +10,9 @@ import pytest
 from pellucid import LateError, PipelineError, StepError, iterate, pipeline
 from pellucid.errors import PellucidError
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR
 from tests.engine.timed.drawn import batches, drawn_loop
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.engine.timed.test_columns import parts, plain
 from tests.seeds import HUNT, seeds
 
@@ -144,7 +144,7 @@ def test_what_never_ends(engine: Any) -> None:
     p = pipeline(lambda x: iterate(x, lambda v: v.map(lambda n: -n), limit=100, id="turn"), x=int)
     text = (
         r"step 'turn' \(iterate, .*\) failed at push 1 on its events: after 100 rounds 1 event still goes round: 3; "
-        r"have the body put out only what changes, allow more with limit=, or say rounds=100 to stop there"
+        r"have the body emit only what changes, allow more with limit=, or say rounds=100 to stop there"
     )
     with pytest.raises(StepError, match=text):
         engine(p.graph).push([0, 3])

@@ -305,7 +305,7 @@ def _no_rows(count: int) -> Any:
 
 
 def _trace_by_time(run: Ready, count: int) -> list[Any]:
-    from pellucid.internal.engine.timed.running import trace_batch
+    from pellucid.internal.engine.timed.engine import trace_batch
 
     batch, rows = _batch(run)
     try:
@@ -340,7 +340,7 @@ def _push_given(
     batch, rows = _batch(run)
     try:
         if graph.timed:
-            from pellucid.internal.engine.timed.running import run_batch
+            from pellucid.internal.engine.timed.engine import run_batch
 
             check_cores(run.options.cores)  # it goes on one, and the result would be the same
             return run_batch(graph, key, batch), rows

@@ -35,9 +35,10 @@ each target that can have it; ``tests/expr/test_node.py`` goes over all of them.
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -272,7 +273,7 @@ def fails(e: Expr) -> bool:
     if _values_only:
         return False
     if e._fails is None:
-        for part in walk(e):  # children first, so no deep recursion
+        for part in _unknown(e, "_fails"):  # children first, so no deep recursion
             if part._fails is None:
                 part._fails = fails_here(part) or any(a._fails for a in part.args)
     assert e._fails is not None
@@ -282,11 +283,16 @@ def fails(e: Expr) -> bool:
 def strict_parts(e: Expr) -> frozenset[Expr]:
     """The parts that may fail and that are evaluated **whenever** ``e`` is."""
     if e._strict is None:
-        for part in walk(e):
+        for part in _unknown(e, "_strict"):
             if part._strict is None:
                 part._strict = _strict_of(part)
     assert e._strict is not None
     return e._strict
+
+
+def _unknown(e: Expr, what: str) -> Sequence[Expr]:
+    """The parts of which something has not been found out yet, and perhaps others; mostly it is the last one alone."""
+    return walk(e) if any(getattr(a, what) is None for a in e.args) else (e,)
 
 
 def _strict_of(e: Expr) -> frozenset[Expr]:
@@ -516,6 +522,24 @@ def or_(a: Expr, b: Expr) -> Expr:
     if b is not_(a) and not fails(a):
         return TRUE
     return _node("or", BOOL, (a, b))
+
+
+def any_of(parts: Iterable[Expr]) -> Expr:
+    """Whether one of them holds.
+
+    >>> any_of([]), any_of([var(0, BOOL), var(1, BOOL)])
+    (False, v0 or v1)
+    """
+    return functools.reduce(or_, parts, const(False))
+
+
+def all_of(parts: Iterable[Expr]) -> Expr:
+    """Whether each of them holds.
+
+    >>> all_of([]), all_of([var(0, BOOL), var(1, BOOL)])
+    (True, v0 and v1)
+    """
+    return functools.reduce(and_, parts, const(True))
 
 
 def ite(c: Expr, t: Expr, e: Expr) -> Expr:

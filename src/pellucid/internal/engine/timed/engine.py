@@ -15,26 +15,25 @@ and the states of the kernels of the ordinary steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.errors import PellucidError, StateError, UsageError
+from pellucid.errors import PellucidError, StateError, UsageError, known
 from pellucid.internal.base import container
 from pellucid.internal.base.container import Buffer
 from pellucid.internal.data.bind import keeps_nan
 from pellucid.internal.data.columns import Batch, Output, Strings
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.engine.kernel.exchange import batch_given, shown
+from pellucid.internal.engine.kernel.exchange import batch_given, cut, joined, shown
 from pellucid.internal.engine.saved.form import BROKEN, DamagedState, pack_texts, unpack_texts
 from pellucid.internal.engine.timed.clock import BEGINNING, ENDED, Clocks
 from pellucid.internal.engine.timed.literal import fed_by
-from pellucid.internal.engine.timed.loops import step_of
+from pellucid.internal.engine.timed.loops import STEPS
 from pellucid.internal.engine.timed.plan import MOVED, Segment, plan_of
 from pellucid.internal.engine.timed.rows import Texts, inside, kind_of, leaves_of
-from pellucid.internal.engine.timed.stages import Ordinary, Step
-from pellucid.internal.engine.timed.steps import Flow, nothing
+from pellucid.internal.engine.timed.steps import Flow, Ordinary, Step, nothing
 from pellucid.internal.expr.types import STR, Type
 from pellucid.internal.graph.model import Graph, refuse_key
 
@@ -69,10 +68,13 @@ class TimedEngine:
         self._failed: str | None = None
         self._enough_texts = _MANY_TEXTS
         self._outer = leaves_of(key) if key is not None else ()
-        self.stages: list[Ordinary | Step] = [
-            Ordinary(self, stage) if isinstance(stage, Segment) else step_of(self, stage)
-            for stage in plan_of(graph).stages
-        ]
+        self.stages: list[Ordinary | Step] = []
+        for stage in plan_of(graph).stages:
+            if isinstance(stage, Segment):
+                self.stages.append(Ordinary(self, stage))
+            else:
+                make = known(STEPS, graph.nodes[stage.step].kind, "the engine of event time")
+                self.stages.append(make(self, stage))
 
     @property
     def why_plain(self) -> str | None:
@@ -113,7 +115,7 @@ class TimedEngine:
         }
 
     def progress(self) -> Progress:
-        """Why what waits here is not done: who holds it back, and by which way (see `Pipeline.progress`).
+        """Why what waits here is not done: what holds it back, and by which way (see `Pipeline.progress`).
 
         >>> from pellucid import pipeline
         >>> p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w, id="tens"), x=int)
@@ -130,12 +132,12 @@ class TimedEngine:
     # ------------------------------------------------------------ data in, data out
 
     def push(self, *data: Any, **named: Any) -> Any:
-        """Push a chunk of events for each source, which is one batch; returns what it puts out, as `Engine.push`."""
+        """Push a chunk of events for each source, which is one batch; returns what it emits, as `Engine.push`."""
         batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
         return shown(self.push_batch(batch), arrays)
 
     def finish(self) -> Any:
-        """The end of the input, at which every time is complete: what that puts out, as `push` gives it."""
+        """The end of the input, at which every time is complete: what that emits, as `push` gives it."""
         return shown(self.finish_batch(), False)
 
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
@@ -150,7 +152,7 @@ class TimedEngine:
         """Some rows of a batch that more may follow: judged as all of its rows are, by the clock at its beginning; no
         clock moves, so that nothing becomes complete.  What comes out is what comes with rows.
 
-        Rows that are taken in several parts, and then `move`, put out what one `push_batch` of all of them does.
+        Rows that are taken in several parts, and then `move`, emit what one `push_batch` of all of them does.
 
         >>> from pellucid import pipeline
         >>> from pellucid.internal.data.columns import Batch
@@ -178,8 +180,8 @@ class TimedEngine:
     def move(self, marks: Mapping[str, int] | None = None, *, positions: bool = False) -> list[Output]:
         """The end of a batch whose rows were taken: the clock moves once, and what is complete comes out.
 
-        ``marks`` are the greatest times that the steps `at` have seen elsewhere, as `seen` gives them there: who has
-        only some of a batch's rows moves as if it had seen them all.
+        ``marks`` are the greatest times that the steps `at` have seen elsewhere, as `seen` gives them there: an engine
+        that has only some of a batch's rows moves as if it had seen them all.
 
         >>> from pellucid import pipeline
         >>> from pellucid.internal.data.columns import Batch
@@ -202,7 +204,7 @@ class TimedEngine:
         return self._through(self._nothing(), 0, positions)
 
     def _given(self, batch: Batch) -> list[Flow]:
-        """The rows of a batch that somebody gave."""
+        """The rows of a batch that was pushed."""
         if not isinstance(batch, Batch):
             raise UsageError(
                 f"push_batch takes a Batch of columns, found {type(batch).__name__}: lists and arrays go to "
@@ -214,20 +216,20 @@ class TimedEngine:
         return self._streams(batch)
 
     def finish_batch(self, *, positions: bool = False) -> list[Output]:
-        """The end of the input: what that puts out, as `push_batch` gives it."""
+        """The end of the input: what that emits, as `push_batch` gives it."""
         self._ready()
         self.clocks.end()
         self._ended = True
         return self._through(self._nothing(), 0, positions)
 
     def idle(self, source: str) -> None:
-        """Nothing has come from a source for long: it holds nobody back, until its next event."""
+        """Nothing has come from a source for long: it holds no clock back, until its next event."""
         names = [self.graph.nodes[i].id for i in self.graph.sources]
         if source not in names:
             raise UsageError(f"{self.graph.name} has no source {source!r}: it has {', '.join(names)}")
         steps = fed_by(self.graph, source)
         if not steps:
-            raise UsageError(f"{self.graph.name}: the times of {source!r} are not said (at), so it holds nobody back")
+            raise UsageError(f"{self.graph.name}: the times of {source!r} are not given (at), so no clock waits for it")
         for at in steps:
             self.clocks.idle(at)
 
@@ -268,7 +270,7 @@ class TimedEngine:
         return streams
 
     def _taken(self, t: Type, column: Any) -> Any:
-        """A column that came, as an array that nobody else has: it may be kept."""
+        """A column that came, as an array of its own: it may be kept."""
         array = inside(t, column, self.texts)
         given = column.codes if isinstance(column, Strings) else column
         return array.copy() if isinstance(given, np.ndarray) and np.may_share_memory(array, given) else array
@@ -305,7 +307,7 @@ class TimedEngine:
 
     def _output(self, name: str, i: int, flow: Flow, positions: bool) -> Output:
         node = self.graph.nodes[i]
-        if self.graph.readers(i):  # who reads it may keep the same arrays
+        if self.graph.readers(i):  # a step that reads it may keep the same arrays
             flow = Flow(flow.stamp, flow.time, [c.copy() for c in flow.key], [c.copy() for c in flow.value])
         columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
@@ -422,7 +424,7 @@ class TimedEngine:
                 if stage.engine is not None:
                     stage.engine.load(next(parts))
         if next(parts, None) is not None:
-            raise DamagedState("it goes on behind its end")
+            raise DamagedState("there is more behind its end")
         self.clocks.load(head["clocks"])
         self.pushed, self._push, self._ended = int(head["pushed"]), int(head["push"]), bool(head["ended"])
         self.late = {str(step): int(count) for step, count in head["late"].items()}
@@ -433,3 +435,69 @@ def _columns(stage: Step, groups: list[list[Any]]) -> list[tuple[Type, Any]]:
     """The columns that a step saves, with their types."""
     types = stage.op.layout()
     return [(t, c) for kinds, columns in zip(types, groups, strict=True) for t, c in zip(kinds, columns, strict=True)]
+
+
+# ---------------------------------------------------------------- over all there is
+
+
+class Finite:
+    """All rows of a run that ends, chunk by chunk: they are one batch, so that nothing is late.
+
+    >>> from pellucid import pipeline
+    >>> run = Finite(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int).graph)
+    >>> [len(out) for chunk in ([7, 8], [1, 2]) for out in run.take(Batch(2, [[chunk]]))]
+    [0, 0]
+    >>> [out.events() for out in run.end()]
+    [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
+    """
+
+    def __init__(self, graph: Graph, key: Type | None = None) -> None:
+        self.engine = TimedEngine(graph, key=key)
+        self.engine.early = False
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some of the rows: what comes with them."""
+        return self.engine.take(batch, positions=positions)
+
+    def end(self) -> list[Output]:
+        """There are no more: what is complete now."""
+        parts = [self.engine.move(), self.engine.finish_batch()]
+        return [joined(outputs) for outputs in zip(*parts, strict=True)]
+
+
+def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
+    """All there is, as one batch, and then the end of the input."""
+    run = Finite(graph, key)
+    return [joined(outputs) for outputs in zip(run.take(batch), run.end(), strict=True)]
+
+
+def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
+    """Push by push, each a batch of its own (of several sources, source by source); what the end emits is one more.
+
+    >>> from pellucid import pipeline
+    >>> counts = pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int)
+    >>> [found["out"] for found in trace_batch(counts.graph, None, Batch(3, [[[1, 2, 7]]]))]
+    [[], [], [Windowed(start=0, end=5, value=2)], []]
+    """
+    traces: list[dict[str, list[Any]]] = [{name: [] for name, _ in graph.outputs} for _ in range(batch.count + 1)]
+    engine = TimedEngine(graph, key=key)
+    for push, single in _singles(graph, batch):
+        engine.pushed = push  # for messages
+        for output in engine.push_batch(single):
+            traces[push][output.name] += output.events()
+    for output in engine.finish_batch():
+        traces[-1][output.name] += output.events()
+    return traces
+
+
+def _singles(graph: Graph, batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """The events of a batch one by one, each with the number of its push."""
+    several = range(len(graph.sources))
+    masks = [batch.masks[s] if s < len(batch.masks) else None for s in several]
+    for push in range(batch.count):
+        columns = [[cut(c, push, push + 1) for c in batch.columns[s]] for s in several]
+        keys = [[cut(c, push, push + 1) for c in of] for of in batch.keys] if batch.keys is not None else None
+        for s in several:
+            mask = masks[s]
+            if mask is None or mask[push]:
+                yield push, Batch(1, columns, [[s == other] for other in several], keys)

@@ -1,7 +1,8 @@
-"""Streams of a batch as columns, and functions of events over them.
+"""Streams of a batch as columns, what the steps of a plan share, and the steps that read one stream.
 
-The rules are those of `engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key
-that came with the data beside that of its stream, and itself.
+The rules are those of `engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key that came
+with the data beside that of its stream, and itself.  A segment of ordinary steps is run by a kernel (`Ordinary`); a
+timed step is a `Step`, most of which have an operator with a state (``op``).
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from pellucid.errors import StepError
 from pellucid.internal.data.columns import Batch, events_of
 from pellucid.internal.engine.kernel.emit.steps import Untimely
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.engine.timed.clock import END, Clocks, endless, late_error, no_time, not_ahead
-from pellucid.internal.engine.timed.plain import chosen
+from pellucid.internal.engine.timed.clock import END, Clocks, late_error, never_done, no_time, not_ahead
 from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed
 from pellucid.internal.engine.timed.rows import (
     LEAST,
@@ -32,7 +32,6 @@ from pellucid.internal.engine.timed.rows import (
     leaves_of,
 )
 from pellucid.internal.engine.timed.sorting import Keys, canonical, longer, many, numbers, order_by
-from pellucid.internal.engine.timed.windows import LateRows
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.types import BOOL, INT, STR, OptionalType, RecordType, TupleType, Type
 from pellucid.internal.graph.model import Graph, Node
@@ -40,7 +39,7 @@ from pellucid.internal.graph.model import Graph, Node
 
 @dataclass
 class Flow:
-    """The events of one stream in a batch, in the order in which they were put out."""
+    """The events of one stream in a batch, in the order in which they were emitted."""
 
     stamp: Any
     time: Any  # None: the stream's events have no times
@@ -202,7 +201,19 @@ def _picked(fn: Function) -> list[int] | None:
     return [int(leaf.value) for leaf in fn.traced.outputs]
 
 
-# What the stages of a plan share: what they know of their run, and a timed step over columns.
+# ---------------------------------------------------------------- what timed steps share
+
+
+@dataclass
+class LateRows:
+    """Rows that came too late, in the order in which they came: which of the batch, and what they missed."""
+
+    which: Any  # row numbers
+    start: Any = None  # of the windows that they missed
+    end: Any = None
+
+    def __len__(self) -> int:
+        return len(self.which)
 
 
 class Run(Protocol):
@@ -350,7 +361,7 @@ class Step:
         return self.clock.limits()[0] or (LEAST, MOST)
 
 
-# A segment of ordinary steps over columns, by the kernel.
+# ---------------------------------------------------------------- ordinary steps
 
 
 class Ordinary:
@@ -427,7 +438,7 @@ class Ordinary:
             whole = len(at) == n and bool((at == np.arange(n)).all())
             own: list[Any] = []
             found = output.inner if self.run.key is not None else output.keys
-            if node.key is not None and found is not None:  # under forget nobody asks for keys
+            if node.key is not None and found is not None:  # under forget keys are not asked for
                 own = [inside(t, c, texts, True) for t, c in zip(leaves_of(node.key), found, strict=True)]
             streams[i] = Flow(
                 stamp if whole else stamp[at],
@@ -456,9 +467,24 @@ def _gathered(columns: Sequence[Any], place: Sequence[Any], n: int) -> Any:
     return out
 
 
-# Doubled events over columns: of each key an event is kept if no kept one is at most so much earlier.
-
 _SOME = 1 << 12
+
+
+# ---------------------------------------------------------------- steps that read one stream
+
+
+def first_ones(groups: Any, times: Any, last: Any, known: Any, within: int, keep: Any) -> None:
+    """Mark the rows that are kept: those of which no kept row of the same group is at most so much earlier.
+
+    Rows come by group and time; ``last`` is when each group's last kept row was, if ``known``.
+    """
+    for i in range(len(groups)):
+        group, t = groups[i], int(times[i])
+        since = int(last[group])
+        # Times rise, so a difference below 0 is one that has left 64 bits: it is greater than any length of time.
+        if not known[group] or t - since > within or t - since < 0:
+            keep[i] = known[group] = True
+            last[group] = t
 
 
 class Dedup:
@@ -468,8 +494,9 @@ class Dedup:
     >>> from pellucid.internal.expr.types import INT
     >>> dedup = Dedup(5, Kinds((INT,), (INT,)), Texts())
     >>> rows = Rows(np.array([7, 3, 12]), [np.array([1, 1, 1])], [np.array([70, 30, 120])])
-    >>> dedup.take(rows, None).tolist(), dedup.put(13).value[0].tolist()
-    ([], [30, 120])
+    >>> dedup.take(rows)
+    >>> dedup.put(13).value[0].tolist()
+    [30, 120]
     """
 
     def __init__(self, within: int, kinds: Kinds, texts: Texts, own: int = 0) -> None:
@@ -485,15 +512,9 @@ class Dedup:
     def __len__(self) -> int:
         return len(self._rows) + int(self._known.sum())
 
-    def take(self, rows: Rows, clock: int | None) -> Any:
-        """Judge a batch; the numbers of the rows that are late."""
-        if clock is None or not len(rows) or int(rows.time.min()) >= clock:
-            self._rows.add(rows.time, rows.columns())
-            return np.zeros(0, np.int64)
-        late = rows.time < clock
-        rest = rows.at(~late)
-        self._rows.add(rest.time, rest.columns())
-        return np.flatnonzero(late)
+    def take(self, rows: Rows) -> None:
+        """Rows that are not late."""
+        self._rows.add(rows.time, rows.columns())
 
     def put(self, clock: int | None) -> Rows:
         """The events that are kept, of those whose time is complete; by time, then by the event."""
@@ -506,7 +527,10 @@ class Dedup:
         self._last, self._known = longer(self._last, self._keys.count), longer(self._known, self._keys.count)
         key, keep = key[order], np.zeros(len(rows), np.bool_)
 
-        chosen(many(len(rows)), "first_ones")(key, rows.time[order], self._last, self._known, self.within, keep)
+        mark = first_ones
+        if many(len(rows)):
+            from pellucid.internal.engine.timed.compiled import first_ones as mark
+        mark(key, rows.time[order], self._last, self._known, self.within, keep)
         rows = rows.at(order[keep])
         self._tidy(clock)
         own = zip(self.kinds.key[: self.own], rows.key[: self.own], strict=True)
@@ -547,9 +571,6 @@ class Dedup:
         """Go on from what was saved."""
         self._rows.put(groups[0])
         self._restore(groups[1])
-
-
-# Timed steps that take events one by one: what an event's time is, dedup, and the streams of late and early events.
 
 
 class At(Step):
@@ -607,7 +628,7 @@ class DedupStep(Step):
             like = self.like(flow.value)
         except StepError as error:
             raise at_push(error, self.push(flow, error.position)) from error.__cause__
-        self.op.take(Rows(flow.time, [*flow.key, *like], flow.value), None)
+        self.op.take(Rows(flow.time, [*flow.key, *like], flow.value))
         if not self.run.moving:
             return self.nothing()
         rows = self.op.put(self.after())
@@ -628,7 +649,7 @@ class EarlyStep(Step):
         return self.run.early_now.get(self.stage.inputs[0]) or self.nothing()
 
 
-# The task that is told of times, over columns: events wait for their time, and a kernel calls its functions.
+# The task that is notified of times, over columns: events wait for their time, and a kernel calls its functions.
 #
 # The kernel has the states and the times that were asked for, by key (`engine.kernel.emit.timers`).  When the clock
 # moves, it gets the events that are complete, by time; and then, for each key that has asked for a time which is
@@ -681,7 +702,7 @@ class InOrder:
 
 
 class Timers(Step):
-    """The task that is told of times."""
+    """The task that is notified of times."""
 
     op: InOrder
     engine: Engine
@@ -723,7 +744,7 @@ class Timers(Step):
         return self._in_order(behind(parts))
 
     def _called(self, rows: Rows, tick: Any) -> Flow:
-        """What the kernel puts out on events, or on the news that times are complete."""
+        """What the kernel emits on events, or on the news that times are complete."""
         n, types = len(rows), [t for _, t in self.sides[0].type.leaves()]
         if not n:
             return self.nothing()
@@ -757,14 +778,14 @@ class Timers(Step):
         keys = [event_at(t, columns, row, self.texts) for t, columns in parts]
         push = self.run.push_of(MOVED)
         if wrong.endless:
-            return endless(self.node, self.clock, keys, wrong.now, push)
+            return never_done(self.node, self.clock, keys, wrong.now, push)
         return not_ahead(self.node, self.clock, keys, wrong.now, wrong.asked, wrong.told, push)
 
     def _due(self, last: int) -> Rows:
         """The keys that have asked for a time up to ``last``, with that time; the columns of events are any."""
         times, keys, _ = self.asked(last)
-        nobody = [np.zeros(len(times), c.dtype) for c in self.kinds().none().value]
-        return Rows(np.full(len(times), last, np.int64), keys, nobody)
+        blank = [np.zeros(len(times), c.dtype) for c in self.kinds().none().value]
+        return Rows(np.full(len(times), last, np.int64), keys, blank)
 
     def asked(self, last: int = MOST) -> tuple[Any, list[Any], Any]:
         """Of each key that has asked for a time up to ``last``: the first such time, the key's columns, and how many
@@ -812,7 +833,7 @@ class Timers(Step):
         self._tidied = state.keep_rows(r, rows if state.compiled else rows.tolist())
 
     def _in_order(self, flow: Flow) -> Flow:
-        """By time and key; of one time and key as they were put out."""
+        """By time and key; of one time and key as they were emitted."""
         if len(flow) < 2:
             return flow
         words = [numbers(t, c, self.texts) for t, c in zip(self.keys, flow.key, strict=True)]
