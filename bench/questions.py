@@ -33,7 +33,7 @@ sorted.
 
 The pipelines and the formulas are in [realistic.py](../../tests/check/realistic.py) and
 [realistic_more.py](../../tests/check/realistic_more.py); the second file was written when the checker was there, and
-what it could not decide then was mended in its cause.
+what it could not decide then was fixed at its cause.
 `python bench/questions.py --markdown docs/explanation/questions.md` makes this page.
 
 | pipeline | is it so that … | right | verdict | seconds |
