@@ -4,9 +4,9 @@
 fault                                                  test
 =====================================================  ================================================================
 crash before and after each write of the log           `test_crash_at_each_write_of_the_log`
-crash before and after each step of a member           `test_crash.py::test_whoever_dies_all_have_it_or_none`; of
+crash before and after each step of a member           `test_recovery.py::test_whoever_dies_all_have_it_or_none`; of
                                                        runs with epochs, whose members are told by messages,
-                                                       `engine/epochs/test_together.py::test_killed_at_every_moment…`;
+                                                       `engine/epochs/test_group_commit.py::test_killed_at_every_moment…`;
                                                        of Delta `test_delta_crash.py::test_killed_at_every_moment`
 between the first and the second commit                the same, ``sqlite:after-commit`` and ``parquet:after-commit``
 recovery while another prepares                        `test_recovery_while_another_group_prepares`,
@@ -20,14 +20,14 @@ a checkpoint that races with the commit record         `test_who_lost_the_log_re
                                                        `test_what_may_be_missing_is_not_noted_as_whole`; Spark's own:
                                                        `test_spark.py::test_a_streaming_query`
 recoverer and owner decide under different ids         `test_an_attempt_of_another_name_is_not_taken`
-a decision only in memory                              `test_crash.py::test_a_decision_that_is_only_in_memory_is…`,
+a decision only in memory                              `test_recovery.py::test_a_decision_that_is_only_in_memory_is…`,
                                                        `engine/epochs/test_rounds.py::test_nobody_is_told_to_commit…`
 a decision that is written and not synced              `test_rows_and_decision_are_synced_before_anybody_commits`
 a decision whose writing failed                        `test_together.py::test_a_decision_whose_writing_failed_is…`
 readers between the phases                             `test_readers_while_epochs_are_committed`,
                                                        `test_a_reader_that_is_overtaken_reads_again`;
                                                        `test_together.py::test_a_reader_sees_whole_epochs_while…`
-an empty epoch, a member without rows                  `test_crash.py::test_an_empty_epoch`,
+an empty epoch, a member without rows                  `test_recovery.py::test_an_empty_epoch`,
                                                        `test_a_member_without_rows`
 double commit, commit after abort                      `test_a_group_commits_once_and_not_after_it_gave_up`,
                                                        `test_who_is_interrupted_after_the_decision_takes_nothing_back`,
