@@ -138,7 +138,9 @@ def test_pictures() -> None:
 
 def test_what_does_not_go_with_loops(tmp_path: Path) -> None:
     p = built(lambda x: iterate(x, lambda v: v // 2))
-    with pytest.raises(UsageError, match="pipeline has a loop, where an answer is of many rows: keep= has no one row"):
+    with pytest.raises(
+        UsageError, match="keep= does not go with pipeline, which has a loop: an answer is of many rows"
+    ):
         p(pa.table({"x": [1], "y": [2]}), keep=["y"])
     (tmp_path / "p.py").write_text(
         "from pellucid import iterate, pipeline\np = pipeline(lambda x: iterate(x, lambda v: v // 2), x=int)\n"
