@@ -29,7 +29,7 @@ class Planted(Command):
     """What a crash test runs, with the bug."""
 
     def argv(self, folder: Path) -> list[str]:
-        return ["tests.planted" if word == "pellucid.internal.cli.main" else word for word in super().argv(folder)]
+        return ["tests.planted" if word == "pellucid" else word for word in super().argv(folder)]
 
 
 def completed(generation: Any, task: Any) -> None:
@@ -83,10 +83,10 @@ class CarelessFile(targets.FileTarget):
 _completed = Generation._completed
 
 if __name__ == "__main__":
-    from pellucid.internal.engine.epochs import job
+    from pellucid.internal.engine.epochs import job, process
 
     Generation._completed = completed  # type: ignore[method-assign]
-    sink.SinkTask = CarelessSink  # type: ignore[misc]
+    process.SinkTask = CarelessSink  # type: ignore[misc]
     job.FileTarget = CarelessFile  # type: ignore[misc]
     parts._NAME = re.compile(parts._NAME.pattern.replace(r"\.part", r"(-g\d+)?\.part"))
     sys.exit(main())

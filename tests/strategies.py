@@ -303,7 +303,7 @@ def add_steps(c: Choice, streams: list[Any], count: int, depth: int, keys: bool)
         if t not in MAPS:  # a pair: make it a number
             streams.append(x.map(lambda p: p[0] + p[1]))
             continue
-        kinds = ["map", "filter", "decimate", "trim", "cumulate", "apply", "merge", "filter_by", "lag"]
+        kinds = ["map", "filter", "decimate", "trim", "take", "cumulate", "apply", "merge", "filter_by", "lag"]
         keyed = x._step.key is not None
         kinds += ["window", "call"] * (2 if keyed else 1) if depth > 0 else []
         kinds += ["task"] if t in TASKS else []
@@ -321,7 +321,7 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
         return x.map(c.of(MAPS[t]))
     if kind == "filter":
         return x.filter(c.of(PREDICATES[t]))
-    if kind in ("decimate", "trim"):
+    if kind in ("decimate", "trim", "take"):
         return getattr(x, kind)(c.of([1, 2, 3, 4]))  # type: ignore[no-any-return]
     if kind == "lag":
         behind, (f, truth) = c.of([1, 2, 3]), c.of(PAIRS)

@@ -27,14 +27,6 @@ def pushes(build: Callable[..., Any], events: list[Any], t: Any = int) -> list[l
     return [run.push(x=v)["out"] for v in events]
 
 
-def test_map() -> None:
-    assert pushes(lambda x: x.map(lambda v: v * v), [1, 2, 3]) == [[1], [4], [9]]
-
-
-def test_filter_by_a_predicate() -> None:
-    assert pushes(lambda x: x.filter(lambda v: v > 1), [1, 2, 3]) == [[], [2], [3]]
-
-
 def test_filter_by_a_stream() -> None:
     """σ goes out iff the event at the same position of the other stream is true."""
     run = Interpreter(pipeline(lambda x, b: x.filter(b, id="f"), x=int, b=bool).graph)
@@ -50,35 +42,6 @@ def test_apply_is_synchronous() -> None:
     assert run.push(y=2)["out"] == []
     assert run.push(x=10)["out"] == [9]
     assert run.push(x=20, y=3)["out"] == [18] and run.queues == {"d.0": [], "d.1": [3]}
-
-
-def test_apply_of_one_stream_waits_for_nobody() -> None:
-    assert pushes(lambda x: apply(lambda a: a + 1, x), [1]) == [[2]]
-
-
-def test_cumulate() -> None:
-    assert pushes(lambda x: x.cumulate(add, start=10), [1, 2, 3]) == [[11], [13], [16]]
-    assert pushes(
-        lambda x: x.cumulate(lambda all_so_far, v: all_so_far and v, start=True), [True, False, True], bool
-    ) == [[True], [False], [False]]
-
-
-def test_decimate() -> None:
-    assert pushes(lambda x: x.decimate(3), [0, 1, 2, 3, 4]) == [[0], [], [], [3], []]
-    assert pushes(lambda x: x.decimate(1), [0, 1]) == [[0], [1]]
-
-
-def test_trim() -> None:
-    assert pushes(lambda x: x.trim(2), [1, 2, 3, 4]) == [[], [], [3], [4]]
-    assert pushes(lambda x: x.trim(0), [1]) == [[1]]
-
-
-def test_fork_is_use() -> None:
-    assert pushes(lambda x: x + x, [1, 2]) == [[2], [4]]
-
-
-def test_window() -> None:
-    assert pushes(lambda x: x.window(3, lambda w: w.cumulate(add, start=0)), [1, 2, 3, 4]) == [[], [], [6], [9]]
 
 
 def test_window_takes_the_last_event_if_there_is_one() -> None:
@@ -183,6 +146,26 @@ def test_sources_go_by_their_names() -> None:
     run = Interpreter(pipeline(lambda x: x, x=int).graph)
     with pytest.raises(UsageError, match="pipeline has no source 'y': it has x"):
         run.push(y=1)
+
+
+@pytest.mark.parametrize(
+    ("build", "events", "out"),
+    [
+        (lambda x: x.map(lambda v: v * v), [1, 2], [[1], [4]]),
+        (lambda x: x.filter(lambda v: v > 1), [1, 2], [[], [2]]),
+        (lambda x: apply(lambda a: a + 1, x), [1], [[2]]),
+        (lambda x: x.cumulate(add, start=10), [1, 2, 3], [[11], [13], [16]]),
+        (lambda x: x.decimate(3), [0, 1, 2, 3, 4], [[0], [], [], [3], []]),
+        (lambda x: x.decimate(1), [0, 1], [[0], [1]]),
+        (lambda x: x.trim(2), [1, 2, 3, 4], [[], [], [3], [4]]),
+        (lambda x: x.trim(0), [1], [[1]]),
+        (lambda x: x.take(2), [1, 2, 3], [[1], [2], []]),
+        (lambda x: x + x, [1, 2], [[2], [4]]),
+        (lambda x: x.window(3, lambda w: w.cumulate(add, start=0)), [1, 2, 3, 4], [[], [], [6], [9]]),
+    ],
+)
+def test_one_processor(build: Callable[..., Any], events: list[int], out: list[list[int]]) -> None:
+    assert pushes(build, events) == out
 
 
 # A function that would end the program does not end it as if all were done; it fails, as with any exception.

@@ -404,7 +404,8 @@ def test_given_ids() -> None:
 
 
 def test_two_steps_of_one_id_are_refused() -> None:
-    with pytest.raises(PipelineError, match=r"two steps are called 'a': give each its own id \(test_ids\.py:\d+\)"):
+    said = r"two steps are called 'a': give each its own id \(test_pipeline\.py:\d+\)"
+    with pytest.raises(PipelineError, match=said):
         pipeline(lambda x: x.map(abs, id="a").trim(1, id="a"), x=int)
     with pytest.raises(PipelineError, match="two steps are called 'x'"):
         pipeline(lambda x: x.map(abs, id="x"), x=int)
@@ -526,7 +527,7 @@ def test_what_to_write(which: str) -> None:
     f, message = WRONG[which]
     with pytest.raises(UsageError) as refused:
         pipeline(f, x=Paid)
-    assert re.sub(r"test_called\.py:\d+", "HERE", str(refused.value)).startswith(message), str(refused.value)
+    assert re.sub(r"test_pipeline\.py:\d+", "HERE", str(refused.value)).startswith(message), str(refused.value)
     assert refused.value.__cause__ is None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -283,33 +282,6 @@ def by_hand(s: tuple[int, int, int], v: int) -> tuple[tuple[int, int, int], list
     return (second, v, min(seen + 1, 2)), [(v, first)] if seen == 2 else []
 
 
-SHAPES_LAG = {
-    "alone": lambda x: x.lag(2),
-    "keyed": lambda x: x.key_by(lambda v: v % 3).lag(2),
-    "several events at once": lambda x: merge(x, x + 1, x.trim(1)).lag(2),
-    "several events under keys": lambda x: merge(x, x + 1).key_by(lambda v: v % 2).lag(1),
-    "behind a filter": lambda x: x.filter(lambda v: v % 4 != 1).lag(1).map(lambda p: p[0] - p[1]),
-    "in a window": lambda x: x.window(4, lambda w: w.lag(2).map(lambda p: p[0] * 10 + p[1])),
-    "of pairs": lambda x: x.lag(1).lag(1),
-    "with a partner": lambda x: apply(lambda p, v: (p[1], v), x.lag(2), x),
-}
-
-
-@pytest.mark.parametrize("name", list(SHAPES_LAG))
-@pytest.mark.parametrize("mode", ["python", *(pytest.param("numba", marks=pytest.mark.long),)])
-def test_the_kernel_does_what_the_interpreter_does(name: str, mode: str) -> None:
-    p = pipeline(SHAPES_LAG[name], x=int)
-    rng = random.Random(7)
-    events = [rng.randrange(9) for _ in range(40)]
-    run, engine = Interpreter(p.graph), Engine(p.graph, mode=mode)
-    at = 0
-    while at < len(events):
-        size = rng.choice([1, 2, 7])
-        part = events[at : at + size]
-        assert engine.push(x=part) == [v for e in part for v in run.push(x=e)["out"]]
-        at += size
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_every_type_of_event(mode: str) -> None:
     p = pipeline(lambda x: x.lag(1), x=Reading)
@@ -358,25 +330,6 @@ def test_it_is_the_task_that_one_would_write(how: dict[str, Any]) -> None:
     late = pipeline(lambda x: x.lag(1).map(lambda p: p[0] - p[1]).trim(1), x=int)
     verdict = check.equivalent(lag, late, **how)
     assert verdict.refuted and verdict.counterexample is not None
-
-
-def test_it_is_two_streams_side_by_side() -> None:
-    lag = pipeline(lambda x: x.lag(1).map(lambda p: p[0] + p[1]), x=int)
-    queued = pipeline(lambda x: x.trim(1) + x, x=int)
-    assert check.equivalent(lag, queued, ints=range(3)).proved
-
-
-def test_keys_are_kept_apart() -> None:
-    p = pipeline(lambda x: x.key_by(lambda v: v % 2).lag(1).map(lambda p: (p[0] - p[1]) % 2), x=int)
-    assert check.holds(p, "AG (out -> out.value = 0)", ints=range(4)).proved
-    mixed = pipeline(lambda x: x.lag(1).map(lambda p: (p[0] - p[1]) % 2), x=int)
-    assert check.holds(mixed, "AG (out -> out.value = 0)", ints=range(4)).refuted
-
-
-def test_a_function_behind_it_is_called_on_what_can_come() -> None:
-    p = pipeline(lambda x: x.lag(1).map(lambda p: int(str(p[0])) - p[1], to=int), x=int)
-    assert check.holds(p, "AG (out -> out.value < 3)", ints=range(3)).proved
-    assert check.holds(p, "AG (out -> out.value < 2)", ints=range(3)).refuted
 
 
 # A key belongs to the stream: a pipeline that is called on a keyed stream means what its steps, written there, would
@@ -430,13 +383,8 @@ def test_a_key_that_comes_with_the_data_runs_each_shape_once_per_key(shape: str)
         assert engine_says(nested, "python", chunk, keys) == meaning(nested, keys)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        "a key of another type inside",
-        *(pytest.param(s, marks=pytest.mark.long) for s in ("a key before two levels", "queues for each key")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("shape", ["a key of another type inside", "a key before two levels", "queues for each key"])
 def test_compiled_as_well(shape: str) -> None:
     nested, _ = made(shape)
     keys = [v % 3 for v in range(len(EVENTS))]
@@ -479,15 +427,10 @@ def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
             refuse_what_smv_cannot(p.graph)
 
 
-def test_crashes_are_checked_under_the_key() -> None:
-    nested = pipeline(lambda x: running(x.key_by(parity)), x=int)
-    assert check.failures(nested, epochs=2, events=2, crashes=1).bounded
-
-
 def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:
     said = (
-        r"test_keys.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed differently: "
-        r"one by int, another by no key"
+        r"test_processors.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed "
+        r"differently: one by int, another by no key"
     )
     with pytest.raises(PipelineError, match=said):
         pipeline(lambda x: pairs(x.key_by(parity), x), x=int)
@@ -509,11 +452,6 @@ def test_a_graph_whose_keys_are_not_what_its_steps_make_is_refused() -> None:
         Graph(graph.name, (*before, replace(total, key=None)), graph.sources, graph.outputs)
     with pytest.raises(PipelineError, match="is said to be keyed by int, but what it reads makes that no key"):
         Graph(graph.name, (graph.nodes[0], replace(total, inputs=(0,))), graph.sources, (("out", 1),))
-
-
-def test_pictures_say_the_key() -> None:
-    keyed = pipeline(lambda x: running(x.key_by(parity)), x=int)
-    assert "kept apart by int" in keyed.show("svg")
 
 
 def test_a_recursive_use_keeps_each_key_apart() -> None:

@@ -210,6 +210,9 @@ class Told:
     def _trim(self, world: World, events: list[Happened]) -> list[Happened]:
         return [e for e, n in _numbered(events) if n >= self.by["k"]]
 
+    def _take(self, world: World, events: list[Happened]) -> list[Happened]:
+        return [e for e, n in _numbered(events) if n < self.by["k"]]
+
     # ------------------------------------------------------------ several streams
 
     def _merge(self, world: World, *inputs: list[Happened]) -> list[Happened]:
@@ -314,6 +317,9 @@ class Judged:
 
     def decimate(self, k: int) -> Judged:
         return self._made(self.stream.decimate(k), "decimate", k=k)
+
+    def take(self, k: int) -> Judged:
+        return self._made(self.stream.take(k), "take", k=k)
 
     def trim(self, k: int) -> Judged:
         return self._made(self.stream.trim(k), "trim", k=k)

@@ -22,11 +22,11 @@ is an array that is exploded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import PellucidError, known
+from pellucid.errors import PellucidError
 from pellucid.internal.data.bind import Binding, own_paths
 from pellucid.internal.data.cells import inner_type
 from pellucid.internal.expr import node as n
@@ -35,6 +35,7 @@ from pellucid.internal.expr.rewrite import rebuild, substitute
 from pellucid.internal.expr.tracing.trace import Traced
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, RecordType, TupleType, Type, conform
 from pellucid.internal.graph.model import Graph, Node, inner_key, refuse_timed, remembers
+from pellucid.internal.graph.processors import Meaning, cells_of, meaning_of
 from pellucid.spark.column import NoColumn, NotNative, barrier, checked, column, size, why_not
 from pellucid.spark.frames import Frame, FrameSource, SparkJob, column_at
 from pellucid.spark.reading import column_of, event_columns, never_null, pack, source_leaves, surely_events
@@ -106,44 +107,37 @@ def step(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlo
     """The slots of one step from those of its inputs; what it evaluates is noted in ``out``."""
     if node.processor.keeps in _KEPT and remembers(node):
         raise Remembers(node, f"remembers {_KEPT[node.processor.keeps]}")
-    return known(_STEPS, node.kind, "Spark's plan of expressions")(out, node, inputs)
+    meaning = meaning_of(node, "Spark's plan of expressions")
+    if node.processor.inputs == "apart":
+        return [slot for events in inputs for slot in events]
+    events = _together(node, inputs) if node.queued else inputs[0]
+    if node.sub is not None:
+        return [_one_event(out, node, slot) for slot in events]
+    return _function(out, node, events) if node.fn is not None else _defined(node, meaning, events)
 
 
 _KEPT = {"value": "its last value", "count": "how many events it has seen", "events": "the last events"}
 
 
-def _merge(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
-    return [slot for events in inputs for slot in events]
+def _defined(node: Node, meaning: Meaning, events: list[RowSlot]) -> list[RowSlot]:
+    """A step without a function, as the table of processors defines it; what it remembers never changes."""
+    made = []
+    for slot in events:
+        cells = cells_of(node, [leaf.type for leaf in slot.leaves])
+        emits = meaning(node, [n.const(cell.start) for cell in cells], slot.leaves, None).emits
+        made += [replace(slot, when=n.and_(slot.when, when), leaves=tuple(leaves)) for when, leaves in emits]
+    return made
 
 
-def _window(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
-    return [_one_event(out, node, slot) for slot in inputs[0]]
-
-
-def _filter_by(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
-    events = _together(node, inputs)
-    width = len(events[0].leaves) - 1 if events else 0
-    return [replace(s, when=n.and_(s.when, s.leaves[width]), leaves=s.leaves[:width]) for s in events]
-
-
-def _function(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
-    events = _together(node, inputs) if node.queued else inputs[0]
-    if node.fn is None or node.fn.traced is None:
-        why = node.fn.reason if node.fn is not None else "has no function"
-        raise Remembers(node, f"cannot be traced: {node.fn.name if node.fn else 'it'} {why}")
+def _function(out: Stateless, node: Node, events: list[RowSlot]) -> list[RowSlot]:
+    assert node.fn is not None
+    if node.fn.traced is None:
+        raise Remembers(node, f"cannot be traced: {node.fn.name} {node.fn.reason}")
     traced = _numbered(out, node, node.fn.traced)
-    if node.kind == "explode":
-        return [made for slot in events for made in _elements(out, node, traced, slot)]
-    if node.processor.puts == "many":
-        return [made for slot in events for made in _task(out, node, traced, slot)]
-    return [_called(out, node, traced, slot) for slot in events]
-
-
-_STEPS: dict[str, Callable[[Stateless, Node, list[list[RowSlot]]], list[RowSlot]]] = {
-    "merge": _merge, "decimate": _merge, "trim": _merge, "window": _window, "filter_by": _filter_by, "map": _function,
-    "filter": _function, "apply": _function, "key_by": _function, "forget": _function, "task": _function,
-    "explode": _function,
-}  # fmt: skip
+    if node.processor.puts != "many":
+        return [_called(out, node, traced, slot) for slot in events]
+    one = _task if node.processor.keeps else _elements
+    return [made for slot in events for made in one(out, node, traced, slot)]
 
 
 def _numbered(out: Stateless, node: Node, traced: Traced) -> Traced:

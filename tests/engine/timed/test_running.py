@@ -114,7 +114,7 @@ def test_inputs_of_different_lengths_meet_by_time() -> None:
 
 def test_keep_has_no_one_row() -> None:
     with pytest.raises(
-        UsageError, match="keep= does not go with .*, which works by event time: an answer is of many rows"
+        UsageError, match=r"keep= does not go with .*, which works by event time: an answer is of many rows"
     ):
         hourly(pd.DataFrame([p._asdict() for p in PAID]), keep=["user"])
 

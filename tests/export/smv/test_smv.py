@@ -87,23 +87,24 @@ def test_figure_2a_is_the_papers_figure_3() -> None:
     ]
     assert (
         """\
--- CountDecimate (section 2): one event in 3
+-- Decimate (sections 2 and 3.3): one event in k
 MODULE Decimate_3(i_c, i_b, i_l, o_c, o_b, o_l, rst)
 VAR
   n : 0..2;
 ASSIGN
   init(n) := 0;
-  next(n) := case rst : 0; i_b & n < 2 : n + 1; i_b : 0; TRUE : n; esac;
+  next(n) := case rst : 0; i_b & (n = 2) : 0; i_b : n + 1; TRUE : n; esac;
   o_c := i_c;
-  o_b := i_b & n = 0;
-  o_l := i_b & n = 0 & i_l;
+  o_b := i_b & (n = 0);
+  o_l := i_b & (n = 0) & i_l;
 
 -- Function (section 3.3): +; stateless, 2 + 1 arguments
 MODULE Function_1(a_1, a_2, r_1)
 ASSIGN
   r_1 := (a_1 + a_2) mod 4;
 
--- ApplyFunction 2:1 (section 3.3): queues as arrays q_c, q_b of 2, 2 cells
+-- ApplyFunction (sections 2 and 3.3): a function of one event from each input, synchronously
+-- queues as arrays q_c, q_b of 2, 2 cells
 MODULE ApplyFunction_1(i1_c, i1_b, i1_l, i2_c, i2_b, i2_l, o_c, o_b, o_l, rst)
 VAR
   q1_c : array 0..1 of 0..3;

@@ -16,11 +16,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, ClassVar
+from typing import Any
 
 from pellucid.check.functions.called import Answers, Failed, Fickle, Leaves, Ledger, OutOfTime, inside, key_of, ledger
 from pellucid.check.system.domains import Domain
-from pellucid.errors import NotTraceable, known
+from pellucid.errors import NotTraceable
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import UserRaise, evaluate
 from pellucid.internal.expr.function import Function
@@ -29,6 +29,7 @@ from pellucid.internal.expr.rewrite import substitute
 from pellucid.internal.expr.tracing.purity import fickle_reason
 from pellucid.internal.expr.types import BOOL, INT, EnumType, Type
 from pellucid.internal.graph.model import Graph, Node, refuse_timed
+from pellucid.internal.graph.processors import made_of, meaning_of
 
 _EVENTS = 50_000  # of a source
 _MOST = 4096  # events in a set, and arguments of a function
@@ -137,7 +138,7 @@ class _Search:
                 continue
             given_to = [v for v in ins if v is not None]
             assert len(given_to) == len(ins)
-            found = known(self.STEPS, node.kind, "the search for arguments")(self, node, *given_to)
+            found = self.step(node, given_to, [t for _, t in g.nodes[node.inputs[0]].type.leaves()])
             streams.append(self.limited(found, node.type))
         return streams
 
@@ -231,19 +232,36 @@ class _Search:
 
     # ------------------------------------------------------------ the steps, one function each
 
-    def of_map(self, node: Node, x: Values) -> Values:
-        return self.image(node, x.rows, x.open, x.most)
+    def step(self, node: Node, ins: list[Values], kinds: Sequence[Type]) -> Values:
+        """What a step may emit, by what the table of processors says of its kind."""
+        p, x, most = node.processor, ins[0], _least(*(v.most for v in ins))
+        meaning_of(node, "the search for arguments")  # or it is refused
+        if node.sub is not None:
+            return self.window(node, x)
+        if p.inputs == "apart":
+            return self.union(ins)
+        if p.starts:
+            return self.followed(node, x)
+        if node.fn is None:
+            return Values(x.events, x.open, most) if p.passes else self.kept(node, x, kinds)
+        if p.puts == "many":
+            return self.elements(node, x)
+        rows, open = self.side_by_side(ins)
+        found = self.image(node, rows, open, most)
+        if not p.passes:
+            return found
+        return x if p.keyed or x.events is None else self.filtered(node, x)
 
-    def of_key_by(self, node: Node, x: Values) -> Values:
-        self.image(node, x.rows, x.open, x.most)
-        return x
+    def side_by_side(self, ins: list[Values]) -> tuple[list[Leaves] | None, bool]:
+        """One event of each input: what a function is called with, and whether there may be more."""
+        if len(ins) == 1:
+            return ins[0].rows, ins[0].open
+        if any(v.events is None for v in ins):
+            return None, True
+        rows = [tuple(leaf for e in row for leaf in e) for row in islice(product(*[v.all() for v in ins]), _MOST + 1)]
+        return rows[:_MOST], len(rows) > _MOST or any(v.open for v in ins)
 
-    def of_filter(self, node: Node, x: Values) -> Values:
-        assert node.fn is not None
-        if x.events is None:
-            self.image(node, None, x.open, x.most)
-            return x
-        self.image(node, x.all(), x.open, x.most)
+    def filtered(self, node: Node, x: Values) -> Values:
         kept = {}
         for e in x.all():
             keep = self.result(node, e)
@@ -251,34 +269,14 @@ class _Search:
                 kept[key_of(e)] = e
         return Values(kept, x.open, x.most)
 
-    def of_filter_by(self, node: Node, x: Values, keep: Values) -> Values:
-        return Values(x.events, x.open, _least(x.most, keep.most))
-
-    def of_merge(self, node: Node, *ins: Values) -> Values:
+    def union(self, ins: list[Values]) -> Values:
         most = None if any(v.most is None for v in ins) else sum(v.most or 0 for v in ins)
         if any(v.events is None for v in ins):
             return Values(None, True, most)
         found = {key: e for v in ins for key, e in (v.events or {}).items()}
         return _cut(found, any(v.open for v in ins), most)
 
-    def of_decimate(self, node: Node, x: Values) -> Values:
-        return x
-
-    def of_apply(self, node: Node, *ins: Values) -> Values:
-        most = _least(*(v.most for v in ins))
-        if any(v.events is None for v in ins):
-            return self.image(node, None, True, most)
-        rows = [tuple(leaf for e in row for leaf in e) for row in islice(product(*[v.all() for v in ins]), _MOST + 1)]
-        cut = len(rows) > _MOST
-        return self.image(node, rows[:_MOST], cut or any(v.open for v in ins), most)
-
-    def of_cumulate(self, node: Node, x: Values) -> Values:
-        return self.followed(node, x, lambda found: (found, [found]))
-
-    def of_task(self, node: Node, x: Values) -> Values:
-        return self.followed(node, x, lambda found: found)
-
-    def of_explode(self, node: Node, x: Values) -> Values:
+    def elements(self, node: Node, x: Values) -> Values:
         assert node.fn is not None
         if node.fn.traced is None or not node.fn.traced.many:
             raise closed_list(node)
@@ -297,7 +295,7 @@ class _Search:
         most = None if x.most is None or out.open else x.most * busiest
         return _cut(out.events, out.open, most)
 
-    def followed(self, node: Node, x: Values, parts: Callable[[Any], tuple[Leaves, list[Leaves]]]) -> Values:
+    def followed(self, node: Node, x: Values) -> Values:
         """A step that remembers: from its start value on until no new state comes, or as many rounds as there are
         events."""
         assert node.fn is not None
@@ -321,7 +319,7 @@ class _Search:
                         out.open = True
                     if found is None or isinstance(found, Failed):
                         continue
-                    after, events = parts(found)
+                    after, events = found if node.processor.puts == "many" else (found, [found])
                     busiest = max(busiest, len(events))
                     out.events |= {key_of(e): e for e in events}
                     if key_of(after) not in states:
@@ -337,25 +335,23 @@ class _Search:
         out.most = None if x.most is None or out.open else x.most * busiest
         return _cut(out.events, out.open, out.most)
 
-    def of_lag(self, node: Node, x: Values) -> Values:
+    def kept(self, node: Node, x: Values, kinds: Sequence[Type]) -> Values:
+        """Events that are put together of those that came."""
         most = None if x.most is None else max(0, x.most - node.earlier)
         if x.events is None:
             return Values(None, True, most)
-        pairs = islice(product(x.all(), repeat=2), _MOST + 1)
-        return _cut({key_of((*now, *before)): (*now, *before) for now, before in pairs}, x.open, most)
+        (leaves,) = made_of(node, kinds)
+        places = {at: i for i, at in enumerate(sorted({at for at, _ in leaves}))}
+        rows = islice(product(x.all(), repeat=len(places)), _MOST + 1)
+        made = [tuple(row[places[at]][j] for at, j in leaves) for row in rows]
+        return _cut({key_of(e): e for e in made}, x.open, most)
 
-    def of_window(self, node: Node, x: Values) -> Values:
+    def window(self, node: Node, x: Values) -> Values:
         assert node.sub is not None and node.k is not None
         inner = self.graph(node.sub, [Values(x.events, x.open, node.k)], every=True)
         found = inner[node.sub.outputs[0][1]]
         assert found is not None
         return Values(found.events, found.open, x.most)
-
-    STEPS: ClassVar[dict[str, Callable[..., Values]]] = {
-        "map": of_map, "filter": of_filter, "filter_by": of_filter_by, "apply": of_apply, "cumulate": of_cumulate,
-        "decimate": of_decimate, "trim": of_decimate, "lag": of_lag, "window": of_window, "task": of_task,
-        "merge": of_merge, "key_by": of_key_by, "forget": of_key_by, "explode": of_explode,
-    }  # fmt: skip
 
 
 def _cut(events: dict[Any, Leaves], open: bool, most: int | None) -> Values:

@@ -14,7 +14,7 @@ from pellucid.check.functions.called import Tables, beyond
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Guess, Room, fronts_of
 from pellucid.check.system.variables import FALSE, TRUE, Came, Lanes, Memory, Slot, groups
-from pellucid.errors import UsageError, known
+from pellucid.errors import UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.node import Expr, walk
@@ -22,6 +22,7 @@ from pellucid.internal.expr.rewrite import failure, overflow, substitute
 from pellucid.internal.expr.tracing.trace import Traced
 from pellucid.internal.expr.types import INT, Type, simplest
 from pellucid.internal.graph.model import Graph, Node
+from pellucid.internal.graph.processors import Call, Cell, cells_of, meaning_of
 
 
 @dataclass
@@ -136,7 +137,7 @@ class SystemRun:
 
     def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         """What a step puts out; two that only count, and count the same, are one."""
-        do = known(self.STEPS, node.kind, "the checks' system")
+        do = self.STEPS.get(node.kind, SystemRun.do_step)
         if self.room is None or lanes is not None or node.processor.keeps != "count":
             return do(self, node, ins, lanes)
         key = (node.kind, node.k, tuple(ins[0]))
@@ -162,12 +163,6 @@ class SystemRun:
             self.lanes = own
         return self.lanes(g, i)
 
-    def memory(
-        self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]
-    ) -> Memory:
-        """What a step remembers at an event."""
-        return Memory(self, node.id, s, lanes, cells)
-
     def do_key_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None and lanes is not None
         out = []
@@ -185,173 +180,75 @@ class SystemRun:
             )
         return self.do_key_by(node, ins, lanes)
 
-    def do_map(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        return [replace(s, leaves=tuple(self.call(node.fn, s.leaves, s.known, node.describe()))) for s in ins[0]]
-
-    def do_filter(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        out = []
-        for s in ins[0]:
-            (keep,) = self.call(node.fn, s.leaves, s.known, node.describe())
-            out.append(replace(s, present=n.and_(s.present, keep)))
-        return out
-
     def do_merge(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         return [s for slots in ins for s in slots]
 
-    def state_cells(self, node: Node) -> list[tuple[str, Type, Any, int | None, str]]:
-        """The state that a user's function keeps: label, type, start value, size and role of each of its leaves."""
-        if node.state is None:  # any Python object: it goes by its number
-            assert node.fn is not None
-            start, many = self.tables.states(node.fn, node.start)
-            return [("state", INT, start, many, "number")]
-        m = self.domain.modulus
+    def do_step(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        """A step as the table of processors defines it, at each event that may come."""
+        means = meaning_of(node, "the checks' system")
         out = []
-        for (path, t), leaf in zip(node.state.leaves(), node.state.flatten(node.start), strict=True):
-            if m is not None and t == INT and not 0 <= leaf < m:
-                raise UsageError(f"{node.describe()}: its start value {leaf} is not among the integers modulo {m}")
-            out.append((f"state.{path}" if path else "state", t, leaf, self.size(t), "state"))
+        for s in self.taken(node, ins, lanes):
+            memory = Memory(self, node.id, s, lanes, self.cells_of(node, s)) if node.processor.keeps else None
+            known, unsure = (s.known, s.unsure) if memory is None else (memory.known, memory.unsure)
+            made = means(node, memory.now if memory is not None else [], s.leaves, self.function_of(node, known))
+            if memory is not None:
+                memory.keep(made.after)
+            out += [Slot(n.and_(s.present, when), tuple(leaves), s.lanes, unsure) for when, leaves in made.emits]
+            if not made.emits:  # it never emits; but there is a stream, with events of a type
+                out.append(Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, unsure))
         return out
 
-    def do_cumulate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        out = []
-        for s in ins[0]:
-            memory = self.memory(node, s, lanes, self.state_cells(node))
-            new = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
-            memory.keep(new)
-            out.append(replace(s, leaves=tuple(new), unsure=memory.unsure))
-        return out
-
-    def do_decimate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.k is not None
-        out = []
-        for s in ins[0]:
-            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k, "count")])
-            (count,) = memory.now
-            memory.keep([n.ite(n.eq(count, n.const(node.k - 1)), n.const(0), n.add(count, n.const(1)))])
-            out.append(replace(s, present=n.and_(s.present, n.eq(count, n.const(0))), unsure=memory.unsure))
-        return out
-
-    def do_trim(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.k is not None
-        out = []
-        for s in ins[0]:
-            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k + 1, "count")])
-            (count,) = memory.now
-            done = n.eq(count, n.const(node.k))
-            memory.keep([n.ite(done, count, n.add(count, n.const(1)))])
-            out.append(replace(s, present=n.and_(s.present, done), unsure=memory.unsure))
-        return out
-
-    def do_task(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        out = []
-        for s in ins[0]:
-            memory = self.memory(node, s, lanes, self.state_cells(node))
-            old, size = len(memory.now), node.type.width
-            results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
-            memory.keep(results[:old])
-            count, rest = results[old], results[old + 1 :]
-            traced = self.as_data(node.fn)
-            most = len(traced.slots) if traced is not None else self.tables(node.fn).slots
-            for i in range(most):
-                there = n.and_(s.present, n.lt(n.const(i), count))
-                out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
-            if not most:  # it never speaks; but there is a stream, with events of a type
-                out.append(
-                    Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, memory.unsure)
-                )
-        return out
-
-    def do_explode(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        traced = self.as_data(node.fn)
-        if traced is None or not traced.many:
-            raise closed_list(node)
-        out, size = [], traced.event.width if traced.event is not None else 0
-        for s in ins[0]:
-            count, *rest = self.call(node.fn, s.leaves, s.known, node.describe())
-            for i in range(len(traced.slots)):
-                leaves = (*(s.leaves if node.beside else ()), *rest[i * size : (i + 1) * size])
-                out.append(replace(s, present=n.and_(s.present, n.lt(n.const(i), count)), leaves=leaves))
-        return out
-
-    # -- steps that wait
-
-    def do_apply(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.fn is not None
-        out = []
-        for s, fronts in fronts_of(self, node, ins, lanes):
-            leaves = [leaf for front in fronts for leaf in front]
-            out.append(replace(s, leaves=tuple(self.call(node.fn, leaves, s.known, node.describe()))))
-        return out
-
-    def do_filter_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+    def taken(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        """The events that a step takes; of one with several inputs one from each, side by side."""
+        if not node.queued:
+            return ins[0]
         return [
-            replace(s, present=n.and_(s.present, fronts[1][0]), leaves=fronts[0])
+            replace(s, leaves=tuple(leaf for front in fronts for leaf in front))
             for s, fronts in fronts_of(self, node, ins, lanes)
         ]
 
-    # -- steps that look back
+    def cells_of(self, node: Node, s: Slot) -> list[Cell]:
+        """What a step remembers, with how many values each part can have here, where they are few."""
+        if node.any_object:  # it goes by its number
+            assert node.fn is not None
+            start, many = self.tables.states(node.fn, node.start)
+            return [Cell("state", INT, start, many, "number")]
+        m, cells = self.domain.modulus, cells_of(node, [e.type for e in s.leaves])
+        for cell in cells if m is not None else []:
+            if cell.type == INT and cell.role == "state" and not 0 <= cell.start < m:
+                raise UsageError(
+                    f"{node.describe()}: its start value {cell.start} is not among the integers modulo {m}"
+                )
+        return [cell if cell.role == "count" else replace(cell, size=self.size(cell.type)) for cell in cells]
 
-    def recent(
-        self, node: Node, s: Slot, lanes: Lanes | None, kinds: Sequence[Type]
-    ) -> tuple[Memory, Expr, list[tuple[Expr, ...]]]:
-        """The events that a step looks back on, the earliest first, and whether all of them are there; then this one is
-        kept as well."""
-        many = node.earlier
-        cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, many + 1, "count")]
-        cells += [
-            (f"event{i}.{j}", t, simplest(t), self.size(t), "event") for i in range(many) for j, t in enumerate(kinds)
-        ]
-        memory = self.memory(node, s, lanes, cells)
-        count, *flat = memory.now
-        ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(many)]
-        full = n.eq(count, n.const(many))
-        after = [n.ite(full, count, n.add(count, n.const(1)))]
-        for i in range(many):
-            later = ring[i + 1] if i + 1 < many else s.leaves
-            for j in range(len(kinds)):
-                here = n.ite(n.eq(count, n.const(i)), s.leaves[j], ring[i][j])
-                after.append(n.ite(full, later[j], here))
-        memory.keep(after)
-        return memory, full, ring
+    def function_of(self, node: Node, known: Expr) -> Call:
+        """How a step's own function is applied to an event, where that is known."""
 
-    def do_lag(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        out = []
-        for s in ins[0]:
-            memory, full, ring = self.recent(node, s, lanes, [e.type for e in s.leaves])
-            pair = (*s.leaves, *ring[0])
-            out.append(replace(s, present=n.and_(s.present, full), leaves=pair, unsure=memory.unsure))
-        return out
+        def call(leaves: Sequence[Expr], when: Expr = TRUE) -> Sequence[Expr]:
+            if node.sub is not None:
+                width = len(leaves) // (node.earlier + 1)
+                events = [tuple(leaves[i : i + width]) for i in range(0, len(leaves), width)]
+                return self.window_value(node.sub, events, n.and_(known, when))
+            assert node.fn is not None
+            if node.kind == "explode" and not getattr(self.as_data(node.fn), "many", False):
+                raise closed_list(node)
+            return self.call(node.fn, leaves, n.and_(known, when), node.describe())
 
-    def do_window(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.sub is not None
-        kinds = [t for _, t in node.sub.nodes[node.sub.sources[0]].type.leaves()]
-        out = []
-        for s in ins[0]:
-            memory, full, ring = self.recent(node, s, lanes, kinds)
-            has, last = self.window_value(node, [*ring, s.leaves], n.and_(memory.known, full))
-            out.append(Slot(n.and_(n.and_(s.present, full), has), last, s.lanes, memory.unsure))
-        return out
+        return call
 
+    #: What is not done as the table of processors says it of one event.
     STEPS: ClassVar[dict[str, Callable[..., list[Slot]]]] = {
-        "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
-        "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-        "merge": do_merge, "key_by": do_key_by, "forget": do_forget, "explode": do_explode,
+        "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
     }  # fmt: skip
 
-    def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-        """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""
-        assert node.sub is not None
+    def window_value(self, sub: Graph, events: list[tuple[Expr, ...]], closes: Expr) -> list[Expr]:
+        """Whether a fresh sub-pipeline emits anything over these events, and the leaves of its last one."""
         inner = SystemRun(self.domain, strict=self.strict, tables=self.tables)
         has: Expr = FALSE
         last: tuple[Expr, ...] | None = None
         for event in events:
-            streams = inner.step(node.sub, {node.sub.sources[0]: [Slot(TRUE, event)]})
-            for s in streams[node.sub.outputs[0][1]]:
+            streams = inner.step(sub, {sub.sources[0]: [Slot(TRUE, event)]})
+            for s in streams[sub.outputs[0][1]]:
                 has = n.or_(has, s.present)
                 last = (
                     s.leaves
@@ -362,7 +259,7 @@ class SystemRun:
         self.wide = n.or_(self.wide, n.and_(closes, inner.wide))
         self.outside = n.or_(self.outside, n.and_(closes, inner.outside))
         assert last is not None
-        return has, last
+        return [has, *last]
 
 
 def _reduced(e: Expr, m: int) -> Expr:

@@ -10,6 +10,7 @@ from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type, simplest
 from pellucid.internal.graph.model import Graph
+from pellucid.internal.graph.processors import Cell
 
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
@@ -207,18 +208,15 @@ class Memory:
         step: str,
         slot: Slot,
         lanes: Lanes | None,
-        cells: Sequence[tuple[str, Type, Any, int | None, str]],
+        cells: Sequence[Cell],
     ) -> None:
         self._run, self._step, self._slot = run, step, slot
-        self._labels = [label for label, *_ in cells]
+        self._labels = [cell.label for cell in cells]
         self._places: list[tuple[Expr, str, list[Expr]]] = []
         marks = lanes.marks if lanes is not None else ()
         for mark, here in zip(marks, slot.lanes, strict=False) if slot.lanes else [("", TRUE)]:
             anew = lanes.anew.get(mark) if lanes is not None else None
-            now = [
-                run.cell(step, f"{label}{mark}", t, start, size, role, anew=anew)
-                for label, t, start, size, role in cells
-            ]
+            now = [run.cell(step, f"{c.label}{mark}", c.type, c.start, c.size, c.role, anew=anew) for c in cells]
             self._places.append((here, mark, now))
         self.now = list(self._places[-1][2])
         for here, _, values in reversed(self._places[:-1]):

@@ -124,6 +124,15 @@ def _trim(k: int) -> str:
     )
 
 
+def _take(k: int) -> str:
+    """The first k events, and a bar behind them."""
+    shown = min(k, 4)
+    dots = "".join(_dot(5 + 7 * i, 15, 2.8, full=True) for i in range(shown))
+    rest = "".join(_dot(x, 15, 2.8, full=False) for x in range(12 + 7 * shown, 40, 7))
+    bar = f'<path d="M{_n(8.5 + 7 * (shown - 1))} 5v20"/>'
+    return f'{dots}{bar}{rest}<text class="number" x="20" y="36" text-anchor="middle">{_number(str(k))}</text>'
+
+
 def _lag(k: int) -> str:
     """Two events side by side, and the way back from the one to the other."""
     return (
@@ -199,6 +208,7 @@ _MADE: dict[str, Callable[[Node], str]] = {
     "apply": lambda node: _apply(len(node.inputs)),
     "decimate": lambda node: _decimate(node.k or 1),
     "trim": lambda node: _trim(node.k or 0),
+    "take": lambda node: _take(node.k or 1),
     "lag": lambda node: _lag(node.k or 1),
     "task": lambda node: _gear(),  # code with a state at its heart
     **dict.fromkeys(("window", "tumbling", "sliding", "session", "iterate"), frame_glyph),

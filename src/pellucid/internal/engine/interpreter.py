@@ -27,12 +27,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pellucid.errors import Control, DataError, IntOverflow, PellucidError, StepError, UsageError, known
+from pellucid.errors import Control, DataError, IntOverflow, PellucidError, StepError, UsageError
 from pellucid.internal import PACKAGE
+from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.node import Overflow64
-from pellucid.internal.expr.types import conform
+from pellucid.internal.expr.node import TRUE, Expr, Overflow64, var
+from pellucid.internal.expr.types import INT, ListType, Type, conform
 from pellucid.internal.graph.model import Graph, Node, refuse_timed
+from pellucid.internal.graph.processors import Cell, cells_of, meaning_of
 
 # A step that fails on an event: what the user is told.
 #
@@ -144,8 +146,10 @@ class Interpreter:
         return {name: streams[i] for name, i in self.graph.outputs}
 
     def step(self, node: Node, inputs: Sequence[list[Event]]) -> list[Event]:
-        """What one step puts out, given what its inputs carry."""
-        return known(self.STEPS, node.kind, "the interpreter")(self, node, *inputs)
+        """What one step emits, given what its inputs carry."""
+        if node.kind in self.STEPS:
+            return self.STEPS[node.kind](self, node, *inputs)
+        return self.defined(node, *inputs)
 
     def _event(self, node: Node, event: Any) -> Any:
         try:
@@ -284,6 +288,40 @@ class Interpreter:
             out.append(((key, kept[key][0]), value))
         return out
 
+    def defined(self, node: Node, *inputs: list[Event]) -> list[Event]:
+        """A step as the table of processors defines it: the meaning of a kind that has no method of its own here."""
+        means, out = meaning_of(node, "the interpreter"), []
+        types = [self.graph.nodes[i].type for i in node.inputs]
+        kinds = [kind for t in types for _, kind in t.leaves()]
+        cells = [Cell("state", INT, node.start)] if node.any_object else cells_of(node, kinds)
+        for key, front in self._fronts(node, *inputs):
+            at = _Leaves(self, node)
+            now = at.variables(self._held(node, key, cells), [cell.type for cell in cells])
+            event = at.variables([v for t, e in zip(types, front, strict=True) for v in t.flatten(e)], kinds)
+            made = means(node, now, event, at.call)
+            emitted = [leaves for when, leaves in made.emits if at.value(when)]
+            out += [(key, node.type.unflatten([at.value(leaf) for leaf in leaves])) for leaves in emitted]
+            if cells:
+                self.state[node.id][key] = self._kept(node, [at.value(e) for e in made.after])
+        return out
+
+    def _held(self, node: Node, key: Any, cells: Sequence[Cell]) -> list[Any]:
+        """The cells of a step, for a key, from what is kept for it."""
+        if key not in self.state[node.id]:
+            return [copy.deepcopy(cell.start) for cell in cells]  # no two keys or runs share a state
+        kept = self.state[node.id][key]
+        if node.processor.keeps == "events":
+            leaves = [v for event in kept for v in self.graph.nodes[node.inputs[0]].type.flatten(event)]
+            return [len(kept), *leaves, *(cell.start for cell in cells[1 + len(leaves) :])]
+        return list(node.state.flatten(kept)) if node.state is not None else [kept]
+
+    def _kept(self, node: Node, cells: Sequence[Any]) -> Any:
+        """What is kept, as the methods below keep it: a count, a state, or the last events."""
+        if node.processor.keeps != "events":
+            return node.state.unflatten(cells) if node.state is not None else cells[0]
+        t = self.graph.nodes[node.inputs[0]].type
+        return tuple(t.unflatten(cells[1 + i * t.width : 1 + (i + 1) * t.width]) for i in range(cells[0]))
+
     def give_up(self) -> None:
         """After a push: what is kept for keys that would begin anew with the next event is gone."""
         for at, node in enumerate(self.graph.nodes):
@@ -303,6 +341,39 @@ class Interpreter:
         "decimate": decimate, "trim": trim, "lag": lag, "window": window, "task": task, "merge": merge,
         "key_by": key_by, "forget": forget, "explode": explode,
     }  # fmt: skip
+
+
+class _Leaves:
+    """The values of the variables of a definition, at one event."""
+
+    def __init__(self, run: Interpreter, node: Node) -> None:
+        self.run, self.node, self.values = run, node, list[Any]()
+
+    def variables(self, values: Sequence[Any], kinds: Sequence[Type]) -> list[Expr]:
+        first = len(self.values)
+        self.values += values
+        return [var(i, t) for i, t in enumerate(kinds, first)]
+
+    def value(self, e: Expr) -> Any:
+        return evaluate(e, self.values)
+
+    def call(self, leaves: Sequence[Expr], when: Expr = TRUE) -> list[Expr]:
+        """The step's function, called on what these leaves are."""
+        fn = self.node.fn
+        assert fn is not None and self.value(when)
+        values = iter([self.value(leaf) for leaf in leaves])
+        args = [next(values) if t is None else t.unflatten([next(values) for _ in t.leaves()]) for t in fn.params]
+        result = self.run._call(self.node, *args)
+        if not fn.task and not isinstance(fn.result, ListType):
+            return self.leaves_of(fn.result, result)
+        state, events = result if fn.task else (None, result)
+        item = fn.event if fn.task else fn.result.item  # type: ignore[union-attr]
+        kept = self.leaves_of(fn.result, state) if fn.task else []
+        return [*kept, *self.variables([len(events)], [INT]), *(e for v in events for e in self.leaves_of(item, v))]
+
+    def leaves_of(self, t: Type | None, value: Any) -> list[Expr]:
+        """A result as variables; one that is any Python object is one of its own."""
+        return self.variables(*([value], [INT]) if t is None else (t.flatten(value), [kind for _, kind in t.leaves()]))
 
 
 def _next(kept: dict[Any, tuple[int, int]]) -> int:

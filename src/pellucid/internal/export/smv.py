@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 from pellucid.check.formula import Formula, as_formula, is_invariant, terms
 from pellucid.check.formula import kind as kind_of_formula
@@ -17,13 +17,14 @@ from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.run import SystemRun
 from pellucid.check.system.variables import FALSE, TRUE, Slot
-from pellucid.errors import NotNamed, UsageError, known
+from pellucid.errors import UsageError
 from pellucid.internal.export.language import SmvKind, SmvNames, SmvWriter, literal, plain
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.node import Expr
 from pellucid.internal.expr.types import BOOL, INT, EnumType, Type
 from pellucid.internal.graph.model import Graph, Node, presence, refuse_timed
+from pellucid.internal.graph.processors import Meaning, cells_of, made_of, meaning_of
 
 # Which values each pipe and each state may carry, so that NuSMV's variables have a range.
 #
@@ -143,19 +144,27 @@ class _Sets:
         )
 
     def step(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
-        return known(self.STEPS, node.kind, "NuSMV's ranges of values")(self, i, node, ins)
-
-    def handed(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
-        return ins[0]
-
-    def image(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
-        assert node.fn is not None and node.fn.result is not None
+        """What a step may emit, by what the table of processors says of its kind."""
+        p = node.processor
+        meaning_of(node, "NuSMV's model")  # or it is refused
+        if node.sub is not None:
+            return self.inside(i, node, ins)
+        if p.starts:
+            return self.stateful(i, node, ins)
+        if p.passes:
+            return ins[0]
+        if node.fn is None:
+            return self.kept(node, ins[0])
+        assert node.fn.result is not None
         return {tuple(node.fn.result.flatten(value)) for value in self.calls(node, ins)}
 
-    def pairs(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
-        if len(ins[0]) ** 2 > MOST:
+    def kept(self, node: Node, events: set[Leaves]) -> set[Leaves]:
+        """Events that are put together of those that came."""
+        (leaves,) = made_of(node, [t for _, t in self.graph.nodes[node.inputs[0]].type.leaves()])
+        places = {at: i for i, at in enumerate(sorted({at for at, _ in leaves}))}
+        if len(events) ** len(places) > MOST:
             raise self.too_many(node)
-        return {(*now, *before) for now, before in product(ins[0], repeat=2)}
+        return {tuple(row[places[at]][j] for at, j in leaves) for row in product(events, repeat=len(places))}
 
     def inside(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
         assert node.sub is not None and node.k is not None
@@ -179,11 +188,6 @@ class _Sets:
                 raise self.too_many(node)
         self.states[i] = reached
         return out if node.processor.puts == "many" else reached
-
-    STEPS: ClassVar[dict[str, Callable[..., set[Leaves]]]] = {
-        "map": image, "apply": image, "cumulate": stateful, "task": stateful, "window": inside, "filter": handed,
-        "filter_by": handed, "decimate": handed, "trim": handed, "lag": pairs, "merge": handed,
-    }  # fmt: skip
 
     def calls(self, node: Node, pools: list[set[Leaves]]) -> Iterable[Any]:
         assert node.fn is not None
@@ -323,6 +327,11 @@ class Library:
 
     # ------------------------------------------------------------ processors
 
+    def start(self, t: Type, value: Any) -> str:
+        """The start value of a cell; modulo N, where that is asked for."""
+        m = self.domain.modulus
+        return literal(value % m if m is not None and t == INT else value)
+
     def fork(self, kinds: tuple[SmvKind, ...], count: int) -> str:
         """Fork: every event to each of its outputs."""
         i = pipe("i_{}", kinds)
@@ -342,222 +351,139 @@ class Library:
         bounds: list[int] | None,
     ) -> BuiltModule:
         """The module of a step that is no window; ``bounds`` of its queues, None where its inputs come together."""
-        if node.processor.inputs == "together":
-            return waiting(self, node, ins, out, bounds)
-        return known(self.STEPS, node.kind, "NuSMV's model")(self, node, ins[0].kinds, out, state)
+        means = meaning_of(node, "NuSMV's model")
+        inputs = [pipe("i_{}" if len(ins) == 1 else f"i{j + 1}_{{}}", p.kinds) for j, p in enumerate(ins)]
+        o, there, fronts = pipe("o_{}", out), inputs[0].b, [p.c for p in inputs]
+        sections: dict[str, list[str]] = {"VAR": [], "DEFINE": [], "ASSIGN": []}
+        waits = node.queued and bounds is not None
+        if waits:
+            there, fronts = _queues(inputs, bounds or [], sections)
+        step = _Step(self, node, [c for front in fronts for c in front], [k for p in inputs for k in p.kinds], state)
+        step.write(means, there, " | ".join(p.l for p in inputs), o, sections)
+        stem = _PAPER.get(node.kind, node.kind.capitalize()) + (f"_{node.k}" if node.k is not None else "")
+        stem += f"_of_{len(out)}" if node.k is not None and len(out) > 1 else ""
+        note = f"{stem.split('_')[0]} (sections 2 and 3.3): {node.processor.words}"
+        if waits:
+            note += f"\nqueues as arrays q_c, q_b of {', '.join(map(str, bounds or []))} cells"
+        elif node.queued:
+            note += "\nits inputs always come together, so its queues stay empty"
+        params = [name for p in (*inputs, o) for name in p.names]
+        name = self.add(stem, [*params, "rst"], sections, note, numbered=node.k is None)
+        return BuiltModule(name, bool(step.fails), waits)
 
-    def _map(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        i, o = pipe("i_{}", kinds), pipe("o_{}", out)
-        assigns = [f"{o.b} := {i.b};", f"{o.l} := {i.b} & {i.l};"]
-        if node.fn is None:  # a merge of one stream
-            assigns += [f"{to} := {a};" for a, to in zip(i.c, o.c, strict=True)]
-            note = "Passthrough: every event as it is"
-            return BuiltModule(self.add("Passthrough", [*i.names, *o.names, "rst"], {"ASSIGN": assigns}, note))
-        f = self.function(node.fn, node.describe(), i.kinds, out)
-        sections = {
-            "VAR": [f"f : {f.name}({', '.join([*i.c, *o.c])});"],
-            "DEFINE": [f"failed := {i.b} & f.failed;"] if f.fails else [],
-            "ASSIGN": assigns,
-        }
-        note = "ApplyFunction 1:1 (section 3.3): a function of each event; one input, so no queue"
-        return BuiltModule(self.add("ApplyFunction", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
-    def _filter(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        assert node.fn is not None
-        i, o = pipe("i_{}", kinds), pipe("o_{}", out)
-        f = self.function(node.fn, node.describe(), kinds, [SmvKind(BOOL)])
-        sections = {
-            "VAR": ["keep : boolean;", f"f : {f.name}({', '.join([*i.c, 'keep'])});"],
-            "DEFINE": [f"failed := {i.b} & f.failed;"] if f.fails else [],
-            "ASSIGN": [
-                *(f"{to} := {a};" for a, to in zip(i.c, o.c, strict=True)),
-                f"{o.b} := {i.b} & keep;",
-                f"{o.l} := {i.b} & keep & {i.l};",
-            ],
-        }
-        note = "Filter (section 2) by a predicate of the event itself"
-        return BuiltModule(self.add("Filter", [*i.names, *o.names, "rst"], sections, note), f.fails)
+#: What section 3.3 calls a kind, where it has another name for it.
+_PAPER = {"map": "ApplyFunction", "apply": "ApplyFunction", "filter_by": "Filter", "merge": "Passthrough"}
 
-    def _counted(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        """CountDecimate and Trim: straightforward, says section 3.3."""
-        assert node.k is not None
-        i, o, k = pipe("i_{}", kinds), pipe("o_{}", out), node.k
-        every = node.kind == "decimate"
-        last, passes = (k - 1, "n = 0") if every else (k, f"n = {k}")
-        step = f"{i.b} & n < {last} : n + 1;" if last else ""
-        cases = [line for line in ("rst : 0;", step, f"{i.b} : 0;" if every else "", "TRUE : n;") if line]
-        sections = {
-            "VAR": [f"n : 0..{max(last, 1)};"],
-            "ASSIGN": [
-                "init(n) := 0;",
-                f"next(n) := case {' '.join(cases)} esac;",
-                *(f"{to} := {a};" for a, to in zip(i.c, o.c, strict=True)),
-                f"{o.b} := {i.b} & {passes};",
-                f"{o.l} := {i.b} & {passes} & {i.l};",
-            ],
-        }
-        stem, note = (
-            (f"Decimate_{k}", f"CountDecimate (section 2): one event in {k}")
-            if every
-            else (f"Trim_{k}", f"Trim (section 2): all but the first {k} events")
-        )
-        stem += "" if len(kinds) == 1 else f"_of_{len(kinds)}"
-        return BuiltModule(self.add(stem, [*i.names, *o.names, "rst"], sections, note, numbered=False))
 
-    def _lag(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        """Not in the paper: the last k events, which move up with each that comes."""
-        assert node.k is not None
-        i, o, k = pipe("i_{}", kinds), pipe("o_{}", out), node.k
-        held = [pipe(f"h{j + 1}_{{}}", kinds).c for j in range(k)]
-        sections = {
-            "VAR": [f"n : 0..{k};", *(f"{name} : {t};" for c in held for name, t in zip(c, kinds, strict=True))],
-            "ASSIGN": ["init(n) := 0;", f"next(n) := case rst : 0; {i.b} & n < {k} : n + 1; TRUE : n; esac;"],
-        }
-        for here, later in zip(held, [*held[1:], i.c], strict=True):
-            for name, after, kind in zip(here, later, kinds, strict=True):
-                sections["ASSIGN"] += [
-                    f"init({name}) := {kind.default};",
-                    f"next({name}) := case rst : {kind.default}; {i.b} : {after}; TRUE : {name}; esac;",
+class _Step:
+    """Writes a step as the table of processors defines it: its cells, the results of its function, what it emits."""
+
+    def __init__(
+        self, library: Library, node: Node, event: Sequence[str], kinds: Sequence[SmvKind], state: Sequence[SmvKind]
+    ) -> None:
+        self.library, self.node = library, node
+        self.names: list[str] = []  # of all variables
+        self.kinds: list[SmvKind] = []
+        self.calls: list[tuple[list[Expr], list[Expr], Expr]] = []  # arguments, results, where the function is called
+        self.fails: list[str] = []
+        self.cells: list[tuple[Expr, str]] = []  # variable and start
+        for at, cell in enumerate(cells_of(node, [kind.type for kind in kinds])):
+            if cell.size == 1:  # it never changes
+                self.cells.append((n.const(cell.start), ""))
+            elif cell.role == "count":
+                self.cells.append((self.variable("n", SmvKind(INT, tuple(range(cell.size or 0)))), str(cell.start)))
+            elif cell.role == "event":  # kept leaf by leaf, behind the count of those that are kept
+                kind = kinds[(at - 1) % len(kinds)]
+                self.cells.append((self.variable(f"h_{at}", kind), kind.default))
+            else:
+                held = self.variable(f"s_{at + 1}", state[at])
+                self.cells.append((held, library.start(cell.type, cell.start)))
+        self.event = [self.variable(name, kind) for name, kind in zip(event, kinds, strict=True)]
+
+    def variable(self, name: str, kind: SmvKind) -> Expr:
+        self.names.append(name)
+        self.kinds.append(kind)
+        return n.var(len(self.names) - 1, kind.type)
+
+    def call(self, leaves: Sequence[Expr], when: Expr = TRUE) -> list[Expr]:
+        """The step's function; which variables hold its results is known when all of the step is."""
+        fn = self.node.fn
+        assert fn is not None and fn.result is not None
+        types = [t for _, t in fn.result.leaves()]
+        if fn.task:
+            assert fn.traced is not None
+            types += [INT, *(e.type for slot in fn.traced.slots for e in slot)]
+        first = len(self.names)
+        several = tuple(range(len(fn.traced.slots) + 1)) if fn.task and fn.traced is not None else (0,)
+        results = [self.variable(f"r_{i - first + 1}", SmvKind(t, several)) for i, t in enumerate(types, first)]
+        self.calls.append((list(leaves), results, when))
+        return results
+
+    def write(self, means: Meaning, there: str, last: str, o: Pipe, sections: dict[str, list[str]]) -> None:
+        var, define, assign = sections["VAR"], sections["DEFINE"], sections["ASSIGN"]
+        made = means(self.node, [cell for cell, _ in self.cells], self.event, self.call)
+        when, leaves = made.emits[0] if made.emits else (FALSE, [])
+        known = {id(e) for e in self.event} | {id(e) for e, _ in self.cells}
+        for after, (cell, _) in zip(made.after, self.cells, strict=True):
+            if after.op == "var" and id(after) not in known and cell.op == "var":
+                self.kinds[after.value] = self.kinds[cell.value]
+        placed = set()
+        for leaf, name, kind in zip(leaves, o.c, o.kinds, strict=False):
+            if leaf.op == "var" and id(leaf) not in known:  # a result that is emitted is the output's own variable
+                self.names[leaf.value], self.kinds[leaf.value] = name, kind
+                known.add(id(leaf))
+                placed.add(name)
+        write = SmvWriter(self.names, self.kinds, self.node.describe())
+        for cell, _ in self.cells:
+            if cell.op == "var":
+                var.append(f"{self.names[cell.value]} : {self.kinds[cell.value]};")
+        for args, results, called in self.calls:
+            assert self.node.fn is not None
+            own = [r.value for r in results]
+            var += [f"{self.names[r]} : {self.kinds[r]};" for r in own if self.names[r] not in placed]
+            inputs = [self.kinds[a.value] for a in args]
+            f = self.library.function(self.node.fn, self.node.describe(), inputs, [self.kinds[r] for r in own])
+            var.append(f"f : {f.name}({', '.join([*map(write, args), *(self.names[r] for r in own)])});")
+            if f.fails:
+                guard = f"{there} & " + (f"{_closed(write(called))} & " if called is not TRUE else "")
+                self.fails.append(f"{guard}f.failed")
+        for (cell, start), after in zip(self.cells, made.after, strict=True):
+            if cell.op == "var":
+                name, rows = self.names[cell.value], []
+                while after.op == "ite":
+                    rows.append(f"{there} & {_closed(write(after.args[0]))} : {write(after.args[1])};")
+                    after = after.args[2]
+                rows.append(f"{there} : {write(after)};")
+                assign += [
+                    f"init({name}) := {start};",
+                    f"next({name}) := case rst : {start}; {' '.join(rows)} TRUE : {name}; esac;",
                 ]
-        sections["ASSIGN"] += [
-            *(f"{to} := {a};" for a, to in zip([*i.c, *held[0]], o.c, strict=True)),
-            f"{o.b} := {i.b} & n = {k};",
-            f"{o.l} := {i.b} & n = {k} & {i.l};",
-        ]
-        note = f"Lag: each event beside the one {k} before it"
-        return BuiltModule(self.add("Lag", [*i.names, *o.names, "rst"], sections, note))
-
-    def _cumulate(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        assert node.fn is not None and node.state is not None
-        i, o = pipe("i_{}", kinds), pipe("o_{}", out)
-        f = self.function(node.fn, node.describe(), [*state, *kinds], out)
-        last = ["last"] if len(state) == 1 else [f"last_{j + 1}" for j in range(len(state))]
-        starts = self.starts(node.state, node.start)
-        sections = {
-            "VAR": [
-                *(f"{name} : {kind};" for name, kind in zip(last, state, strict=True)),
-                f"f : {f.name}({', '.join([*last, *i.c, *o.c])});",
-            ],
-            "DEFINE": [f"failed := {i.b} & f.failed;"] if f.fails else [],
-            "ASSIGN": [f"{o.b} := {i.b};", f"{o.l} := {i.b} & {i.l};"],
-        }
-        for name, start, new in zip(last, starts, o.c, strict=True):
-            sections["ASSIGN"] += [
-                f"init({name}) := {start};",
-                f"next({name}) := case rst : {start}; {i.b} : {new}; TRUE : {name}; esac;",
-            ]
-        note = "Cumulate (section 3.3): the variable last holds what the function gave on the last push of an event"
-        return BuiltModule(self.add("Cumulate", [*i.names, *o.names, "rst"], sections, note), f.fails)
-
-    def _task(
-        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
-    ) -> BuiltModule:
-        assert node.fn is not None and node.fn.traced is not None and node.state is not None
-        i, o = pipe("i_{}", kinds), pipe("o_{}", out)
-        puts = len(node.fn.traced.slots)
-        f = self.function(
-            node.fn, node.describe(), [*state, *kinds], [*state, SmvKind(INT, (0, 1)), *(out if puts else ())]
-        )
-        held, new = [f"s_{j + 1}" for j in range(len(state))], [f"new_{j + 1}" for j in range(len(state))]
-        args = [*held, *i.c, *new, "many", *(o.c if puts else ())]
-        sections = {
-            "VAR": [
-                *(f"{name} : {kind};" for name, kind in zip([*held, *new], [*state, *state], strict=True)),
-                "many : 0..1;",
-                f"f : {f.name}({', '.join(args)});",
-            ],
-            "DEFINE": [f"failed := {i.b} & f.failed;"] if f.fails else [],
-            "ASSIGN": [f"{o.b} := {i.b} & many = 1;", f"{o.l} := {i.b} & many = 1 & {i.l};"],
-        }
-        if not puts:
-            sections["ASSIGN"] += [f"{name} := {kind.default};" for name, kind in zip(o.c, out, strict=True)]
-        for name, fresh, start in zip(held, new, self.starts(node.state, node.start), strict=True):
-            sections["ASSIGN"] += [
-                f"init({name}) := {start};",
-                f"next({name}) := case rst : {start}; {i.b} : {fresh}; TRUE : {name}; esac;",
-            ]
-        note = "Task: state and event to state and at most one event"
-        return BuiltModule(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
-
-    STEPS: ClassVar[dict[str, Callable[..., BuiltModule]]] = {
-        "map": _map, "filter": _filter, "cumulate": _cumulate, "decimate": _counted, "trim": _counted, "lag": _lag,
-        "task": _task, "merge": _map,
-    }  # fmt: skip
-
-    def starts(self, t: Type, start: object) -> list[str]:
-        """The start values of a state's leaves; modulo N, where that is asked for."""
-        m = self.domain.modulus
-        leaves = zip(t.flatten(start), t.leaves(), strict=True)
-        return [literal(leaf % m if m is not None and kind == INT else leaf) for leaf, (_, kind) in leaves]
+        texts = [write(leaf) for leaf in leaves] or [kind.default for kind in o.kinds]
+        assign += [f"{to} := {text};" for to, text in zip(o.c, texts, strict=True) if to not in placed]
+        passes = there if when is TRUE else "FALSE" if when is FALSE else f"{there} & {_closed(write(when))}"
+        assign += [f"{o.b} := {passes};", f"{o.l} := {passes} & {_closed(last)};"]
+        define += [f"{name} := {text};" for name, text in write.definitions]
+        define += [f"failed := {' | '.join(self.fails)};"] if self.fails else []
 
 
-def _span(write: SmvWriter, e: n.Expr) -> tuple[int, int]:
-    low, high = write._range[id(e)]
-    return low, min(high, low + 10_000) + 1
+def _closed(text: str) -> str:
+    """The text as an operand.
+
+    >>> _closed("n = 2"), _closed("(a) | (b)"), _closed("(a | b)"), _closed("!ready")
+    ('(n = 2)', '((a) | (b))', '(a | b)', '!ready')
+    """
+    return text if text.lstrip("!").isidentifier() or plain(text) != text else f"({text})"
 
 
-# Steps that wait for all their inputs: ApplyFunction with m > 1 inputs, and Filter (Model Checking of Stream
-# Processing Pipelines, 2021, section 3.3).
-#
-# The queue of an input pipe is two arrays: ``q_c`` holds its events, ``q_b`` tells at which positions there is one;
-# what
-# waits always stands at the front.  In a push the step fires if every input has an event, waiting or just come: it
-# takes the oldest of each.  What the paper leaves undefined, an event for a queue that is full, is ``overflow``
-# here.
-
-
-def waiting(
-    library: Library, node: Node, ins: list[Pipe], out: tuple[SmvKind, ...], bounds: list[int] | None
-) -> BuiltModule:
-    """The module of a step with several inputs; where these always come together (no bounds) it has no queues."""
-    inputs = [pipe(f"i{j + 1}_{{}}", p.kinds) for j, p in enumerate(ins)]
-    o = pipe("o_{}", out)
-    queues = [_Queue(j + 1, p, bound) for j, (p, bound) in enumerate(zip(inputs, bounds or [], strict=bool(bounds)))]
-    sections: dict[str, list[str]] = {"VAR": [], "DEFINE": [], "ASSIGN": []}
-    if bounds is None:
-        ready, fronts = inputs[0].b, [p.c for p in inputs]
-    else:
-        ready, fronts = "ready", [q.front for q in queues]
-        sections["DEFINE"].append(f"ready := {' & '.join(q.some for q in queues)};")
-        for q in queues:
-            q.write(sections)
-        sections["DEFINE"].append(f"overflow := {' | '.join(f'over_{q.j}' for q in queues)};")
-    fails = False
-    last = " | ".join(p.l for p in inputs)
-    if node.kind == "filter_by":
-        (flag,) = fronts[1]
-        passes = f"{ready} & {flag}"
-        sections["ASSIGN"] += [f"{to} := {a};" for a, to in zip(fronts[0], o.c, strict=True)]
-        stem, what = "Filter", "Filter (section 2) by a Boolean stream"
-    elif node.kind == "apply":
-        assert node.fn is not None
-        passes = ready
-        kinds = [kind for p in inputs for kind in p.kinds]
-        f = library.function(node.fn, node.describe(), kinds, out)
-        args = ", ".join([*(c for front in fronts for c in front), *o.c])
-        sections["VAR"].append(f"f : {f.name}({args});")
-        fails = f.fails
-        if fails:
-            sections["DEFINE"].append(f"failed := {ready} & f.failed;")
-        stem, what = "ApplyFunction", f"ApplyFunction {len(ins)}:1 (section 3.3)"
-    else:
-        raise NotNamed(f"NuSMV's model does not know the processor {node.kind!r}: it has apply, filter_by")
-    sections["ASSIGN"] += [f"{o.b} := {passes};", f"{o.l} := {passes} & ({last});"]
-    note = f"{what}: its inputs always come together, so its queues stay empty"
-    if bounds is not None:
-        note = f"{what}: queues as arrays q_c, q_b of {', '.join(map(str, bounds))} cells"
-    params = [name for p in (*inputs, o) for name in p.names]
-    return BuiltModule(library.add(stem, [*params, "rst"], sections, note), fails, bounds is not None)
+def _queues(inputs: list[Pipe], bounds: list[int], sections: dict[str, list[str]]) -> tuple[str, list[tuple[str, ...]]]:
+    """The queues of a step that waits for its inputs: when an event of each is there, and the names of their leaves."""
+    queues = [_Queue(j + 1, p, bound) for j, (p, bound) in enumerate(zip(inputs, bounds, strict=True))]
+    sections["DEFINE"].append(f"ready := {' & '.join(q.some for q in queues)};")
+    for q in queues:
+        q.write(sections)
+    sections["DEFINE"].append(f"overflow := {' | '.join(f'over_{q.j}' for q in queues)};")
+    return "ready", [q.front for q in queues]
 
 
 class _Queue:
@@ -607,6 +533,11 @@ class _Queue:
                     f"next({here}) := case rst : {rest}; ready & {p.b} & {b[i]} : {moved}; ready & {p.b} : {here}; "
                     f"ready : {later}; {p.b} & !{b[i]} & {ahead} : {came}; TRUE : {here}; esac;"
                 )
+
+
+def _span(write: SmvWriter, e: n.Expr) -> tuple[int, int]:
+    low, high = write._range[id(e)]
+    return low, min(high, low + 10_000) + 1
 
 
 # Pipes between processors, Group and Window (Model Checking of Stream Processing Pipelines, 2021, sections 3.2 and
@@ -995,10 +926,6 @@ class _Main:
             invar += [f"INVAR {c} = {kind_.default};" for c, kind_ in zip(p.c, p.kinds, strict=True) if kind_.single]
         out = ["MODULE main", "VAR", *(f"  {line}" for line in var), "DEFINE", *(f"  {line}" for line in define)]
         return [*out, "ASSIGN", *(f"  {line}" for line in assign), *invar, ""]
-
-
-def _closed(text: str) -> str:
-    return text if text.lstrip("!").isidentifier() or plain(text) != text else f"({text})"
 
 
 def _any(parts: list[str]) -> str:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.errors import known
 from pellucid.internal.engine.kernel.emit.pen import CALL_RAISED, Flow, Pen, Storage, array_of, finders, lookers
-from pellucid.internal.engine.kernel.emit.steps import STEPS
+from pellucid.internal.engine.kernel.emit.steps import STEPS, do_step
 from pellucid.internal.engine.kernel.layout import KernelLayout, Opened, capacity, dense, is_float
 from pellucid.internal.expr.codegen import TooLarge
 from pellucid.internal.expr.types import BOOL, Type
@@ -249,7 +248,7 @@ class Emitter(Pen):
             ins = [flows[j] for j in node.inputs]
             keyed = node.key is not None or (root_of is not None and self.layout.external is not None)
             caps[i] = capacity(node, [caps[j] for j in node.inputs], keyed, self.longest)
-            flows[i] = known(STEPS, node.kind, "the kernel")(self, node, ins, caps, i, store)
+            flows[i] = STEPS.get(node.kind, do_step)(self, node, ins, caps, i, store)
             if flows[i].many is None:
                 caps[i] = 1
             if g is self.graph:  # not the steps inside a window: they are part of its time

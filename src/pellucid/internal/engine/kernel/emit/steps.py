@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pellucid.errors import known
 from pellucid.internal.engine.kernel.emit.pen import Flow, Pen, QueueWriter, StateCell, Storage, write_elements
 from pellucid.internal.engine.kernel.emit.window import write_window
 from pellucid.internal.engine.kernel.layout import NEVER, Opened, encode, leaf_types, opens
+from pellucid.internal.expr import node as n
 from pellucid.internal.expr.function import Function
-from pellucid.internal.expr.types import INT, ListType
+from pellucid.internal.expr.node import TRUE, Expr
+from pellucid.internal.expr.types import INT, ListType, Type
 from pellucid.internal.graph.model import Node
+from pellucid.internal.graph.processors import cells_of, meaning_of
 from pellucid.internal.graph.timed import MOST_ALONE
 
 if TYPE_CHECKING:
@@ -213,48 +217,104 @@ def _fail(e: Pen, code: int, site: int, asked: str, now: str) -> None:
     e.w.line("break")
 
 
-def do_map(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    assert node.fn is not None
-    fn = node.fn
-    return image(e, node, ins[0], caps[i], lambda values, key: e.call(node, fn, values))
-
-
-def image(e: Pen, node: Node, flow: Flow, cap: int | None, of: Callable[[list[str], str | None], list[str]]) -> Flow:
-    """A step that makes one event of each."""
-    if flow.many is None:
+def do_step(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
+    """A step as the table of processors defines it."""
+    step = DefinedStep(e, node, [t for j in range(len(ins)) for t in leaf_types(e.type_at(node, j))], store)
+    flow, cap = ins[0], caps[i]
+    if node.queued:
+        if not together(ins):
+            return waiting(e, node, ins, caps, i, store, step.push)
+        flow = e.same(flow, [v for f in ins for v in f.values])
+    if flow.many is None and node.processor.puts == "each":
         with e.when(flow.present):
-            results = e.named(of(flow.values, flow.key))
+            ((_, results),) = step.at(flow.values, flow.key)
+            results = e.named(results)
         return e.same(flow, results)
+    if flow.many is None and node.processor.puts == "some":
+        return gate(e, node, flow, cap, lambda values, key: step.at(values, key)[0])
     out = e.fresh_flow(node, cap, flow.key is not None)
     with e.each(flow) as (values, key):
-        e.push(out, of(values, key), key)
+        step.push(out, e.named(values), key)
     return out
 
 
-def do_filter(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    assert node.fn is not None
-    fn = node.fn
-    return gate(e, node, ins[0], caps[i], lambda values, key: (e.call(node, fn, values)[0], []))
+class DefinedStep:
+    """Writes what the table of processors says of a step: its cells are words of state, its function is called, and its
+    updates and conditions become lines."""
+
+    def __init__(self, e: Pen, node: Node, kinds: Sequence[Type], store: Storage) -> None:
+        self.e, self.node, self.kinds = e, node, kinds
+        self.means = meaning_of(node, "the kernel")
+        self.cells = cells_of(node, kinds)
+        self.words = [store.word(c.label, c.type, encode(c.type, c.start, e.w.strings)) for c in self.cells]
+        self.names: list[str] = []
+
+    def push(self, out: Flow, values: Sequence[str], key: str | None) -> None:
+        """Put what the step emits for an event into a stream."""
+        for when, leaves in self.at(values, key):
+            with self.e.when(None if when == "True" else when):
+                self.e.push(out, leaves, key)
+
+    def at(self, values: Sequence[str], key: str | None) -> list[tuple[str, list[str]]]:
+        """Write what the step does at an event; return what it emits: each where a condition holds, by its leaves."""
+        self.names = []
+        now = self.variables(self.e.copied([word.load(key) for word in self.words]), [c.type for c in self.cells])
+        event = self.variables(values, self.kinds)
+        made = self.means(self.node, now, event, self.call)
+        emits = [(self.text(when), [self.text(leaf) for leaf in leaves]) for when, leaves in made.emits]
+        for word, old, new in zip(self.words, now, made.after, strict=True):
+            if new.op == "ite" and old in new.args[1:]:  # a guarded update
+                guard, new = (n.not_(new.args[0]), new.args[2]) if new.args[1] is old else new.args[:2]
+                with self.e.w.block(f"if {self.text(guard)}:"):
+                    word.store(key, self.text(new))
+            elif new is not old:
+                word.store(key, self.text(new))
+        return emits
+
+    def variables(self, names: Sequence[str], kinds: Sequence[Type]) -> list[Expr]:
+        first = len(self.names)
+        self.names += names
+        return [n.var(i, t) for i, t in enumerate(kinds, first)]
+
+    def call(self, leaves: Sequence[Expr], when: Expr = TRUE) -> list[Expr]:
+        fn = self.node.fn
+        assert fn is not None and fn.result is not None and when is TRUE
+        results = self.e.named(self.e.call(self.node, fn, [self.text(leaf) for leaf in leaves]))
+        return self.variables(results, [r.type for r in fn.runs.roots()] if fn.runs else leaf_types(fn.result))
+
+    def text(self, e: Expr) -> str:
+        """An expression of a definition, which never fails: counts stay within their bounds."""
+        if e.op == "var":
+            return self.names[int(e.value)]
+        if e.op == "const":
+            return self.e.w.constant(e)
+        args = [self.text(a) if a.op in ("var", "const") else f"({self.text(a)})" for a in e.args]
+        return str(known(_TEXT, e.op, "a step in the kernel", "operation").format(*args))
+
+
+_TEXT = {
+    "add": "{} + {}", "sub": "{} - {}", "eq": "{} == {}", "lt": "{} < {}", "le": "{} <= {}", "not": "not {}",
+    "and": "{} and {}", "or": "{} or {}", "ite": "{1} if {0} else {2}",
+}  # fmt: skip
 
 
 def gate(
     e: Pen, node: Node, flow: Flow, cap: int | None, keep: Callable[[list[str], str | None], tuple[str, list[str]]]
 ) -> Flow:
-    """A step that lets some events through: whether it does, and what it puts behind their leaves."""
+    """A step that lets some events through: whether it does, and the leaves of what it emits then."""
     if flow.many is None:
         there = e.w.fresh("p")
         if flow.present is not None:
             e.w.line(f"{there} = False")
         with e.when(flow.present):
-            flag, more = keep(flow.values, flow.key)
+            flag, leaves = keep(flow.values, flow.key)
             e.w.line(f"{there} = {flag}")
-        return Flow(there, [*flow.values, *more], flow.key)
+        return Flow(there, leaves, flow.key)
     out = e.fresh_flow(node, cap, flow.key is not None)
     with e.each(flow) as (values, key):
-        values = e.named(values)
-        flag, more = keep(values, key)
+        flag, leaves = keep(e.named(values), key)
         with e.w.block(f"if {flag}:"):
-            e.push(out, [*values, *more], key)
+            e.push(out, leaves, key)
     return out
 
 
@@ -295,21 +355,6 @@ def do_forget(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: in
     return write_forget(e, node, ins[0], caps[i], store)
 
 
-def do_cumulate(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    assert node.fn is not None and node.state is not None
-    cells = state_cells(e, node, store)
-
-    def advance(values: Sequence[str], key: str | None) -> list[str]:
-        assert node.fn is not None
-        old = e.copied([c.load(key) for c in cells])
-        new = e.named(e.call(node, node.fn, [*old, *values]))
-        for cell, value in zip(cells, new, strict=True):
-            cell.store(key, value)
-        return new
-
-    return image(e, node, ins[0], caps[i], advance)
-
-
 def state_cells(e: Pen, node: Node, store: Storage) -> list[StateCell]:
     assert node.state is not None
     leaves = node.state.flatten(node.start)
@@ -317,33 +362,6 @@ def state_cells(e: Pen, node: Node, store: Storage) -> list[StateCell]:
         store.word(f"state{'.' + path if path else ''}", t, encode(t, leaf, e.w.strings))
         for (path, t), leaf in zip(node.state.leaves(), leaves, strict=True)
     ]
-
-
-def do_decimate(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    cell = store.word("count", INT, 0)
-
-    def keep(values: Sequence[str], key: str | None) -> tuple[str, list[str]]:
-        count, flag = e.w.fresh("c"), e.w.fresh("p")
-        e.w.line(f"{count} = {cell.load(key)}")
-        e.w.line(f"{flag} = {count} == 0")
-        cell.store(key, f"{count} + 1 if {count} + 1 < {node.k} else 0")
-        return flag, []
-
-    return gate(e, node, ins[0], caps[i], keep)
-
-
-def do_trim(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    cell = store.word("count", INT, 0)
-
-    def keep(values: Sequence[str], key: str | None) -> tuple[str, list[str]]:
-        count, flag = e.w.fresh("c"), e.w.fresh("p")
-        e.w.line(f"{count} = {cell.load(key)}")
-        e.w.line(f"{flag} = {count} >= {node.k}")
-        with e.w.block(f"if not {flag}:"):
-            cell.store(key, f"{count} + 1")
-        return flag, []
-
-    return gate(e, node, ins[0], caps[i], keep)
 
 
 def do_lag(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
@@ -362,7 +380,7 @@ def do_lag(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, 
         e.w.line(f"{flag} = {count} >= {node.k}")
         with e.w.block(f"if not {flag}:"):
             seen.store(key, f"{count} + 1")
-        return flag, before
+        return flag, [*values, *before]
 
     return gate(e, node, ins[0], caps[i], take)
 
@@ -381,32 +399,19 @@ def do_task(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int,
     assert node.fn is not None
     (flow,) = ins
     fn = node.fn
-    out = e.fresh_flow(node, caps[i], flow.key is not None)
-    if node.on_time is not None:
+    if node.on_time is not None or not e.written(fn):
+        out = e.fresh_flow(node, caps[i], flow.key is not None)
         cells = state_cells(e, node, store) if node.state is not None else [store.word("state", INT, node.start)]
-        return write_timers(e, node, flow, out, store, cells)
-    if not e.written(fn):
-        return opaque_task(e, node, fn, flow, out, store)
-    assert fn.runs is not None
-    cells = state_cells(e, node, store)
-    width, size = len(cells), node.type.width
-    with e.each(flow) as (values, key):
-        old = e.copied([c.load(key) for c in cells])
-        results = e.named(e.call(node, fn, [*old, *values]))
-        for cell, value in zip(cells, results[:width], strict=True):
-            cell.store(key, value)
-        count, slots = results[width], results[width + 1 :]
-        for s in range(len(fn.runs.slots)):
-            with e.w.block(f"if {count} > {s}:"):
-                e.push(out, slots[s * size : (s + 1) * size], key)
-    return out
+        if node.on_time is not None:
+            return write_timers(e, node, flow, out, store, cells)
+        return opaque_task(e, node, fn, flow, out, cells)
+    return do_step(e, node, ins, caps, i, store)
 
 
-def opaque_task(e: Pen, node: Node, fn: Function, flow: Flow, out: Flow, store: Storage) -> Flow:
+def opaque_task(e: Pen, node: Node, fn: Function, flow: Flow, out: Flow, cells: list[StateCell]) -> Flow:
     assert not e.numba
     e.opaque = True
     site = e.layout.site(node, fn)
-    cells = state_cells(e, node, store) if node.state is not None else [store.word("state", INT, node.start)]
     with e.each(flow) as (values, key):
         events = e.w.fresh("t")
         args = [*[c.load(key) for c in cells], *values]
@@ -448,30 +453,6 @@ def do_explode(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: i
     return out
 
 
-def do_apply(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    assert node.fn is not None
-    fn = node.fn
-
-    def fire(values: list[list[str]], out: Flow, key: str | None) -> None:
-        e.push(out, e.call(node, fn, [v for leaves in values for v in leaves]), key)
-
-    if together(ins):
-        with e.when(ins[0].present):
-            results = e.named(e.call(node, fn, [v for f in ins for v in f.values]))
-        return e.same(ins[0], results)
-    return waiting(e, node, ins, caps, i, store, fire)
-
-
-def do_filter_by(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int, store: Storage) -> Flow:
-    def fire(values: list[list[str]], out: Flow, key: str | None) -> None:
-        with e.w.block(f"if {values[1][0]}:"):
-            e.push(out, values[0], key)
-
-    if together(ins):
-        return gate(e, node, ins[0], 1, lambda values, key: (ins[1].values[0], []))
-    return waiting(e, node, ins, caps, i, store, fire)
-
-
 def together(ins: list[Flow]) -> bool:
     """Whether all inputs bring exactly one event in exactly the same pushes, under the same key."""
     first = ins[0]
@@ -489,7 +470,7 @@ def waiting(e: Pen, node: Node, ins: list[Flow], caps: list[int | None], i: int,
             ready = " and ".join(q.length(key) + " > 0" for q in queues)
             # One event came, so at most one is due.
             with e.w.block(f"if {ready}:"):
-                fire([q.take(key) for q in queues], out, key)
+                fire(out, [leaf for q in queues for leaf in q.take(key)], key)
     return out
 
 
@@ -497,8 +478,8 @@ def do_window(e: Emitter, node: Node, ins: list[Flow], caps: list[int | None], i
     return write_window(e, node, ins[0], caps[i], store)
 
 
+#: What is written by hand: for speed, or because a definition of single events does not say it.
 STEPS: dict[str, Callable[..., Flow]] = {
-    "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
-    "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-    "merge": do_merge, "key_by": do_key_by, "forget": do_forget, "explode": do_explode,
+    "lag": do_lag, "window": do_window, "task": do_task, "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
+    "explode": do_explode,
 }  # fmt: skip

@@ -11,183 +11,23 @@ take events in blocks of k; each block keeps the aggregates of its suffixes, and
 of one block and the prefix of the next.  Integers and Booleans only, where these are associative exactly; and
 an event that fails, or is so large that some partial sum might overflow, sends the windows that
 contain it back to the definition, so that failures stay where they belong.
-
-Folds that can be cut: the function of a cumulate, as an associative operation on the old value and a term of the
-event.
-
->>> from pellucid.internal.expr.function import Function
->>> f = Function.make(lambda t, v: t + v - 1 if v > 0 else t, (INT, INT))
->>> part = fold_of(f.traced.outputs[0], 0, 1, clean=True)
->>> part.op, [(term.sign, term.value, term.when) for term in part.terms]
-('add', [(-1, 1 if v1 > 0 else 0, v1 > 0), (1, v1 if v1 > 0 else 0, v1 > 0)])
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr, walk
-from pellucid.internal.expr.rewrite import may_be_nan
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
+from pellucid.internal.expr.types import BOOL, INT, INT_MAX, INT_MIN
 from pellucid.internal.graph.model import Graph, Node
 
 if TYPE_CHECKING:
     from pellucid.internal.engine.kernel.emit.loop import Emitter
     from pellucid.internal.engine.kernel.emit.pen import Flow, Storage
-
-_BITS = ("band", "bor", "bxor")
-
-
-@dataclass(frozen=True)
-class Term:
-    """What an event brings to a fold, and when; a sum subtracts it where ``sign`` is -1."""
-
-    when: Expr
-    value: Expr
-    sign: int = 1
-
-
-@dataclass(frozen=True)
-class FoldPart:
-    """One leaf of a cumulate's value: ``leaf' = op(leaf, term)``."""
-
-    op: str  # add, min, max, and, or, band, bor, bxor, last; same: it never changes
-    type: Type
-    terms: tuple[Term, ...] = ()
-    first: bool = True  # of equals the first is kept (a float zero has a sign)
-    nan_kept: bool = True  # a start value that is NaN stays
-
-
-def fold_of(e: Expr, leaf: int, states: int, *, clean: bool, failing: bool = False) -> FoldPart | str:
-    """The fold that a leaf of a cumulate's value is, or why it is none.
-
-    The first ``states`` variables are the old leaves; ``clean`` says that no float of an event is NaN, ``failing`` that
-    whoever asks sees by itself to terms that fail.
-    """
-    return _Splitter(leaf, states, clean, failing).split(e)
-
-
-_NO_FOLD = "its function is no associative fold, such as t + v, max(t, v) or t and v"
-_FLOATS = "a sum of floats is not associative: cut elsewhere, it is rounded elsewhere"
-
-
-@dataclass(frozen=True)
-class _Splitter:
-    """Takes one leaf of a cumulate's value apart: the old leaf, and what does not look at old leaves."""
-
-    leaf: int
-    states: int
-    clean: bool  # no float of the event is NaN
-    failing: bool  # terms that fail are seen to elsewhere, so no check may be left out
-
-    def old(self, e: Expr) -> bool:
-        return e.op == "var" and bool(e.value == self.leaf)
-
-    def free(self, e: Expr) -> bool:
-        return not any(p.op == "var" and p.value < self.states for p in walk(e))
-
-    def split(self, e: Expr) -> FoldPart | str:
-        """The fold, or why it is none."""
-        if self.old(e):
-            return FoldPart("same", e.type)
-        if self.free(e):
-            return FoldPart("last", e.type, (Term(n.TRUE, e),), first=False)
-        if e.op == "after" and not self.failing:
-            # The checks can only fail, and if they do the chunk fails when it is run.
-            return self.split(e.args[-1])
-        if e.op in ("add", "sub"):
-            return self.sum(e)
-        if e.op in _BITS or e.op in ("and", "or"):
-            return self.chain(e)
-        if e.op == "ite":
-            return self.choice(e)
-        return _NO_FOLD
-
-    def sum(self, e: Expr) -> FoldPart | str:
-        """``t + a - b``: each term is summed on its own, so that no sum of terms overflows by itself."""
-        terms: list[Term] = []
-        olds: list[int] = []
-        todo = [(1, e)]
-        while todo:
-            sign, x = todo.pop()
-            if self.old(x):
-                olds.append(sign)
-            elif self.free(x):
-                terms.append(Term(n.TRUE, x, sign))
-            elif x.op in ("add", "sub"):
-                todo += [(sign, x.args[0]), (sign if x.op == "add" else -sign, x.args[1])]
-            else:
-                return _NO_FOLD
-        if olds != [1]:
-            return _NO_FOLD
-        return FoldPart("add", INT, tuple(terms)) if e.type == INT else _FLOATS
-
-    def chain(self, e: Expr) -> FoldPart | str:
-        """``t and a and b``, ``t | a | b``: what stands behind ``t`` in a truth value is not always evaluated."""
-        operands: list[Expr] = []
-        todo = [e]
-        while todo:
-            x = todo.pop()
-            if x.op == e.op and not self.free(x):
-                todo += reversed(x.args)
-            else:
-                operands.append(x)
-        at = [i for i, x in enumerate(operands) if self.old(x)]
-        rest = [x for x in operands if not self.old(x)]
-        if len(at) != 1 or not all(map(self.free, rest)):
-            return _NO_FOLD
-        if e.op in ("and", "or"):
-            rest = [reduce(n.and_ if e.op == "and" else n.or_, rest)]
-            if at[0] < len(operands) - 1 and n.fails(rest[0]) and not self.failing:
-                return f"what follows the old value in its {e.op!r} may fail, and is not evaluated for every event"
-        return FoldPart(e.op, e.type, tuple(Term(n.TRUE, x) for x in rest))
-
-    def choice(self, e: Expr) -> FoldPart | str:
-        c, yes, no = e.args
-        if c.op in ("lt", "le") and {yes, no} == set(c.args) and e.type in (INT, FLOAT):
-            for old, value in ((yes, no), (no, yes)):
-                if self.old(old) and self.free(value):
-                    # NaN compares with nothing: where the value stands behind `else`, it is taken.
-                    if e.type == FLOAT and value is no and not (self.clean and not may_be_nan(value)):
-                        return "a value may be NaN, which ends its minimum or maximum"
-                    keeps = old is (yes if c.op == "le" else no)
-                    op = "min" if yes is c.args[0] else "max"
-                    return FoldPart(op, e.type, (Term(n.TRUE, value),), first=keeps, nan_kept=old is no)
-        if not self.free(c):
-            return _NO_FOLD
-        sides = [self.split(yes), self.split(no)]
-        for side in sides:
-            if isinstance(side, str):
-                return side
-        a, b = (s for s in sides if isinstance(s, FoldPart))
-        real = a if a.op != "same" else b
-        if "same" not in (a.op, b.op) and (a.op, a.first, a.nan_kept) != (b.op, b.first, b.nan_kept):
-            return _NO_FOLD
-        if real.op == "last" or max(len(a.terms), len(b.terms)) == 1:
-            left, right = (s.terms[0] if s.terms else Term(n.FALSE, _nothing(real.op, e.type)) for s in (a, b))
-            if left.sign == right.sign or "same" in (a.op, b.op):
-                sign = real.terms[0].sign if real.terms else 1
-                term = Term(n.ite(c, left.when, right.when), n.ite(c, left.value, right.value), sign)
-                return replace(real, terms=(term,) if real.terms else ())
-        under = [(c, t) for t in a.terms] + [(n.not_(c), t) for t in b.terms]
-        terms = [Term(n.and_(d, t.when), n.ite(d, t.value, _nothing(real.op, t.value.type)), t.sign) for d, t in under]
-        return replace(real, terms=tuple(terms))
-
-
-IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False, "band": -1, "bor": 0, "bxor": 0}
-
-
-def _nothing(op: str, t: Type) -> Expr:
-    """What changes nothing, for where there is no term; for folds that ask `when`, some value."""
-    if isinstance(t, EnumType):
-        return n.const(t.members[0])
-    if t in (INT, BOOL):
-        return n.const(IDENTITY.get(op, 0 if t == INT else False))
-    return n.const(0.0 if t == FLOAT else "")
 
 
 def needs_interpreter(sub: Graph) -> bool:
@@ -351,19 +191,64 @@ def associative(sub: Graph) -> Associative | None:
     starts = last.state.flatten(last.start)
     parts = []
     for i, e in enumerate(last.fn.traced.outputs):
-        part = _part(e, i, len(starts))
-        if part is None or not isinstance(starts[i], int):
+        fold = _fold(e, i, len(starts))
+        if fold is None or fold[1] is None or not isinstance(starts[i], int):
             return None
-        parts.append(_Part(part[0], part[1], int(starts[i])))
+        parts.append(_Part(fold[0], fold[1], int(starts[i])))
     return Associative(tuple(chain), tuple(parts))
 
 
-def _part(e: Expr, leaf: int, states: int) -> tuple[str, Expr] | None:
-    """``op(leaf, value)``, where value does not look at the accumulated leaves."""
-    fold = fold_of(e, leaf, states, clean=True, failing=True)
-    if isinstance(fold, str) or len(fold.terms) != 1 or fold.terms[0].sign != 1 or fold.type not in (INT, BOOL):
+IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False}
+
+
+def _fold(e: Expr, leaf: int, states: int) -> tuple[str, Expr | None] | None:
+    """``op(leaf, value)``, where the value does not look at the accumulated leaves, which are the first variables; no
+    value where the leaf never changes.
+
+    >>> v = [n.var(i, INT) for i in range(2)]
+    >>> _fold(n.ite(n.lt(n.const(0), v[1]), n.add(v[0], v[1]), v[0]), 0, 1)
+    ('add', v1 if v1 > 0 else 0)
+    """
+
+    def old(x: Expr) -> bool:
+        return x.op == "var" and bool(x.value == leaf)
+
+    def free(x: Expr) -> bool:
+        return not any(part.op == "var" and part.value < states for part in walk(x))
+
+    if old(e):
+        return "same", None
+    if e.type not in (INT, BOOL) or free(e):
         return None
-    return (fold.op, fold.terms[0].value) if fold.op in ("add", "min", "max", "and", "or") else None
+    if e.op == "add":
+        rest = [x for x in e.args if not old(x)]
+        return ("add", rest[0]) if len(rest) == 1 and free(rest[0]) else None
+    if e.op in ("and", "or"):
+        operands, todo = list[Expr](), [e]
+        while todo:
+            x = todo.pop()
+            if x.op == e.op and not free(x):
+                todo += reversed(x.args)
+            else:
+                operands.append(x)
+        rest = [x for x in operands if not old(x)]
+        if len(operands) - len(rest) != 1 or not all(map(free, rest)):
+            return None
+        return e.op, reduce(n.and_ if e.op == "and" else n.or_, rest)
+    if e.op != "ite":
+        return None
+    c, yes, no = e.args
+    if c.op in ("lt", "le") and {yes, no} == set(c.args):
+        for one, value in ((yes, no), (no, yes)):
+            if old(one) and free(value):
+                return "min" if yes is c.args[0] else "max", value
+    sides = [_fold(side, leaf, states) for side in (yes, no)]
+    ops = {side[0] for side in sides if side is not None and side[0] != "same"}
+    if not free(c) or None in sides or len(ops) != 1:
+        return None
+    (op,) = ops
+    terms = [n.const(IDENTITY[op]) if side is None or side[1] is None else side[1] for side in sides]
+    return op, n.ite(c, terms[0], terms[1])
 
 
 class _Sums:
