@@ -105,4 +105,4 @@ def test_every_question_says_what_proved_rests_on() -> None:
                 questions |= {found.name} if "Verdict" in ast.unparse(found.returns) else set()
     asked = {name for name in check.__all__ if name in questions}
     assert {"holds", "times", "failures", "atomic", "capacity"} <= asked
-    assert {*(f"`check.{name}`" for name in asked), "`never_ahead`"} <= set(re.findall("`[^`]+`", rows))
+    assert {f"`check.{name}`" for name in asked} <= set(re.findall("`[^`]+`", rows))

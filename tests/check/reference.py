@@ -13,8 +13,7 @@ from typing import Any
 from pellucid.check.explicit import choices_of
 from pellucid.check.formula import AG, evaluate_lasso, is_invariant, kind
 from pellucid.check.formula.buchi import Buchi
-from pellucid.check.formula.evaluate import Labels, _boolean, _holds
-from pellucid.check.formula.nodes import LTL, Formula
+from pellucid.check.formula.nodes import LTL, Formula, Labels, _boolean, _holds
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError
 from pellucid.internal.expr.evaluate import evaluate

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid import Mod, Stream, apply, check, pipeline
+from pellucid import Mod, Stream, apply, check, merge, pipeline
 from pellucid.check.answer import counted
-from pellucid.check.decide import Options, decide, decide_invariant
-from pellucid.check.formula import Atom, Formula, evaluate_lasso, is_invariant, resolve
+from pellucid.check.decide import Options, decide
+from pellucid.check.formula import Atom, Formula, evaluate_lasso, resolve
+from pellucid.check.formula.nodes import Ref
 from pellucid.check.formula.parse import parse
-from pellucid.check.formula.terms import Ref
-from pellucid.check.history import History, as_invariant, linear
+from pellucid.check.history import History, linear
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.check.system.queues import Room
-from pellucid.check.unbounded import decide_about, speaks_of_queues
+from pellucid.check.unbounded import Systems, decide_about, speaks_of_queues
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr.evaluate import evaluate
-from tests.check.test_agree import atom, small_pipeline
 from tests.seeds import seeds
 from tests.strategies import Seeded
 
@@ -31,7 +31,7 @@ three = pipeline(lambda a, b: a.filter(a.cumulate(lambda n, _: n + 1, start=0) <
 
 def ask(p: Any, formula: str, ints: Any = None, queue: Any = 3) -> Any:
     """The bare answer, without notes on 64 bits."""
-    return decide_about(p.graph, parse(formula), domain_of(ints), queue, (), Options())
+    return decide_about(Systems(p.graph, domain_of(ints), queue), parse(formula), Options())
 
 
 @pytest.mark.parametrize("ints", [None, Mod(2), range(2)], ids=str)
@@ -255,7 +255,6 @@ def test_decided(p, formula, status):
 # Formulas as invariants with history: the same verdicts as the automaton, shortest runs, exact integers.
 
 P, Q = Atom(Ref("p")), Atom(Ref("q"))
-EXPLICIT = Options(engine="explicit", max_states=4000)
 
 
 @pipeline
@@ -316,28 +315,6 @@ def test_a_history_says_what_the_formula_said(seed: int) -> None:
             at = Formula("X", (at,))
         truth.append(evaluate_lasso(at, trace, 6))
     assert judged(f, trace) == [True] * ahead(f) + truth, str(f)
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(40))
-def test_the_automaton_and_the_history_agree(seed: int) -> None:
-    c = Seeded(seed)
-    p = small_pipeline(c)
-    system = build_system(p.graph, domain_of(range(2)), 2)
-    atoms = [parse(atom(c, p, system)) for _ in range(2)]
-    for shape in ("! & | -> X X Y O H S", "& | -> G X W R ! Y O", "AX AG & | -> !"):
-        f = formula(c, atoms, 3, shape)
-        f = f if f.op in ("G", "AG") else Formula("AG" if "AX" in shape else "G", (f,))
-        resolved = resolve(f, system)
-        if resolved.op in ("true", "false") or is_invariant(resolved) is not None:
-            continue
-        made = as_invariant(system, resolved)
-        if made is None:
-            continue
-        one = decide(system, resolved, EXPLICIT)
-        two = decide_invariant(*made, EXPLICIT)
-        if "unknown" not in (one.status, two.status):
-            assert one.status == two.status, (p.graph, str(f))
 
 
 def test_branching_that_is_linear() -> None:
@@ -405,3 +382,100 @@ def test_within_over_thresholds() -> None:
     assert check.live(hot, within=2).counterexample.inputs == [{"x": 0}, {"x": 0}]  # type: ignore[union-attr]
     clipped = pipeline(lambda x: x.map(lambda v: v if v < 9 else 9).decimate(2), x=int)
     assert check.holds(clipped, "G (x & X x -> out.value < 10 | X out.value < 10)").proved
+
+
+# Joins whose queues have no bound: with something assumed of what comes in, and by key.
+
+sums_joins = pipeline(lambda a, b: apply(lambda u, v: u + v, a, b), a=int, b=int)
+share = pipeline(lambda part, whole: apply(lambda p, w: 100 * p // w, part, whole), part=int, whole=int)
+POSITIVE = "(a -> a.value > 0) & (b -> b.value > 0)"
+
+
+def test_what_is_assumed_of_events_holds_of_those_that_wait() -> None:
+    assert check.holds(sums_joins, "G (out -> out.value > 1)", assume=POSITIVE, warn=False).proved
+    wrong = check.holds(sums_joins, "G (out -> out.value > 2)", assume=POSITIVE, warn=False)
+    assert wrong.refuted and wrong.counterexample is not None
+    assert all(value > 0 for push in wrong.counterexample.inputs for value in push.values())
+
+
+def test_what_is_assumed_of_one_source_is_not_assumed_of_the_other() -> None:
+    assert check.holds(sums_joins, "G (out -> out.value > 0)", assume="a.value > 0", warn=False).refuted
+    assert check.holds(
+        sums_joins, "G (out -> out.value > 0)", assume="(a & b -> a.value > 0) & b.value > 0", warn=False
+    ).refuted  # a alone may be anything
+
+
+def test_what_is_assumed_of_two_pushes_is_not_of_one() -> None:
+    assert not check.holds(
+        sums_joins,
+        "G (out -> out.value >= 0)",
+        assume="a.value >= Y a.value & b.value >= Y b.value",
+        warn=False,
+        timeout=4,
+    ).proved
+
+
+def test_a_share_never_fails_and_is_at_most_a_hundred() -> None:
+    within = "part.value >= 0 & part.value <= 1000 & whole.value >= 1000"
+    assert check.holds(share, "G (out -> out.value <= 100)", assume=within, warn=False).proved
+    assert check.holds(share, "G !failed", assume="part.value >= 0 & part.value <= 1000", warn=False).refuted
+
+
+class Bill(NamedTuple):
+    """Something due."""
+
+    id: int
+    due: int
+
+
+settled = pipeline(
+    lambda i, p: apply(lambda a, b: b.due - a.due, i.key_by(lambda e: e.id), p.key_by(lambda e: e.id)), i=Bill, p=Bill
+)
+
+
+@pytest.mark.parametrize(
+    ("formula", "status"),
+    [
+        ("G (i & p & i.value.id = p.value.id -> out)", "proved"),
+        ("G (i & p -> out)", "refuted"),
+        ("AG EF out", "proved"),
+    ],
+)
+def test_a_join_by_key(formula: str, status: str) -> None:
+    assert check.holds(settled, formula, warn=False).status == status
+
+
+def test_no_bound_is_enough_for_a_join_by_key() -> None:
+    verdict = check.buffers(settled)
+    assert verdict.refuted and verdict.counterexample is not None and verdict.counterexample.loop is not None
+
+
+class Leader(enum.Enum):
+    """Whether there is one."""
+
+    LOST = 0
+    BACK = 1
+
+
+def test_a_way_may_need_one_source_alone() -> None:
+    def see(missed: int, beat: bool) -> tuple[int, list[Leader]]:
+        if beat:
+            return 0, [Leader.BACK] if missed >= 3 else []
+        return missed + 1, [Leader.LOST] if missed == 2 else []
+
+    def body(beat: Any, tick: Any) -> Any:
+        return merge(beat.map(lambda n: True), tick.map(lambda t: False)).task(see, 0)
+
+    assert check.holds(pipeline(body, beat=int, tick=bool), "AG EF any(out.value = BACK)", warn=False).proved
+
+
+def test_an_assumption_about_a_join_by_key_of_streams_that_remember() -> None:
+    pairs = pipeline(
+        lambda a, b: apply(
+            lambda u, v: u + v, a.key_by(lambda v: v).cumulate(lambda t, v: max(t, v), start=0), b.key_by(lambda v: v)
+        ),
+        a=int,
+        b=int,
+    )
+    assert check.holds(pairs, "G (a & b -> out)", assume="a.value >= 0 & b.value >= 0", warn=False).refuted
+    assert check.holds(pairs, "G (out -> a | b)", assume="a.value >= 0 & b.value >= 0", warn=False).proved

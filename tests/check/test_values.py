@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import math
-import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +29,6 @@ from pellucid.internal.expr.evaluate import Int64, evaluate
 from pellucid.internal.expr.node import Expr, Overflow64
 from pellucid.internal.expr.rewrite import failure, overflow
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, Type, fits_int
-from tests.seeds import seeds
 
 POWERS = [2**31, 2**32, 2**53, 2**62, 2**63]
 INTS = sorted(
@@ -430,67 +427,6 @@ def test_questions_without_a_meaning(question: str, said: str) -> None:
 def test_times_are_not_modulo_anything() -> None:
     with pytest.raises(UsageError, match=r"carries datetime, and integers modulo 4 are no times"):
         check.holds(ALERTS, "G (out -> x)", ints=Mod(4))
-
-
-# ---------------------------------------------------------------- against all runs, one by one
-
-
-class Reading(NamedTuple):
-    v: int | None
-    ok: bool | None
-
-
-_STEPS: list[Callable[[Any, Any], Any]] = [
-    lambda s, e: ((e.v if e.v is not None else s), [s] if e.ok else []),
-    lambda s, e: (s, [e.v]) if e.ok is None else (e.v, []),
-    lambda s, e: (None, [(s or 0) + (e.v or 0)]) if s is not None and e.v == s else (e.v, []),
-    lambda s, e: (s if e.v is None else (s or 0) + 1, [s] if e.ok is not None and not e.ok else []),
-    lambda s, e: ((e.v or s), [e.v, s] if e.v is not None else []),
-]
-_BAD: list[Callable[[Any], bool]] = [
-    lambda o: o is None,
-    lambda o: o is not None and o > 1,
-    lambda o: o == 2,
-    lambda o: not o,
-]
-_QUESTIONS = ["out.value != None", "!(out.value > 1)", "out.value != 2", "out.value != None & out.value != 0"]
-
-
-def shortest(step: Callable[[Any, Any], Any], bad: Callable[[Any], bool], most: int) -> int | None:
-    """How many pushes it takes until something bad comes out, by trying all of them."""
-    events = [None, *(Reading(v, ok) for v in (None, 0, 1) for ok in (None, False, True))]
-    for length in range(1, most + 1):
-        for pushes in itertools.product(events, repeat=length):
-            state: Any = None
-            for e in pushes:
-                out: list[Any] = []
-                if e is not None:
-                    state, out = step(state, e)
-                if any(bad(o) for o in out):
-                    return length
-    return None
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(12))
-def test_against_all_runs(seed: int) -> None:
-    rng = random.Random(seed)
-    step, which = rng.choice(_STEPS), rng.randrange(len(_BAD))
-    p = pipeline(lambda x: x.task(step, initial=None, id="t"), x=Reading)
-    want = shortest(step, _BAD[which], 3)
-    for engine in ("explicit", "smt"):
-        if step is _STEPS[2] and "None" in _QUESTIONS[which]:  # which puts out a number, always
-            with pytest.raises(UsageError, match="None is a None: they cannot be compared"):
-                check.holds(p, f"G (out -> {_QUESTIONS[which]})", ints=range(2), engine=engine)
-            continue
-        verdict = check.holds(p, f"G (out -> {_QUESTIONS[which]})", ints=range(2), engine=engine, max_depth=6)
-        assert "a fault of Pellucid" not in str(verdict)
-        if want is not None:
-            assert verdict.refuted and verdict.counterexample is not None, (seed, engine)
-            assert len(verdict.counterexample.inputs) == want and verdict.counterexample.replay()
-        else:
-            found = verdict.counterexample
-            assert not verdict.refuted or (found is not None and len(found.inputs) > 3), (seed, engine)
 
 
 # Questions about enums that may be missing, pipelines that fail step after step, times over few integers.

@@ -10,8 +10,7 @@ import pytest
 from pellucid import errors
 from tests.judge import verdict_meaning as meaning
 from tests.judge.verdict_cases import NAMES, Case
-from tests.judge.verdict_formulas import Graph, ctl, ltl_violated, on_finite, on_lasso
-from tests.judge.verdict_meaning import Seen, run
+from tests.judge.verdict_meaning import Graph, Seen, ctl, ltl_violated, on_finite, on_lasso, run
 from tests.judge.verdict_pipelines import PRELUDE, Draw, Style
 from tests.judge.verdict_truth import random_runs
 from tests.seeds import seeds

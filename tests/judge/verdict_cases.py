@@ -14,8 +14,22 @@ from typing import Any
 
 from pellucid import Mod, Stream, apply, check, errors, merge, pipeline, silent
 from tests.judge import verdict_meaning as meaning
-from tests.judge.verdict_formulas import BRANCHING, atom_holds, atoms, on_finite, operators, text
-from tests.judge.verdict_meaning import FAILED, Fit, Spec, checked, modulo, plain, push, queues
+from tests.judge.verdict_meaning import (
+    BRANCHING,
+    FAILED,
+    Fit,
+    Spec,
+    atom_holds,
+    atoms,
+    checked,
+    modulo,
+    on_finite,
+    operators,
+    plain,
+    push,
+    queues,
+    text,
+)
 from tests.judge.verdict_pipelines import PRELUDE, script, value_text
 from tests.judge.verdict_truth import (
     DEAD,

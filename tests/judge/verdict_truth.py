@@ -14,29 +14,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.judge.verdict_formulas import (
-    BRANCHING,
-    Graph,
-    atom_holds,
-    atoms,
-    components,
-    ctl,
-    ltl_violated,
-    on_lasso,
-    operators,
-)
 from tests.judge.verdict_meaning import (
+    BRANCHING,
     CLASSES,
     COMPARE,
     FAILED,
     FIELDS,
     Color,
     Fit,
+    Graph,
     Seen,
     Spec,
+    atom_holds,
+    atoms,
     begin,
     checked,
+    components,
+    ctl,
     longest,
+    ltl_violated,
+    on_lasso,
+    operators,
     push,
     queues,
 )

@@ -27,16 +27,14 @@ from pellucid.progress import (
     Tagged,
     Target,
     Tracker,
-    Views,
     Worker,
     enter,
     feedback,
     leave,
-    never_ahead,
 )
-from pellucid.progress.reachability import Plain
 from pellucid.progress.summaries import advance, summary
 from tests.progress.meaning import Drawn, draw, draw_loops, families, frontiers, loops_advance, minimal
+from tests.progress.models import Views, never_ahead
 from tests.seeds import HUNT, seeds
 
 SMALL, ONCE, TWICE = Integers(0, 6), Loop(Integers(0, 3)), Loop(Loop(Integers(0, 3)))
@@ -165,7 +163,7 @@ def test_a_location_that_is_not_there() -> None:
         PathSummaries(graph).could_result_in(Target(0), (1, 1), Source(0), 1)
 
 
-# The clock against its meaning: literal and plain, after every update.
+# The clock against its meaning, after every update.
 
 FAMILIES = [*families(), "loops in loops"]
 
@@ -174,11 +172,7 @@ def drawn(name: str, rng: random.Random, nodes: int) -> Drawn:
     return draw_loops(rng, nodes) if name == "loops in loops" else draw(families()[name], rng, nodes)
 
 
-def clocks(graph: Builder, modes: list[str]) -> list[Tracker]:
-    return [graph.build(mode) for mode in modes]
-
-
-def follow(graph: Drawn, trackers: list[Tracker], rng: random.Random, updates: int) -> None:
+def follow(graph: Drawn, tracker: Tracker, rng: random.Random, updates: int) -> None:
     """Updates, some of several counts, some that take back what is there or was never there; then all goes."""
     counts: Counter[Any] = Counter()
     seen: dict[Any, Counter[Any]] = {place: Counter() for place in graph.arcs}
@@ -198,18 +192,16 @@ def follow(graph: Drawn, trackers: list[Tracker], rng: random.Random, updates: i
         for key, n in batch:
             counts[key] += n
         right = frontiers(graph.arcs, counts, graph.le)
-        for tracker in trackers:
-            tracker.update_iter(batch)
-            tracker.propagate_all()
-            for place in places:
-                assert set(tracker.frontier(place)) == right[place], (type(tracker).__name__, str(place))
-            for (place, time), n in tracker.pushed().drain():
-                if tracker is trackers[0]:
-                    seen[place][time] += n
-                    if not seen[place][time]:
-                        del seen[place][time]
+        tracker.update_iter(batch)
+        tracker.propagate_all()
+        for place in places:
+            assert set(tracker.frontier(place)) == right[place], str(place)
+        for (place, time), n in tracker.pushed().drain():
+            seen[place][time] += n
+            if not seen[place][time]:
+                del seen[place][time]
         assert seen == {place: Counter(dict.fromkeys(times, 1)) for place, times in right.items()}
-    assert all(tracker.pointstamps() == [] for tracker in trackers)
+    assert tracker.pointstamps() == []
 
 
 @pytest.mark.seeded
@@ -228,9 +220,8 @@ def test_incremental_is_recomputed(name: str) -> None:
             ):
                 graph.builder.build()
             continue
-        trackers = clocks(graph.builder, ["plain", "literal"])
         built += 1
-        follow(graph, trackers, rng, 12)
+        follow(graph, graph.builder.build(), rng, 12)
     assert HUNT or built > 5
 
 
@@ -243,7 +234,7 @@ def test_a_hundred_thousand_updates(name: str) -> None:
         rng = random.Random(f"{name} {seed}")
         graph = drawn(name, rng, rng.randrange(2, 7))
         if graph.builder.is_acyclic():
-            follow(graph, clocks(graph.builder, ["plain"]), rng, 2000)
+            follow(graph, graph.builder.build(), rng, 2000)
             done += 2000
 
 
@@ -261,9 +252,8 @@ def pushed(tracker: Tracker) -> list[tuple[str, Any, int]]:
     return [(str(at), time, n) for (at, time), n in tracker.pushed().drain() if at.is_target]
 
 
-@pytest.mark.parametrize("mode", ["plain", "literal"])
-def test_a_loop_of_three(mode: str) -> None:
-    tracker = ring(0, 0, 1).build(mode)
+def test_a_loop_of_three() -> None:
+    tracker = ring(0, 0, 1).build()
     tracker.update_source(Source(0), 17, 1)
     assert pushed(tracker) == [("0.in0", 18, 1), ("1.in0", 17, 1), ("2.in0", 17, 1)]
     assert not tracker.complete(1, 17) and tracker.complete(0, 17)
@@ -340,7 +330,6 @@ def test_bad_input_is_refused() -> None:
         (lambda: tracker.update_target(Source(0), 1, 1), "update_target: 0.out0 is no input"),
         (lambda: tracker.update_target(Target(0), 1, 1.5), "the change 1.5 of a count is not a whole number"),
         (lambda: tracker.complete(7, 1), "there is no node 7"),
-        (lambda: ring(1).build("fast"), "mode='fast': one of auto, plain, literal is known"),
         (lambda: Builder().add_node(0, 1, 1, [[(1, 2)]]), r"node 0, input 0 to output 0: \(1, 2\) is no summary"),
         (lambda: Builder().add_node(0, 1, 1, [[0], [0]]), "node 0 has 1 inputs; summaries has 2 entries"),
         (lambda: Builder().add_node(0, 1, 1, [{1: 0}]), "node 0, input 0: there is no output 1; the node has 1"),
@@ -383,7 +372,6 @@ def test_the_cost_is_that_of_what_changes() -> None:
         graph = Builder()
         graph.add_node(0, ports, ports, [{i: 0} for i in range(ports)])
         tracker = graph.build()
-        assert isinstance(tracker, Plain)
         costs = []
         for time in range(300):
             before = tracker.settled

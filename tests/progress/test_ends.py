@@ -33,7 +33,6 @@ from tests.progress.test_clock import follow
 from tests.seeds import HUNT, seeds
 
 FIRST, LAST = -(2**63), 2**63 - 1
-MODES = ["plain", "literal"]
 NEAR = [FIRST, FIRST + 1, FIRST + 7, FIRST + 9, -1, 0, 1, LAST - 9, LAST - 2, LAST - 1, LAST]
 
 
@@ -43,9 +42,8 @@ def one_node(summary: Any, order: Order | None = None) -> Builder:
     return graph
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_what_would_come_before_all_times_comes_at_the_first(mode: str) -> None:
-    clock = one_node(-8).build(mode)
+def test_what_would_come_before_all_times_comes_at_the_first() -> None:
+    clock = one_node(-8).build()
     clock.update_target(Target("a"), FIRST + 20, 1)
     clock.update_target(Target("a"), FIRST + 3, 1)
     clock.propagate_all()
@@ -55,41 +53,38 @@ def test_what_would_come_before_all_times_comes_at_the_first(mode: str) -> None:
     assert clock.frontier(Source("a")).elements() == [FIRST + 12]
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("by", "then", "frontier"),
     [(-8, 8, FIRST + 8), (-8, 9, FIRST + 9), (-(2**63), -(2**63), FIRST), (-(2**64), 5, FIRST + 5), (-8, -8, FIRST)],
 )
-def test_ways_one_after_the_other(mode: str, by: int, then: int, frontier: int) -> None:
+def test_ways_one_after_the_other(by: int, then: int, frontier: int) -> None:
     graph = one_node(by)
     graph.add_node("b", 1, 1, [[then]])
     graph.add_edge(Source("a"), Target("b"))
-    clock = graph.build(mode)
+    clock = graph.build()
     clock.update_target(Target("a"), FIRST, 1)
     clock.propagate_all()
     assert clock.frontier(Source("b")).elements() == [frontier]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_what_would_come_after_all_times_never_comes(mode: str) -> None:
+def test_what_would_come_after_all_times_never_comes() -> None:
     for order, time in (
         (Integers(), LAST),
         (Loop(Integers()), (7, LAST)),
         (Product(Integers(), Integers()), (0, LAST)),
     ):
         by = 1 if isinstance(order, Integers) else (0, 1)
-        clock = one_node(by, order).build(mode)
+        clock = one_node(by, order).build()
         clock.update_target(Target("a"), time, 1)
         clock.propagate_all()
         assert clock.frontier(Target("a")).elements() == [time] and clock.frontier(Source("a")).is_empty()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_from_one_domain_into_a_smaller_one(mode: str) -> None:
+def test_from_one_domain_into_a_smaller_one() -> None:
     """What comes before the first time there may rise to it on its way."""
     graph = Builder()
     graph.add_node("a", 1, 1, [[Shift(Integers(), Integers(0, 9), [0])]], orders_out=[Integers(0, 9)])
-    clock = graph.build(mode)
+    clock = graph.build()
     clock.update_target(Target("a"), -5, 1)
     clock.update_target(Target("a"), 4, 1)
     clock.propagate_all()
@@ -118,9 +113,8 @@ NEAR_THE_END = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_counter_of_an_inner_loop_near_its_end_is_refused_by_name(mode: str) -> None:
-    clock = nested().build(mode)
+def test_the_counter_of_an_inner_loop_near_its_end_is_refused_by_name() -> None:
+    clock = nested().build()
     with pytest.raises(UsageError, match=NEAR_THE_END.format("inner.in0")):
         clock.update_target(Target("inner"), (7, 1, LAST), 1)
     clock.update_target(Target("inner"), (7, 1, LAST - 1), 1)
@@ -246,9 +240,8 @@ def compare(name: str, drawn: range, updates: int) -> None:
             away[place] = [time for time in times if kept(arcs, place, time)]
             refused += len(times) - len(away[place])
         assert loops_advance(graph.arcs, graph.le, away)
-        trackers = [graph.builder.build(mode) for mode in ("plain", "literal")]
         built += 1
-        follow(graph._replace(times=away), trackers, rng, updates)
+        follow(graph._replace(times=away), graph.builder.build(), rng, updates)
     assert HUNT or built > 5  # or the generator makes graphs that are refused
     assert HUNT or (refused > 0) == (name == "lexicographic")
 

@@ -13,11 +13,16 @@ from pellucid.progress.could_result_in import exact
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.question import condition_1, condition_2, decide, no_time_passes
 from pellucid.progress.semantics import Semantics
+from tests.progress.models import OneStepClock, WithoutTest, WithoutTestOneStep
 
 TIMES = (0, 1)
 WHAT = (None, *TIMES)  # nothing, or a time
 EDGES = {"i": (None, "p"), "e": ("p", "q"), "f": ("q", "p"), "o": ("p", None)}
 SMALL = Budget(None, 60)  # where a message goes round for ever, what comes out grows without end
+MACHINES = {
+    ("closure", True): Semantics, ("closure", False): WithoutTest, ("image", True): OneStepClock,
+    ("image", False): WithoutTestOneStep,
+}  # fmt: skip
 ALL = list(product(product(product(WHAT, WHAT, WHAT), repeat=2), product(WHAT, repeat=2)))
 
 
@@ -48,7 +53,7 @@ def judge(does: Any, told: Any, found: Counter[Any]) -> None:
     assert stands == (no_time_passes(relation) is not None)
     for clock in ("closure", "image"):
         for test in (True, False):
-            machine = Semantics(graph, relation, take=False, clock=clock, test=test)  # type: ignore[arg-type]
+            machine = MACHINES[clock, test](graph, relation, take=False)
             for name in ("proposition 8", "theorem 2", "completeness"):
                 status = decide(machine, name, SMALL).status
                 found[name, clock, test, one, two, status] += 1

@@ -38,13 +38,11 @@ from pellucid.progress import (
     Step,
     Tagged,
     Target,
-    Views,
     Worker,
     buffer,
     compose,
     conservative,
     feedback,
-    never_ahead,
     run,
     why_not,
 )
@@ -133,8 +131,6 @@ CLOCKS: dict[str, tuple[Callable[[], Any], str]] = {
     "an update": (lambda: clock().update_iter([5]), "the update 5: a pair is expected"),
     "paths": (lambda: PathSummaries(5), "a Builder is expected, found a int"),
     "a worker": (lambda: Worker("x"), "a Builder is expected, found a str"),
-    "views": (lambda: Views(Builder(), [5]), "start=: 5 is no pointstamp of the graph"),
-    "ahead": (lambda: never_ahead(5), "never_ahead takes Views(graph, start), found a int"),
     "an operator": (lambda: Operator(5, 0), "Operator(5, …): a clock is expected"),
     "why": (lambda: why_not(Builder(), "0", 1), "why_not takes a progress.Graph or a clock that runs, found a Builder"),
     "why there": (lambda: why_not(clock(), 9, 1), "'9' is no location of the clock: its nodes and ports are 0, 1, 0.i"),
@@ -196,10 +192,6 @@ GRAPHS: dict[str, tuple[Callable[[], Any], str]] = {
     "a composition": (lambda: compose(graph(), 5), "compose takes two progress.Graphs, found a int"),
     "calls": (lambda: Recursion(5, ["c"]), "recursion: edges=5: several are expected"),
     "a place": (lambda: Recursion([("in", "out")]).reaches(5, 6), "recursion: 5: a node and its stack are expected"),
-    "a decision": (
-        lambda: Recursion([("in", "out")]).reaches(("in", ()), ("out", ()), decision="x"),
-        "decision='x': 'corrected' or 'printed' is expected",
-    ),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.errors import PellucidError, PipelineError, StepError, UsageError
-from pellucid.progress.graph import Graph, History, Message, Node, Notified, Received, Result, buffer, is_buffer
+from pellucid.progress.graph import Graph, History, Message, Node, Notified, Received, Result, buffer
 from pellucid.progress.summaries import Step, advance
 from pellucid.progress.times import Domains, Integers, Own, Product
 
@@ -40,18 +40,6 @@ def test_g_is_g1_over_a_local_history() -> None:
 def test_a_notification_that_asks_for_itself_stays_pending() -> None:
     graph = one(Node(None, lambda s, t: (s, [t], {}), requests=[1]))
     assert graph.g("p", History(None, frozenset([1]), (Notified(1),))).requests == frozenset([1])
-
-
-def test_buffer_nodes() -> None:
-    assert is_buffer(one(buffer("o")), "p")
-    assert not is_buffer(one(buffer("o", to=lambda t: 0)), "p")
-    assert not is_buffer(one(Node(lambda s, e, m: (s, [m.time], {"o": [m]}))), "p")
-    two = Graph({"p": buffer("o")}, {**ENDS, "j": (None, "p")}, times=[0])
-    assert not is_buffer(two, "p")
-    turns = Node(
-        lambda s, e, m: (not s, [], {"o": [m]}), lambda s, t: (s, [], {"o": [Message(t)]} if s else {}), state=False
-    )
-    assert not is_buffer(one(turns), "p")  # only in its second state
 
 
 WRONG: dict[str, tuple[Any, type[PellucidError], str]] = {

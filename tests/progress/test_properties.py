@@ -16,6 +16,7 @@ from pellucid.progress.could_result_in import conservative, exact, inferred
 from pellucid.progress.graph import Graph, Message, Node, Notified, Received, buffer
 from pellucid.progress.question import PROPERTIES, condition_1, condition_2, decide
 from pellucid.progress.semantics import Mess, Not, Semantics, Situation
+from tests.progress.models import OneStepClock, WithoutTest
 from tests.progress.random_graphs import random_graph
 from tests.progress.test_could_result_in import past
 from tests.seeds import HUNT, seeds
@@ -61,16 +62,16 @@ def test_breaking_condition_2_does_not_break_theorem_2() -> None:
 
 def test_with_the_one_step_image_for_the_clock_it_does() -> None:
     """What Proposition 3 says that the closure is; and what summaries over simple paths compute."""
-    assert shown(made(past(), clock="image"), "theorem 2") == [
+    assert shown(made(past(), OneStepClock), "theorem 2") == [
         "InitProp i holds 1", "Mess p: 1 on i", "Mess q: 0 on e", "Mess p: 0 on f",
     ]  # fmt: skip
 
 
 def test_without_the_test_of_the_clock_theorem_2_holds_and_completeness_fails() -> None:
     graph = Graph({"p": Node(requests=[0])}, {"i": (None, "p")}, times=[0, 1])
-    assert decide(made(graph, test=False), "theorem 2").status == "bounded"
+    assert decide(made(graph, WithoutTest), "theorem 2").status == "bounded"
     assert decide(made(graph), "completeness").status == "bounded"
-    machine = made(graph, test=False)
+    machine = made(graph, WithoutTest)
     assert shown(machine, "completeness") == ["InitProp i holds 0; p asks for 0", "Not p: 0", "Mess p: 0 on i"]
     assert decide(machine, "completeness").why == "p was told that 0 is complete, and now a message 0 comes"
 
@@ -83,18 +84,19 @@ def by_chance(drawn: range) -> Counter[Any]:
         relation = exact(graph)
         one, two = condition_1(graph) is None, condition_2(relation) is None
         for test in (True, False):
-            machine = Semantics(graph, relation, take=False, test=test, reorder=seed % 5 == 0)
+            kind = Semantics if test else WithoutTest
+            machine = kind(graph, relation, take=False, reorder=seed % 5 == 0)
             for name in ("proposition 7", "proposition 8", "proposition 9", "theorem 2", "completeness"):
                 status = decide(machine, name, SMALL).status
                 found[name, one, two, test, status] += 1
                 if name == "proposition 7" or (one and (test or name != "completeness")):
                     assert status != "refuted", (seed, name)
-        for kind, other in (("ports", exact(graph, ports=True)), ("summaries", conservative(inferred(graph)))):
+        for clock, other in (("ports", exact(graph, ports=True)), ("summaries", conservative(inferred(graph)))):
             for name in ("theorem 2", "completeness") if one else ():
-                found[kind, name, status := decide(Semantics(graph, other, take=False), name, SMALL).status] += 1
-                assert status != "refuted", (seed, kind, name)
+                found[clock, name, status := decide(Semantics(graph, other, take=False), name, SMALL).status] += 1
+                assert status != "refuted", (seed, clock, name)
         if one:
-            status = decide(Semantics(graph, relation, take=False, clock="image"), "theorem 2", SMALL).status
+            status = decide(OneStepClock(graph, relation, take=False), "theorem 2", SMALL).status
             found["image", one, two, True, status] += 1
             assert not two or status != "refuted", seed
     return found

@@ -24,7 +24,7 @@ from pellucid.progress import (
     exact,
     why_not,
 )
-from pellucid.progress.why import frontier
+from pellucid.progress.running import frontier
 from tests.progress.test_could_result_in import past, shifted
 from tests.seeds import seeds
 
@@ -145,7 +145,7 @@ def test_of_a_clock_that_runs() -> None:
         builder.add_node(n, 1, 1, [[by]])
     for n in range(3):
         builder.add_edge(Source(n), Target((n + 1) % 3))
-    clock = builder.build(mode="plain")
+    clock = builder.build()
     clock.update_source(Source(0), 17, 1)
     clock.propagate_all()
     why = why_not(clock, "0", 18)
@@ -198,7 +198,7 @@ def test_the_clock_of_a_graph_has_the_frontier_of_its_relation() -> None:
         pending = [
             (e, rng.choice(graph.times)) for e in graph.edges if graph.target[e] is not None and rng.random() < 0.6
         ]
-        clock = builder_of(graph).build(mode="plain")
+        clock = builder_of(graph).build()
         for e, t in pending:
             p = graph.target[e]
             assert p is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import UserRaise, evaluate
 from pellucid.internal.expr.node import Expr, show, walk
 from pellucid.internal.expr.types import INT, fits_int
+from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Judgement, Status
 
 
@@ -256,3 +257,9 @@ def domain_notes(system: System, roots: Sequence[Expr]) -> tuple[str, ...]:
         f"for the events {_said(values)} only, where {words}: with ints={better}, which has the pipeline's own "
         "thresholds, the verdict may differ",
     )
+
+
+def are_events(graph: Graph, pushes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether what the sources bring in a run of exact integers has 64 bits."""
+    types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
+    return not any(t.problem(push[name]) for push in pushes for name, t in types.items() if name in push)

@@ -15,20 +15,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pellucid.check.answer import Answer
+from pellucid.check.answer import Answer, are_events
 from pellucid.check.decide import Options, decide_invariant
-from pellucid.check.formula import Formula, G, Not, Or, is_invariant, resolve, terms
-from pellucid.check.formula.terms import Flag
+from pellucid.check.formula import Formula, G, Not, Or, is_invariant, resolve
 from pellucid.check.history import as_invariant
-from pellucid.check.keyed import track_of
 from pellucid.check.side_by_side import side_by_side
 from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.engine import FoundRun, Nothing, search
-from pellucid.check.system.assume import remembering
 from pellucid.check.system.build import System, build_system, cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.trial_runs import DrawnPushes, straight, try_out
-from pellucid.check.unbounded import decide_about, speaks_of_queues
+from pellucid.check.unbounded import Systems, decide_about, speaks_of_queues
 from pellucid.errors import DataError, IntOverflow, StepError, UsageError
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr import node as n
@@ -241,34 +238,21 @@ _MANY = 10**9  # pushes: beyond, no word is said
 _SHOWN = 6  # pushes, or groups of equal ones, of such a run
 
 
-def mentions_failed(f: Formula) -> bool:
-    """Whether a formula speaks of failures.
-
-    >>> from pellucid.check.formula.parse import parse
-    >>> mentions_failed(parse("G (out -> !failed)")), mentions_failed(parse("G out"))
-    (True, False)
-    """
-    return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
-
-
-def decide_failing(
-    graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
-) -> Answer:
+def decide_failing(systems: Systems, f: Formula, options: Options) -> Answer:
     """A formula that speaks of failures, leaving 64 bits among them."""
-    strict = remembering(build_system(graph, domain, queue, lossy, strict=True, track=track_of(f, graph)), f)
-    resolved = resolve(f, strict)
+    strict, resolved = systems.of(f, strict=True)
     far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
     if far is None:
-        return decide_about(graph, f, domain, queue, lossy, options, strict=True)
-    # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the
-    # rest.
+        return decide_about(systems, f, options, strict=True)
+    # Leaving 64 bits takes more pushes than any run has: what is found quickly counts, else exact integers decide about
+    # the rest.
     quick = dataclasses.replace(
         options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000)
     )
-    answer = decide_about(graph, f, domain, queue, lossy, quick, strict=True)
+    answer = decide_about(systems, f, quick, strict=True)
     if answer.status != "unknown":
         return answer
-    answer = decide_about(graph, f, domain, queue, lossy, options)
+    answer = decide_about(systems, f, options)
     if answer.status != "proved":
         return answer
     note = "in these no integer can leave 64 bits; that none ever does is not proved"
@@ -284,12 +268,6 @@ BEYOND = "of exact integers it is refuted, but only by such as have more than 64
 
 #: What a proof about exact integers leaves open.
 UNCLEAR = 'of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"'
-
-
-def are_events(graph: Graph, pushes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether what the sources bring in a run of exact integers has 64 bits."""
-    types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
-    return not any(t.problem(push[name]) for push in pushes for name, t in types.items() if name in push)
 
 
 def in_64_bits(
@@ -370,14 +348,12 @@ def pushes_at_least(system: System) -> int | None:
     return None
 
 
-def run_beyond(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
-) -> Sequence[dict[str, Any]] | None:
+def run_beyond(systems: Systems, options: Options) -> Sequence[dict[str, Any]] | None:
     """A run in which an integer leaves 64 bits; an empty one, where none was found and there may be one; None, if no
     run of fewer than a billion pushes does."""
-    if domain.modulus is not None or importlib.util.find_spec("z3") is None:
+    if systems.domain.modulus is not None or importlib.util.find_spec("z3") is None:
         return None
-    strict = build_system(graph, domain, queue, lossy, strict=True)
+    strict = build_system(systems.graph, systems.domain, systems.queue, systems.lossy, strict=True)
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
         return None
@@ -387,24 +363,22 @@ def run_beyond(
         found = None
     if isinstance(found, FoundRun) and found.replays:
         return found.trace
-    run = long_run(small, wide, graph)
+    run = long_run(small, wide, systems.graph)
     if run is not None:
         return run
     far = pushes_at_least(strict) if isinstance(found, Nothing) else None
     return None if far is not None and far >= _MANY else ()
 
 
-def wide_notes(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
-) -> tuple[str, ...]:
+def wide_notes(systems: Systems, options: Options) -> tuple[str, ...]:
     """A note for a property that is proved over exact integers, unless no run of fewer than a billion pushes leaves 64
     bits; pushes that come again and again are counted."""
-    run = run_beyond(graph, domain, queue, lossy, options)
+    run = run_beyond(systems, options)
     if run is None:
         return ()
     if not run:
         return (UNCLEAR,)
-    sources = {graph.nodes[i].id for i in graph.sources}
+    sources = {systems.graph.nodes[i].id for i in systems.graph.sources}
     told = [
         ", ".join(f"{name} = {event_text(value)}" for name, value in push.items() if name in sources) or "silence"
         for push in run

@@ -395,7 +395,8 @@ def _invariant(system: System, good: Expr, options: Options) -> Answer:
             return weighed(system, _believed(found, space, [bad], time.perf_counter() - started, never=(0,)))
         if options.engine == "explicit" or not has_z3():
             return Answer("unknown", "explicit", notes=(space.why,), details=details)
-    small, (bad,) = cone(system, [wrong], all_inputs=True)
+    if len(small.inputs) < len(system.inputs):  # the solver chooses what the property does not depend on, too
+        small, (bad,) = cone(system, [wrong], all_inputs=True)
     return by_smt(small, n.not_(bad), options)
 
 
@@ -462,7 +463,8 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.left)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}
-    return weighed(system, Answer(status, "smt", trace, notes=notes, details=details))
+    answer = Answer(status, "smt", trace, notes=notes, details=details)
+    return answer if system.keys is None else weighed(system, answer)
 
 
 def decide(system: System, formula: Formula, options: Options) -> Answer:

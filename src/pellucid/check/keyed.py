@@ -22,8 +22,7 @@ from typing import Any
 
 from pellucid.check.answer import Answer, expression
 from pellucid.check.formula import CTL, LTL, And, Formula, Not, Or, is_invariant, terms
-from pellucid.check.formula.nodes import Some
-from pellucid.check.formula.terms import Before, Flag, Length, Ref
+from pellucid.check.formula.nodes import Before, Flag, Length, Ref, Some
 from pellucid.check.history import as_invariant, pieces
 from pellucid.check.system.build import Cells, System, cone
 from pellucid.check.system.tracking import Track

@@ -25,7 +25,7 @@ def progress(graph: Any, **options: Any) -> ProgressVerdict:
     inner = getattr(graph, "graph", None)
     if not isinstance(inner, Graph):
         return of_graph(graph, **options)
-    from pellucid.internal.engine.timed.why.question import ASKED, pipeline_progress
+    from pellucid.internal.engine.timed.why.flow import ASKED, pipeline_progress
 
     about = options.pop("about", ASKED)
     if options:

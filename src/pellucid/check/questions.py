@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from pellucid.check.answer import Answer, domain_notes, expression
+from pellucid.check.answer import Answer, are_events, domain_notes, expression
 from pellucid.check.caveats import (  # fmt: skip
     BEYOND,
     UNCLEAR,
-    are_events,
     decide_failing,
     idle_notes,
     in_64_bits,
-    mentions_failed,
     run_beyond,
     vacuity_notes,
     wide_notes,
@@ -57,24 +55,22 @@ from pellucid.check.formula import (
     evaluate_finite,
     is_invariant,
     output,
-    resolve,
     source,
     stream,
 )
+from pellucid.check.formula.nodes import mentions_failed
 from pellucid.check.formula.parse import parse
 from pellucid.check.functions.called import asks, ledger
 from pellucid.check.history import as_invariant, normal
-from pellucid.check.keyed import track_of
 from pellucid.check.question_arguments import short
-from pellucid.check.same_types import fitted, with_missing
 from pellucid.check.sequences import by_keys, decide_paper, decide_sequence
-from pellucid.check.side_by_side import apart, beside, differs, no_longer_implied, side_by_side
-from pellucid.check.system.assume import assumed_text, remembering
+from pellucid.check.side_by_side import apart, beside, differs, fitted, no_longer_implied, side_by_side, with_missing
+from pellucid.check.system.assume import assumed_text
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
 from pellucid.check.trial_runs import budget, try_out
-from pellucid.check.unbounded import decide_about, decide_unbounded, speaks_of_queues
+from pellucid.check.unbounded import Systems, decide_about, decide_unbounded, speaks_of_queues
 from pellucid.errors import NotTraceable, PellucidError, UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr
@@ -183,39 +179,31 @@ def holds(
         return holds_in_time(p, f, ints=ints, **settings)
     started = time.perf_counter()
     domain, options = domain_of(ints, assume), Options(**settings)
-    failing = mentions_failed(f)
-
-    def built(strict: bool, part: Formula = f) -> System:
-        track = track_of(part, p.graph)
-        return remembering(build_system(p.graph, domain, queue, lossy, strict=strict, track=track), part)
+    failing, systems = mentions_failed(f), Systems(p.graph, domain, queue, lossy)
 
     def ask(part: Formula) -> Answer:
-        if failing:
-            return decide_failing(p.graph, part, domain, queue, lossy, options)
-        return decide_about(p.graph, part, domain, queue, lossy, options)
+        return decide_failing(systems, part, options) if failing else decide_about(systems, part, options)
 
     def proof(part: Formula) -> Answer:
         begun, answer = time.perf_counter(), ask(part)
-        beside = built(failing, part)
-        return on_interpreter(answer, beside, resolve(part, beside), time.perf_counter() - begun)
+        return on_interpreter(answer, *systems.of(part, strict=failing), time.perf_counter() - begun)
 
-    system = built(failing)
-    resolved = resolve(f, system)
+    system, resolved = systems.of(f, strict=failing)
     answer = by_negation(ask(f), f, proof, domain, options)
     exact = not failing and domain.modulus is None
     if exact and answer.pushes is not None and not are_events(p.graph, answer.pushes):
         # only integers beyond 64 bits refute it, and those are no events
-        failing, system = True, built(True)
-        resolved = resolve(f, system)
-        answer = decide_failing(p.graph, f, domain, queue, lossy, options)
+        failing = True
+        system, resolved = systems.of(f, strict=True)
+        answer = decide_failing(systems, f, options)
     answer = on_interpreter(answer, system, resolved, time.perf_counter() - started)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
         notes += vacuity_notes(system, f, options)
     if (answer.status == "proved" or answer.negated) and not failing and warn:
-        notes += wide_notes(p.graph, domain, queue, lossy, options)
+        notes += wide_notes(systems, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
-        notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
+        notes += _in_truth(systems, f, options, answer)
     if _no_run(p.graph, domain, answer):
         answer, notes = dataclasses.replace(answer, notes=()), (NO_RUN,)
     bounds = None
@@ -234,14 +222,11 @@ def by_negation(
     formula holds nowhere, and is refuted, given that there is a run at all.  The reverse is not so: of a formula and
     its negation both may be refuted.
     """
+    if answer.status != "unknown" or options.over or NO_RUN in answer.notes:
+        return answer
     opposite = f.args[0] if f.op == "!" else normal(f, negated=True)
-    if (
-        answer.status != "unknown"
-        or options.over
-        or NO_RUN in answer.notes
-        or any(part.op in ("AR", "ER") for part in opposite.walk())
-        or not any(part.op in CTL | LTL for part in opposite.walk())
-    ):
+    ops = {part.op for part in opposite.walk()}
+    if ops & {"AR", "ER"} or not ops & (CTL | LTL):
         return answer
     proofs = []
     for part in _conjuncts(opposite):
@@ -283,16 +268,11 @@ def _only(system: System, f: Formula, answer: Answer) -> tuple[str, ...]:
     return domain_notes(system, [expression(a) for a in f.atoms()])
 
 
-def _in_truth(
-    graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
-) -> tuple[str, ...]:
+def _in_truth(systems: Systems, f: Formula, options: Options, answer: Answer) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
     quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=100_000)
-    unbounded = Domain(assume=domain.assume)
-    if mentions_failed(f):
-        exact = decide_failing(graph, f, unbounded, queue, lossy, quick)
-    else:
-        exact = decide_about(graph, f, unbounded, queue, lossy, quick)
+    unbounded = Systems(systems.graph, Domain(assume=systems.domain.assume), systems.queue, systems.lossy)
+    exact = decide_failing(unbounded, f, quick) if mentions_failed(f) else decide_about(unbounded, f, quick)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()
@@ -443,7 +423,7 @@ def _sequence_in_64_bits(a: Any, b: Any, answer: Answer, domain: Domain, queue: 
     """Of sequences that are the same over exact integers: a failure ends a sequence, and one of the two may fail with
     an overflow where the other does not."""
     graph = beside(a, b)
-    run = run_beyond(graph, domain, 1, (), options) if answer.status == "proved" else None
+    run = run_beyond(Systems(graph, domain, 1), options) if answer.status == "proved" else None
     if not run:
         return answer if run is None else dataclasses.replace(answer, notes=(*answer.notes, UNCLEAR))
 
@@ -500,7 +480,10 @@ def _of_both(
         return ()
     graph = beside(a, b)
     system = side_by_side(graph, domain, 1)
-    return (*domain_notes(system, [differs(system)]), *(wide_notes(graph, domain, 1, (), options) if sequence else ()))
+    return (
+        *domain_notes(system, [differs(system)]),
+        *(wide_notes(Systems(graph, domain, 1), options) if sequence else ()),
+    )
 
 
 def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: Any, options: Options) -> Answer:

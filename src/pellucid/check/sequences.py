@@ -26,7 +26,7 @@ from pellucid.check.formula import TRUE as ALWAYS
 from pellucid.check.formula import And, Atom, F, Formula, G, Not, Or
 from pellucid.check.formula.buchi import automaton
 from pellucid.check.keyed import sequence_of_keyed
-from pellucid.check.side_by_side import alike_leaves, beside
+from pellucid.check.side_by_side import beside, same_leaf
 from pellucid.check.system.build import Cells, System, build_system, cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.variables import FALSE, TRUE, Slot, Variable
@@ -181,7 +181,7 @@ def race(both: Pair, room: int) -> Race:
             waits = n.and_(s.present, other.some)
             same = TRUE
             for x, y in zip(s.leaves, other.items[0], strict=True):
-                same = n.and_(same, alike_leaves(x, y))
+                same = n.and_(same, same_leaf(x, y))
             differs = n.or_(differs, n.and_(waits, n.not_(same)))
             compared = n.or_(compared, waits)
             other.take(waits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.system.build import System, build_system
@@ -14,35 +14,138 @@ from pellucid.errors import StepError, TypeMismatch, UsageError
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.types import BOOL, FLOAT
+from pellucid.internal.expr.types import BOOL, FLOAT, EnumType, OptionalType, RecordType, TupleType, Type
 from pellucid.internal.graph.build import assemble, instantiate, source
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.stream import apply
+
+# A pipeline beside one whose records are declared elsewhere.
+#
+# Of two versions of a job, in two files, each has its own ``class Flight``: to Python two classes, to whoever
+# compares
+# the versions one.  Where they are alike (the same name, fields and types; of enums the same members), the second
+# pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's
+# again.
+# Of two versions one may also put out None, and the other never does.
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """A pipeline over another one's records."""
+
+    name: str
+    graph: Graph
+
+
+def same_shape(a: Type, b: Type) -> bool:
+    """Whether two types are written the same, wherever they are.
+
+    >>> from pellucid.internal.expr.types import type_of
+    >>> one, other = (type_of(dataclasses.make_dataclass("P", [("x", int)], frozen=True)) for _ in range(2))
+    >>> one == other, same_shape(one, other)
+    (False, True)
+    """
+    if isinstance(a, EnumType) and isinstance(b, EnumType):
+        return a.cls.__name__ == b.cls.__name__ and [(m.name, m.value) for m in a.members] == [
+            (m.name, m.value) for m in b.members
+        ]
+    if isinstance(a, OptionalType) and isinstance(b, OptionalType):
+        return same_shape(a.inner, b.inner)
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        return len(a.items) == len(b.items) and all(map(same_shape, a.items, b.items))
+    if isinstance(a, RecordType) and isinstance(b, RecordType):
+        return (
+            a.cls.__name__ == b.cls.__name__
+            and [name for name, _ in a.fields] == [name for name, _ in b.fields]
+            and all(same_shape(s, t) for (_, s), (_, t) in zip(a.fields, b.fields, strict=True))
+        )
+    return a == b
+
+
+def fitted(a: Any, b: Any) -> Any:
+    """The second pipeline, over the records of the first if its own are alike; else as it is."""
+    mine, theirs = ([p.graph.nodes[i].type for i in p.graph.sources] for p in (a, b))
+    outs = [[p.graph.nodes[i].type for _, i in p.graph.outputs] for p in (a, b)]
+    if (mine, outs[0]) == (theirs, outs[1]) or (len(mine), len(outs[0])) != (len(theirs), len(outs[1])):
+        return b
+    if not all(map(same_shape, [*mine, *outs[0]], [*theirs, *outs[1]])):
+        return b
+    names = [b.graph.nodes[i].id for i in b.graph.sources]
+    sources = [source(name, t) for name, t in zip(names, mine, strict=True)]
+    own = [s if u == v else s.map(_other(u, v)) for s, u, v in zip(sources, mine, theirs, strict=True)]
+    made = instantiate(b.graph, own)
+    outputs = {
+        name: s if u == v else s.map(_other(v, u))
+        for (name, s), u, v in zip(made.items(), outs[0], outs[1], strict=True)
+    }
+    return Fitted(b.name, assemble(b.graph.name, sources, outputs))
+
+
+def with_missing(p: Any, other: Any) -> Any:
+    """A pipeline as one that may put out None, too, if the other may: so ``int`` is compared with ``int | None``.
+
+    >>> from pellucid import pipeline
+    >>> maybe = pipeline(lambda x: x.map(lambda v: v if v > 0 else None), x=int)
+    >>> never = with_missing(pipeline(lambda x: x.map(lambda v: v), x=int), maybe)
+    >>> never.graph.nodes[never.graph.outputs[0][1]].type
+    int | None
+    """
+    mine, theirs = ([q.graph.nodes[i].type for _, i in q.graph.outputs] for q in (p, other))
+    if len(mine) != 1 or len(theirs) != 1 or theirs[0] != OptionalType(mine[0]):
+        return p
+    sources = [source(p.graph.nodes[i].id, p.graph.nodes[i].type) for i in p.graph.sources]
+    ((name, out),) = instantiate(p.graph, sources).items()
+    return Fitted(p.name, assemble(p.graph.name, sources, {name: out.map(lambda event: event, to=theirs[0])}))
+
+
+def _other(a: Type, b: Type) -> Callable[[Any], Any]:
+    """An event of one type as the other, by what it holds: plain Python, traced as a user's function is."""
+    if isinstance(a, EnumType) and isinstance(b, EnumType):
+        pairs = list(zip(a.members, b.members, strict=True))
+
+        def member(value: Any) -> Any:
+            for mine, theirs in pairs[:-1]:
+                if value == mine:
+                    return theirs
+            return pairs[-1][1]
+
+        return member
+    if isinstance(a, OptionalType) and isinstance(b, OptionalType):
+        inner = _other(a.inner, b.inner)
+        return lambda value: None if value is None else inner(value)
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        each = [_other(s, t) for s, t in zip(a.items, b.items, strict=True)]
+        return lambda value: tuple(other(item) for other, item in zip(each, value, strict=True))
+    if isinstance(a, RecordType) and isinstance(b, RecordType):
+        fields = [(name, _other(s, t)) for (name, s), (_, t) in zip(a.fields, b.fields, strict=True)]
+        return lambda value: b.cls(**{name: other(getattr(value, name)) for name, other in fields})
+    return lambda value: value
+
 
 # When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever
 # its
 # sign.
 
 
-def alike(a: Any, b: Any) -> bool:
+def same_event(a: Any, b: Any) -> bool:
     """Whether two events are the same.
 
-    >>> alike(float("nan"), float("nan")), alike((1, 0.0), (1, -0.0)), alike(1.0, 2.0)
+    >>> same_event(float("nan"), float("nan")), same_event((1, 0.0), (1, -0.0)), same_event(1.0, 2.0)
     (True, True, False)
     """
     if a == b or (isinstance(a, float) and isinstance(b, float) and a != a and b != b):
         return True
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(alike, a, b))
+        return len(a) == len(b) and all(map(same_event, a, b))
     if dataclasses.is_dataclass(a) and type(a) is type(b):
-        return all(alike(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+        return all(same_event(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
     return False
 
 
-def alike_leaves(x: Expr, y: Expr) -> Expr:
+def same_leaf(x: Expr, y: Expr) -> Expr:
     """The same of leaves, as an expression.
 
-    >>> alike_leaves(n.var(0, FLOAT), n.var(0, FLOAT)).value
+    >>> same_leaf(n.var(0, FLOAT), n.var(0, FLOAT)).value
     True
     """
     if x is y:
@@ -119,7 +222,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     for i in range(min(len(left), len(right))):
         same = TRUE
         for x, y in zip(left[i], right[i], strict=True):
-            same = n.and_(same, alike_leaves(x, y))
+            same = n.and_(same, same_leaf(x, y))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
     return n.or_(_unless_over(system, bad), fail_apart(system))
 
@@ -164,6 +267,8 @@ def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied:
         left, right = seen
         if left is None or right is None:
             return (left is None) != (right is None)
-        if len(left) != len(right) or not all(alike(x, y) or (implied and y) for x, y in zip(left, right, strict=True)):
+        if len(left) != len(right) or not all(
+            same_event(x, y) or (implied and y) for x, y in zip(left, right, strict=True)
+        ):
             return True
     return False

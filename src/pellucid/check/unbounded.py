@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pellucid.check.answer import Answer, counted, expression, suggested
 from pellucid.check.decide import Options, decide, decide_invariant, has_z3, listable
 from pellucid.check.explicit import computes_floats, explore
 from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
-from pellucid.check.formula.terms import Flag, Length
+from pellucid.check.formula.nodes import Before, Flag, Length
 from pellucid.check.history import normal
 from pellucid.check.keyed import some_key_can, track_of
 from pellucid.check.possible import stays_possible
@@ -62,25 +63,41 @@ def speaks_of_queues(f: Formula) -> bool:
     )
 
 
-def decide_about(
-    graph: Graph,
-    f: Formula,
-    domain: Domain,
-    queue: int | Mapping[str, int],
-    lossy: Sequence[str],
-    options: Options,
-    *,
-    strict: bool = False,
-) -> Answer:
+class Systems:
+    """The systems of one pipeline that a question is asked of, each made once, and the formula over each."""
+
+    def __init__(
+        self, graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = ()
+    ) -> None:
+        self.graph, self.domain, self.queue, self.lossy = graph, domain, queue, lossy
+        self.keyed = any(node.key is not None for node in graph.nodes)
+        self.queues = [id for id, _, _ in graph.queues()]
+        self._made: dict[Any, tuple[System, Formula]] = {}
+
+    def of(self, f: Formula, room: Room | None = None, *, strict: bool = False) -> tuple[System, Formula]:
+        """The system that a formula is asked of, with this room for queues, and the resolved formula."""
+        room = room or Room(self.queue)
+        # without queues all rooms are the same
+        size = room.bounds if isinstance(room.bounds, int) else tuple(room.bounds.items())
+        key = (f, strict, (size, room.beyond, room.watch) if self.queues else None)
+        if key not in self._made:
+            track = track_of(f, self.graph) if self.keyed else None
+            system = build_system(self.graph, self.domain, room, self.lossy, strict=strict, track=track)
+            if any(isinstance(term, Before) for term in terms(f)):
+                system = remembering(system, f)
+            self._made[key] = system, resolve(f, system)
+        return self._made[key]
+
+
+def decide_about(systems: Systems, f: Formula, options: Options, *, strict: bool = False) -> Answer:
     """Whether a formula holds of a pipeline; queues have a bound only where it speaks of them."""
+    if not systems.queues or speaks_of_queues(f):
+        return decide(*systems.of(f, strict=strict), options)
 
     def make(room: Room) -> System:
-        return remembering(build_system(graph, domain, room, lossy, strict=strict, track=track_of(f, graph)), f)
+        return systems.of(f, room, strict=strict)[0]
 
-    if speaks_of_queues(f):
-        system = make(Room(queue))
-        return decide(system, resolve(f, system), options)
-    return decide_unbounded(make, lambda system: resolve(f, system), queue, options)
+    return decide_unbounded(make, lambda system: resolve(f, system), systems.queue, options)
 
 
 def decide_unbounded(make: Make, wanted: Wanted, begin: int | Mapping[str, int], options: Options) -> Answer:

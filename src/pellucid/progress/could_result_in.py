@@ -1,10 +1,23 @@
-"""Could-result-in (section 3): which pointstamp may lead to which.
+"""Could-result-in (section 3) over finitely many pointstamps: which may lead to which, with proofs and closure.
 
-* ``relation``: links, paths, proofs, transitivity, the universal time, closure
-* ``exact``: Definition 1, from the nodes' local histories; ``declared``: by summaries
-* ``conditions``: Conditions 1 and 2, and cycles on which no time passes
-* ``recursion``: graphs that call themselves, with stacks as times
-"""
+A relation is made of **links**, one step of computation each: from an edge to the node that it leads to, at the same
+time; from a node to an edge that leaves it, at the times that Definition 1 or the declared summaries give.  Definition
+2 follows links along locations that are all different.  That can take exponentially many paths, so the least relation
+over *all* paths is made first: if no time comes back to its location earlier than it left, going round a cycle gains
+nothing and the two are the same; only otherwise are the simple paths gone through one by one.  Sets of times are whole
+numbers, a bit for each time.
+
+`exact` is the paper's relation.  Definition 1 looks at all local histories of a node, which for finite nodes is a
+search, and forgets on which edge a message came: a node that passes left to left and right to right is one that passes
+everything everywhere.  With ``ports=True`` they are kept apart: from an edge to what a message *on it* makes the node
+send or ask for, and from a node to what its notifications make it send.
+
+`conservative` is the relation by declared **summaries**.  A node declares, for an output edge ``d``, or for a pair
+``(e, d)`` of an input and an output edge, or ``(None, d)`` for what it sends when it is notified, a summary or a list
+of them (`pellucid.progress.summaries`; a number is added to the time): the least times at which something comes out.  A
+node that declares nothing passes times on as they are, as in Naiad.  What is declared is held to three times: when a
+graph is built, no cycle may lead into the past or take no time at all; when a node sends, a message that comes earlier
+than declared is refused; and the relation is never smaller than the exact one."""
 
 from __future__ import annotations
 
@@ -20,24 +33,6 @@ from pellucid.progress.graph import LISTED, Event, Graph, History, Received, Res
 from pellucid.progress.reachability import Builder, Location, PathSummaries, Source, Target, standing_loop
 from pellucid.progress.summaries import Same, Shift, Step, Summary, layout, pack, summary
 from pellucid.progress.times import Time, hashed
-
-# Could-result-in over finitely many pointstamps: Definition 2, proofs, transitivity, closure.
-#
-# A relation is made of **links**, one step of computation each: from an edge to the node that it leads to, at the
-# same
-# time; from a node to an edge that leaves it, at the times that Definition 1 (`pellucid.progress.could_result_in`) or
-# the
-# declared summaries give.  Definition 2 follows links along locations that are all different.  That can take
-# exponentially many paths, so the least relation over *all* paths is made first: if no time comes back to its
-# location
-# earlier than it left, going round a cycle gains nothing and the two are the same; only otherwise are the simple
-# paths
-# gone through one by one.
-#
-# Sets of times are whole numbers, a bit for each time.  The closure of a set of pointstamps (3.3) is the image under
-# the
-# relation over all paths; the image under the relation itself is what Proposition 3 says, and what it is not when
-# Condition 2 fails.
 
 
 class Pointstamp(NamedTuple):
@@ -229,16 +224,9 @@ class Relation:
 
     def close(self, points: Iterable[tuple[str, Time]]) -> frozenset[Pointstamp]:
         """Close↑: the least set with these pointstamps that has, with each, all that it could result in."""
-        return self._set(self.closed, points)
-
-    def image(self, points: Iterable[tuple[str, Time]]) -> frozenset[Pointstamp]:
-        """What Proposition 3 says that Close↑ is: all that these pointstamps could result in."""
-        return self._set(self.rows, points)
-
-    def _set(self, rows: Sequence[int], points: Iterable[tuple[str, Time]]) -> frozenset[Pointstamp]:
         mask = 0
         for point in points:
-            mask |= rows[self.number(point)]
+            mask |= self.closed[self.number(point)]
         return frozenset(map(self.pointstamp, bits(mask)))
 
     def prove(self, a: tuple[str, Time], b: tuple[str, Time], *, closed: bool = False) -> Proof | None:
@@ -311,7 +299,7 @@ class Relation:
                     return self.at[v], why
         return None
 
-    # ---------------------------------------------------------------- Theorem 1, Proposition 2
+    # ---------------------------------------------------------------- Theorem 1
 
     def not_transitive(self) -> tuple[Pointstamp, Pointstamp, Pointstamp] | None:
         """Three pointstamps that show that it is not transitive; None if it is."""
@@ -322,29 +310,6 @@ class Relation:
                     return self.pointstamp(a), self.pointstamp(b), self.pointstamp(next(bits(lost)))
         return None
 
-    def universal_time(self) -> UniversalTime | None:
-        """Proposition 2: one order into which all pointstamps go; None if there is none, as it is not transitive."""
-        if self.not_transitive() is not None:
-            return None
-        first: dict[int, int] = {}
-        for a, row in enumerate(self.rows):
-            first[a] = next((b for b in range(a) if row >> b & 1 and self.rows[b] >> a & 1), a)
-        after = {a: frozenset(first[b] for b in bits(self.rows[a])) for a in set(first.values())}
-        return UniversalTime({self.pointstamp(a): b for a, b in first.items()}, after)
-
-
-@dataclass(frozen=True)
-class UniversalTime:
-    """Proposition 2's (T′, ⪯) and the mapping ℰ: ``of`` gives each pointstamp's time, ``after`` the times that are
-    after one or the same."""
-
-    of: Mapping[Pointstamp, int]
-    after: Mapping[int, frozenset[int]]
-
-    def less_equal(self, a: int, b: int) -> bool:
-        """Whether one universal time is before another or the same."""
-        return b in self.after[a]
-
 
 def _image(mask: int, masks: Sequence[int]) -> int:
     got = 0
@@ -353,27 +318,12 @@ def _image(mask: int, masks: Sequence[int]) -> int:
     return got
 
 
-def same(a: Relation, b: Relation) -> bool:
-    """Whether two relations on the same graph hold between the same pointstamps."""
-    return a.rows == b.rows
-
-
 def within(a: Relation, b: Relation) -> tuple[Pointstamp, Pointstamp] | None:
     """None if all of ``a`` is in ``b``; else a pair that is not."""
     for i, (row, other) in enumerate(zip(a.rows, b.rows, strict=True)):
         if row & ~other:
             return a.pointstamp(i), a.pointstamp(next(bits(row & ~other)))
     return None
-
-
-# Could-result-in, exactly: Definition 1 looks at all local histories of a node, which for finite nodes is a search.
-#
-# ``exact(graph)`` is the paper's relation.  Definition 1 forgets on which edge a message came: a node that passes
-# left to
-# left and right to right is one that passes everything everywhere.  ``exact(graph, ports=True)`` keeps them apart:
-# from
-# an edge to what a message *on it* makes the node send or ask for, and from a node to what its notifications make it
-# send.
 
 
 class OneStep(NamedTuple):
@@ -473,23 +423,6 @@ def _exact(graph: Graph, ports: bool, budget: Budget | None) -> Relation:
             because.setdefault((doing.event.time, doing.time), str(doing))
     made = {x: [Link(y, because) for y, because in to.items()] for x, to in links.items()}
     return Relation(graph, made, budget or Budget(None, 1_000_000), "with ports" if ports else "could-result-in")
-
-
-# Nodes that say how times go on from them: declared summaries, and the conservative relation that they give.
-#
-# A node declares, for an output edge ``d``, or for a pair ``(e, d)`` of an input and an output edge, or ``(None,
-# d)`` for
-# what it sends when it is notified, a summary or a list of them (`pellucid.progress.summaries`; a number is added to
-# the
-# time): the least times at which something comes out.  A node that declares nothing passes times on as they are, as
-# in
-# Naiad.
-#
-# What is declared is held to three times: when a graph is built, no cycle may lead into the past or take no time at
-# all;
-# when a node sends, a message that comes earlier than declared is refused; and the relation is never smaller than
-# the
-# exact one.
 
 
 def summaries_of(graph: Graph, node: str, came: str | None, edge: str) -> tuple[Summary, ...]:

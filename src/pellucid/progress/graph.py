@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias
 
 from pellucid.errors import PellucidError, PipelineError, StepError, UsageError, nearest
 from pellucid.internal.model import Budget, CutShort, Search
@@ -412,28 +411,59 @@ class Graph:
             )
 
 
+def compose(a: Graph, b: Graph) -> Graph:
+    """Two graphs as one: an edge that leaves one and enters the other connects them.
+
+    >>> from pellucid.progress.graph import buffer
+    >>> one = Graph({"p": buffer("x")}, {"i": (None, "p"), "x": ("p", None)}, times=[0])
+    >>> two = Graph({"q": buffer("o")}, {"x": (None, "q"), "o": ("q", None)}, times=[0])
+    >>> whole = compose(one, two)
+    >>> whole.inputs, whole.internal, whole.outputs
+    (('i',), ('x',), ('o',))
+    >>> compose(one, one)
+    Traceback (most recent call last):
+    pellucid.errors.PipelineError: the graphs cannot be put together: both have the node 'p': ...
+    """
+    for given in (a, b):
+        if not isinstance(given, Graph):
+            raise UsageError(f"compose takes two progress.Graphs, found a {type(given).__name__}")
+    for what, ours, theirs in (
+        ("node", a.nodes, b.nodes), ("input edge", a.inputs, b.inputs), ("internal edge", a.internal, b.internal),
+        ("output edge", a.outputs, b.outputs),
+    ):  # fmt: skip
+        if shared := [x for x in ours if x in theirs]:
+            raise PipelineError(
+                f"the graphs cannot be put together: both have the {what} {shared[0]!r}: give one of them another name"
+            )
+    for one, other in ((a, b), (b, a)):
+        outer = (*other.inputs, *other.outputs, *other.nodes)
+        if shared := [x for x in one.internal if x in outer] + [x for x in one.nodes if x in other.edges]:
+            raise PipelineError(
+                f"the graphs cannot be put together: {shared[0]!r} is inside one of them and stands in the other, too: "
+                "give one of them another name"
+            )
+    if a.order != b.order:
+        raise PipelineError(f"the graphs cannot be put together: one has times of {a.order}, the other of {b.order}")
+    edges = dict(a.edges)
+    for e, (source, target) in b.edges.items():
+        before = edges.get(e, (None, None))
+        edges[e] = (source if source is not None else before[0], target if target is not None else before[1])
+    times: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for graph in (a, b):
+        for x in graph.locations:
+            times[x] = (*times.get(x, ()), *graph.times_at(x)) if graph.finite else ()
+            if x in graph.edges:
+                values[x] = (*values.get(x, ()), *graph.values_at(x))
+    listed = times if a.finite and b.finite else None
+    name = f"{a.name} and {b.name}"
+    return Graph({**a.nodes, **b.nodes}, edges, order=a.order, times=listed, values=values, name=name)
+
+
 def pending(requests: frozenset[Time], event: Event, after: Result) -> frozenset[Time]:
     """The requests after an event: N − {t} ∪ N′, or N ∪ N′."""
     left = requests - {event.time} if isinstance(event, Notified) else requests
     return left | after.requests
-
-
-def is_buffer(graph: Graph, node: str) -> bool:
-    """Whether a node is a buffer node (2.2): one edge in, one out, and it relays whatever comes, from every state.
-
-    >>> edges = {"i": (None, "a"), "o": ("a", None)}
-    >>> [is_buffer(Graph({"a": n}, edges, times=[0, 1]), "a") for n in (buffer("o"), Node())]
-    [True, False]
-    """
-    graph.known(node)
-    if len(graph.into[node]) != 1 or len(graph.out[node]) != 1:
-        return False
-    for state, _ in graph.histories(node).all():
-        for event in graph.events(node):
-            relayed = (event.message,) if isinstance(event, Received) else ()
-            if graph.g1(node, state, event) != Result(state, frozenset(), (relayed,)):
-                return False
-    return True
 
 
 def _checked_edges(
@@ -459,36 +489,22 @@ def _checked_edges(
     return dict(edges)
 
 
-# Recursion (3.4): a graph that calls itself, with the stack of open calls as the time.
-#
-# A `Recursion` has a node ``in``, a node ``out``, ordinary nodes and call nodes.  A call node *c* is split into
-# ``call-c``, from which one goes to ``in`` with *c* on the stack, and ``ret-c``, to which one comes back from
-# ``out``.
-# *(p, f) reaches (p′, f′)* is the least reflexive and transitive relation with these steps and the ordinary edges
-# (the
-# stack stays).  At each node it is a pre-order of stacks: `Recursion.before`, and the times of that node are its
-# classes.
-#
-# Whether (p, f) reaches (p′, f′) can be decided without going through stacks: leave the calls of f down to a common
-# prefix, walk inside one call, enter the calls of f′.  The paper takes the *longest* common prefix
-# (``decision="printed"``).  That is wrong where a cycle goes through a call: with in→a, a→c, c→a, a→out, from (a,
-# [c])
-# one comes to (in, [c]) by leaving the call and making it again.  Right is to try *every* common prefix
-# (``decision="corrected"``, the default).
-
 Stack = tuple[str, ...]
 Place = tuple[str, Stack]
-Decision = Literal["corrected", "printed"]
 
 
 class Recursion:
-    """A graph that calls itself: edges as pairs of nodes, and which nodes are calls.
+    """A graph that calls itself (section 3.4): edges as pairs of nodes, and which nodes are calls.  The stack of open
+    calls is the time.
+
+    It has a node ``in``, a node ``out``, ordinary nodes and call nodes.  A call node *c* is split into ``call-c``, from
+    which one goes to ``in`` with *c* on the stack, and ``ret-c``, to which one comes back from ``out``.  The relation
+    *(p, f) reaches (p′, f′)* is the least reflexive and transitive one with these steps and the ordinary edges, on
+    which the stack stays.  At each node it is a pre-order of stacks: `Recursion.before`.
 
     >>> fib = Recursion([("in", "a"), ("a", "c"), ("c", "a"), ("a", "out")], calls=["c"])
     >>> fib.reaches(("a", ("c",)), ("in", ("c",)))
     True
-    >>> fib.reaches(("a", ("c",)), ("in", ("c",)), decision="printed")
-    False
     >>> fib.way(("a", ("c",)), ("in", ("c",)))
     [('a', ('c',)), ('out', ('c',)), ('ret-c', ()), ('a', ()), ('call-c', ()), ('in', ('c',))]
     """
@@ -571,11 +587,6 @@ class Recursion:
         for q in self._inside[p]:
             yield "3", (q, f)
 
-    def closure(self, place: Place, depth: int) -> set[Place]:
-        """All that is reached with stacks of at most this depth on the way: by brute force."""
-        start = self._known(place)
-        return Search([start], lambda x: (s for s in self.steps(x) if len(s[1][1]) <= depth)).all()
-
     def way(self, a: Place, b: Place) -> list[Place] | None:
         """A shortest way from one to the other, None if there is none."""
         a, b = self._known(a), self._known(b)
@@ -586,10 +597,14 @@ class Recursion:
         search.all()
         return [a, *search.way(b)]
 
-    def reaches(self, a: Place, b: Place, *, decision: Decision = "corrected") -> bool:
-        """Whether (p, f) reaches (p′, f′), decided from the stacks' common prefixes."""
-        if decision not in get_args(Decision):
-            raise UsageError(f"decision={decision!r}: {' or '.join(map(repr, get_args(Decision)))} is expected")
+    def reaches(self, a: Place, b: Place) -> bool:
+        """Whether (p, f) reaches (p′, f′), decided from the stacks' common prefixes: leave the calls of f down to a
+        prefix, walk inside one call, enter the calls of f′.
+
+        The paper tries the *longest* common prefix alone.  That is wrong where a cycle goes through a call: with in→a,
+        a→c, c→a, a→out, from (a, [c]) one comes to (in, [c]) by leaving the call and making it again.  So every common
+        prefix is tried.
+        """
         (p, f), (q, g) = self._known(a), self._known(b)
         longest = next((i for i, (x, y) in enumerate(zip(f, g, strict=False)) if x != y), min(len(f), len(g)))
         for prefix in range(longest, -1, -1):
@@ -597,13 +612,9 @@ class Recursion:
             enter = f"call-{g[prefix]}" if len(g) > prefix else q
             if enter in self._walks[leave]:
                 return True
-            if decision == "printed":
-                return False
         return False
 
-    # ---------------------------------------------------------------- stacks as times
-
-    def before(self, node: str, *, decision: Decision = "corrected") -> Callable[[Stack, Stack], bool]:
+    def before(self, node: str) -> Callable[[Stack, Stack], bool]:
         """The pre-order of stacks at a node, for `pellucid.progress.Stacks`.
 
         >>> from pellucid.progress.times import Stacks
@@ -613,95 +624,7 @@ class Recursion:
         (True, False)
         """
         self._known((node, ()))
-        return lambda f, g: self.reaches((node, f), (node, g), decision=decision)
-
-    def stacks(self, depth: int) -> Iterator[Stack]:
-        """All stacks of at most this depth."""
-        for n in range(depth + 1):
-            yield from product(self.calls, repeat=n)
-
-    def times(self, node: str, depth: int) -> dict[Stack, Stack]:
-        """The classes of stacks at a node, up to a depth: each stack with the first one that is the same time."""
-        before, first = self.before(node), dict[Stack, Stack]()
-        for f in self.stacks(depth):
-            first[f] = next((g for g in dict.fromkeys(first.values()) if before(f, g) and before(g, f)), f)
-        return first
-
-    def graph(self, node: Callable[[str, Recursion, int], Node], depth: int) -> Graph:
-        """The graph with the back edges of calls, for stacks up to a depth, its times tagged by their nodes; ``node``
-        makes each node."""
-        edges: dict[str, tuple[str | None, str | None]] = {}
-        for p in self.nodes:
-            for q in [*self._inside[p], *(["in"] if self._is_call(p) else [])]:
-                edges[f"{p}>{q}"] = (p, q)
-        for c in self.calls:
-            edges[f"out>ret-{c}"] = ("out", f"ret-{c}")
-        times: dict[str, Sequence[Time]] = {
-            p: [(p, f) for f in dict.fromkeys(self.times(p, depth).values())] for p in self.nodes
-        }
-        times.update({e: times[b] for e, (_, b) in edges.items() if b is not None})
-        nodes = {p: node(p, self, depth) for p in self.nodes}
-        return Graph(nodes, edges, order=TaggedStacks(self), times=times, name="recursion")
-
-
-class TaggedStacks(Order):
-    """The times of a recursion: a node's name and a stack, compared at that node; the disjoint union of the orders of
-    all nodes.
-
-    >>> fib = Recursion([("in", "a"), ("a", "c"), ("c", "a"), ("a", "out")], calls=["c"])
-    >>> TaggedStacks(fib).less_equal(("in", ()), ("in", ("c",))), TaggedStacks(fib).less_equal(("in", ()), ("a", ()))
-    (True, False)
-    """
-
-    def __init__(self, recursion: Recursion) -> None:
-        self.recursion = recursion
-
-    def holds(self, time: Time) -> bool:
-        """Whether it is a pair of a node and a stack."""
-        return (
-            isinstance(time, tuple)
-            and len(time) == 2
-            and time[0] in self.recursion.nodes
-            and isinstance(time[1], tuple)
-            and all(c in self.recursion.calls for c in time[1])
-        )
-
-    def le(self, a: Time, b: Time) -> bool:
-        """Whether both are of one node, and the stacks in its order."""
-        return bool(a[0] == b[0]) and self.recursion.reaches(a, b)
-
-    def example(self) -> Time:
-        """Some time."""
-        return ("in", ())
-
-    def _key(self) -> tuple[object, ...]:
-        return self.recursion.edges, self.recursion.calls
-
-    def __str__(self) -> str:
-        return "stacks, tagged by nodes"
-
-
-def conforming(name: str, recursion: Recursion, depth: int) -> Node:
-    """A node that sends, from each message at a stack of its own, to all that the recursion says it reaches in one
-    step.
-
-    >>> fib = Recursion([("in", "a"), ("a", "c"), ("c", "a"), ("a", "out")], calls=["c"])
-    >>> fib.graph(conforming, 1).times_at("in")
-    (('in', ()), ('in', ('c',)))
-    """
-    classes = {q: recursion.times(q, depth) for q in recursion.nodes}
-
-    def send(state: object, time: Time) -> object:
-        sent: dict[str, list[Message]] = {}
-        if time[0] == name:
-            for stack, first in classes[name].items():
-                if first == time[1]:
-                    for _, (q, f) in recursion.steps((name, stack)):
-                        if len(f) <= depth:
-                            sent.setdefault(f"{name}>{q}", []).append(Message((q, classes[q][f])))
-        return state, (), {edge: list(dict.fromkeys(several)) for edge, several in sent.items()}
-
-    return Node(lambda state, edge, message: send(state, message.time), send)
+        return lambda f, g: self.reaches((node, f), (node, g))
 
 
 def _following(graph: dict[str, list[str]]) -> Callable[[str], Iterator[tuple[str, str]]]:

@@ -4,6 +4,15 @@ Six parts, each with a verdict of its own: Conditions 1 and 2; that no time goes
 runs, Theorem 2, completeness of notifications, and liveness.  The whole is refuted if one part is, and proved if all
 are.  A graph is looked at for the times and values that it lists, and in runs of a few messages: what holds there is
 *bounded* by them, unless the summaries of its nodes show it for all times.
+
+*Definition 3 is misprinted*: it says "x = t′ for some t″ such that t ≤ t″".  Read "x = t″ for some t″ with t ≤ t″": as
+printed it refuses nodes that only ask again for the time of which they are notified, and accepts others that ask for
+the past.  A way round in which the time stays the same *satisfies* Condition 2; it is refused nevertheless, because a
+notification inside would wait for itself.
+
+What must be true of every run is decided by going through all that the machine can do, nearest states first, so that
+what breaks it is a shortest run.  Theorem 2 and completeness speak of two moments of a run: the search goes through
+pairs of a situation and what was outside the clock, or was notified, on the way there.
 """
 
 from __future__ import annotations
@@ -27,37 +36,15 @@ from pellucid.progress.could_result_in import (
     exact,
     within,
 )
-from pellucid.progress.graph import LISTED, Event, Graph, Message, Received, pending
-from pellucid.progress.reachability import Loop, standing_loop
+from pellucid.progress.graph import LISTED, Event, Graph, Message, pending
+from pellucid.progress.reachability import Location, standing_loop
 from pellucid.progress.semantics import Inside, Mess, Not, Semantics, Situation
 from pellucid.progress.times import Time, several, whole
-
-# What a graph must keep to: Conditions 1 and 2 (3.2), and no way round a cycle that takes no time.
-#
-# Each is answered with what breaks it, as a run that can be shown and replayed, or with None.
-#
-# *Definition 3 is misprinted*: it says "x = t′ for some t″ such that t ≤ t″".  Read "x = t″ for some t″ with t ≤
-# t″".
-# ``condition_1(graph, reading="printed")`` takes it as it stands: that refuses nodes that only ask again for the
-# time
-# that they are told of, and lets through others that ask for the past.
-#
-# A way round in which the time stays the same *satisfies* Condition 2.  It is refused nevertheless: a notification
-# inside
-# would wait for itself.
-
-Reading = Literal["corrected", "printed"]
-
 
 # ---------------------------------------------------------------- Condition 1
 
 
-def could_request(graph: Graph, node: str, *, budget: Budget | None = None) -> Iterator[Request]:
-    """What is behind Definition 3: every event that makes a node newly ask for a time."""
-    return (doing for doing in doings(graph, node, budget) if isinstance(doing, Request))
-
-
-def condition_1(graph: Graph, *, reading: Reading = "corrected", budget: Budget | None = None) -> Run | None:
+def condition_1(graph: Graph, *, budget: Budget | None = None) -> Run | None:
     """An event at one time asks for notifications of that time or later; the history that breaks it, or None.
 
     >>> from pellucid.progress.graph import Node
@@ -70,27 +57,12 @@ def condition_1(graph: Graph, *, reading: Reading = "corrected", budget: Budget 
     sent     'nothing'
                         ^ p, at its start, on message 1 on i asks for 0, which is in the past: 1 is not at or before 0
     """
-    leq = graph.order.less_equal
     for node in graph.nodes:
-        for found in could_request(graph, node, budget=budget):
-            for t, u in _asked(graph, found, reading):
-                if not leq(t, u):
-                    literal = reading == "printed" and not isinstance(found.event, Received)
-                    why = f"as printed, {t} leads to a request at {u}, too" if literal else "which is in the past"
-                    return _story(graph, found, f"{found}, {why}: {t} is not at or before {u}")
+        for found in doings(graph, node, budget):
+            if isinstance(found, Request) and not graph.order.less_equal(found.event.time, found.time):
+                why = f"{found}, which is in the past: {found.event.time} is not at or before {found.time}"
+                return _story(graph, found, why)
     return None
-
-
-def _asked(graph: Graph, found: Request, reading: Reading) -> Iterator[tuple[Time, Time]]:
-    """The pairs (t, t′) for which Definition 3 says, because of this event, that (p, t) leads to a request at (p,
-    t′)."""
-    leq = graph.order.less_equal
-    if reading == "corrected" or isinstance(found.event, Received):
-        # all t ≤ the event's time, all t′ ≥ what it asks for: it is enough to look at these two themselves
-        yield found.event.time, found.time
-    elif leq(found.time, found.event.time):
-        for t in graph.times:  # "x = t′": any t will do, as t ≤ t″ for t″ = t
-            yield t, found.event.time
 
 
 def _story(graph: Graph, found: Request, why: str) -> Run:
@@ -234,17 +206,7 @@ def walk(relation: Relation, proof: Proof, why: str) -> Run:
     return Run((), proof.because, None, why, Walk(relation, proof.path[0]))
 
 
-# What must be true of every run: Propositions 7 to 9, Theorem 2, completeness of notifications, liveness.
-#
-# Each is decided by going through all that the machine can do, nearest states first, so that what breaks it is a
-# shortest
-# run.  Theorem 2 and completeness speak of two moments of a run: the search goes through pairs of a situation and
-# what
-# was outside the clock, or was told, on the way there.
-#
-# - *Theorem 2*: once (e, t) is not in the clock, no message of a time ≤ t is on e.
-# - *Completeness*: after Not(p, t), p receives no message of a time ≤ t.
-# - *Liveness*: whatever happened, a notification that was asked for can still come.
+# ---------------------------------------------------------------- properties of all runs
 
 PROPERTIES = ("proposition 7", "proposition 8", "proposition 9", "theorem 2", "completeness", "liveness")
 
@@ -269,7 +231,7 @@ class Finding:
         """The run that refutes it."""
         if self.labels is None:
             return None
-        return Run((), self.labels, None, self.why, _seen_inside(machine))
+        return Run((), self.labels, None, self.why, Inside(machine))
 
 
 def decide(machine: Semantics, name: str, budget: Budget | None = None) -> Finding:
@@ -466,13 +428,7 @@ def _edge_bits(machine: Semantics) -> int:
     return sum(ones << (machine.relation.index[e] * count) for e in machine.edges)
 
 
-def _seen_inside(machine: Semantics) -> Semantics:
-    """The same machine, with everything to be seen."""
-    kind: Any = type("Inside" + type(machine).__name__, (Inside, type(machine)), {})
-    shown: Semantics = kind.__new__(kind)
-    shown.__dict__.update(machine.__dict__)
-    return shown
-
+# ---------------------------------------------------------------- the question
 
 USUAL = ("condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness")
 ALL = (*USUAL[:3], "transitive", *PROPERTIES)
@@ -548,13 +504,13 @@ def progress(
     budget = Budget(timeout, max_states, progress)
     question = f"progress of {graph.name}"
     if not graph.finite:
-        return _whole(question, _for_all_times(graph.declaring(), asked), began, 0)
+        return whole_verdict(question, _for_all_times(graph.declaring(), asked), began, states=0)
     try:
         with stopping(timeout):
             relation, said = _relation(graph, clock, ports, budget)
     except CutShort as cut:
         parts = {name: Verdict("unknown", SAYS[name], "explicit", 0.0, notes=(str(cut),)) for name in asked}
-        return _whole(question, parts, began, 0)
+        return whole_verdict(question, parts, began, states=0)
     graph = relation.graph
     machine = Semantics(
         graph, relation, inputs=inputs, messages=messages, arrivals=arrivals, harmonious=harmonious, reorder=reorder
@@ -572,7 +528,7 @@ def progress(
             part = Verdict("unknown", SAYS[name], "explicit", notes=(str(cut),))
         states = max(states, part.details.get("states", 0))
         parts[name] = replace(part, seconds=now() - before)
-    return _whole(question, parts, began, states, said)
+    return whole_verdict(question, parts, began, said=said, states=states)
 
 
 def _share(budget: Budget, parts: Mapping[str, Verdict], left: Sequence[str]) -> Budget:
@@ -590,7 +546,7 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, lis
     states = 0
     bound = runs if name in PROPERTIES else listed
     if name == "condition 1":
-        run, states, all_histories = _condition_1_question(machine, budget)
+        run, states, all_histories = _asks_for_no_past(machine, budget)
         bound = listed if all_histories else runs
     elif name == "transitive":
         three = relation.not_transitive()
@@ -629,7 +585,7 @@ def _part(name: str, relation: Relation, machine: Semantics, budget: Budget, lis
     return Verdict("bounded", SAYS[name], "explicit", 0.0, None, notes, details, bound=bound)
 
 
-def _condition_1_question(machine: Semantics, budget: Budget) -> tuple[Run | None, int, bool]:
+def _asks_for_no_past(machine: Semantics, budget: Budget) -> tuple[Run | None, int, bool]:
     """Condition 1 for all local histories; where they cannot be listed, for those of the runs."""
     try:
         return condition_1(machine.graph, budget=Budget(None, LISTED)), 0, True
@@ -652,16 +608,16 @@ def _for_all_times(graph: Graph, asked: Sequence[str]) -> dict[str, Verdict]:
             note = "by the summaries of its nodes, for all times: a message that does not keep to them is refused"
             parts[name] = Verdict("proved", SAYS[name], "summaries", notes=(note,))
         else:
-            run = Run((), tuple(map(str, found.places[1:])), None, found.reason, Round(found))
+            run = run_along(found.places, found.time, found.then, found.reason)
             parts[name] = Verdict("refuted", SAYS[name], "summaries", 0.0, run, (found.reason,))
     return parts
 
 
-class Round:
-    """A way round a graph as a machine: from port to port."""
+class Way:
+    """A way through a graph as a machine, from port to port: its time is known at the beginning and at the end."""
 
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
+    def __init__(self, places: Sequence[Location], time: Time, then: Time) -> None:
+        self.places, self.time, self.then = places, time, then
 
     def start(self) -> int:
         """At the first port."""
@@ -669,21 +625,33 @@ class Round:
 
     def steps(self, at: int, *, failures: bool = True) -> Iterator[tuple[str, int]]:
         """To the next one."""
-        if at + 1 < len(self.loop.places):
-            yield str(self.loop.places[at + 1]), at + 1
+        if at + 1 < len(self.places):
+            yield str(self.places[at + 1]), at + 1
 
     def see(self, at: int) -> Any:
-        """The time, where it is known: at the beginning and at the end."""
-        return {"time": self.loop.time if at == 0 else self.loop.then if at + 1 == len(self.loop.places) else "…"}
+        """The time, where it is known."""
+        return {"time": self.time if at == 0 else self.then if at + 1 == len(self.places) else "…"}
 
     def complete(self, at: int) -> bool:
         """It may end anywhere."""
         return True
 
 
-def _whole(
-    question: str, parts: Mapping[str, Verdict], began: float, states: int, said: tuple[str, ...] = ()
+def run_along(places: Sequence[Location], time: Time, then: Time, why: str) -> Run:
+    """A way through a graph that shows what is wrong, as a run."""
+    return Run((), tuple(map(str, places[1:])), None, why, Way(places, time, then))
+
+
+def whole_verdict(
+    question: str,
+    parts: Mapping[str, Verdict],
+    began: float,
+    *,
+    engine: str = "explicit",
+    said: tuple[str, ...] = (),
+    **details: Any,
 ) -> ProgressVerdict:
+    """One verdict of the verdicts on the parts."""
     status = combined(part.status for part in parts.values())
     first = next((part for part in parts.values() if part.refuted), None)
     notes = tuple(
@@ -693,11 +661,11 @@ def _whole(
     return ProgressVerdict(
         status,
         question,
-        "explicit",
+        engine,
         now() - began,
         first.counterexample if first is not None else None,
         (*said, *notes),
-        {"states": states, "parts": {name: part.status for name, part in parts.items()}},
+        {**details, "parts": {name: part.status for name, part in parts.items()}},
         parts,
         bound=max((part.bound for part in parts.values()), key=len) if status == "bounded" else "",
     )

@@ -1,12 +1,20 @@
-"""The ends of 64 bits, which nobody chose: how far from them the numbers of a time have to stay.
+"""Graphs for the clock: nodes with ports and summaries, edges between ports; paths, loops, and the clock itself.
 
-A coordinate that decides alone may come to either end: beyond the upper one there is no time, so it leads nowhere, and
-below the lower one there are all, so it leads to the first (`pellucid.progress.summaries`).  Among coordinates
-that decide one after the other (`Lexicographic`, the counters of a loop inside a loop) that is not so:
-``(1, 2**63 - 1)`` with one more in its last number leads to no time that begins with 1, and yet there are later ones,
-such as ``(2, 0)``, that lead on.  A clock that keeps the least times would forget them.  So times that could come that
-far on their way through the graph are refused by name, where they come in: each location adds to a time at most once
-before the time comes back to it later, so nothing moves by more than the sum of what all locations add.
+A *location* is a port of a node: `Target` for an input, `Source` for an output (an edge goes from a source to a
+target).  An edge leaves a time as it is; a node takes a time from an input to an output by one of its summaries, and an
+input that has none for an output never leads there.
+
+`PathSummaries` are, between any two locations, the ways of which none says less than another.  They give the
+conservative *could-result-in*: a message or a notification at one location and time may lead to one at another location
+if a path's summary takes its time to one that is not later.  Every answer comes with the path, and the time at each
+location on it.
+
+`Builder.build` refuses a graph in which a loop does not advance the time: a notification inside would wait for itself.
+A loop whose way back takes some time to itself satisfies the paper's Condition 2, and a clock for it would never let
+that time pass.  One that takes a time to an earlier one, or to one that is in no order with it, breaks Condition 2: a
+node sends into the past.
+
+`Tracker` is the clock.  Names are those of timely-dataflow's ``progress::reachability``.
 """
 
 from __future__ import annotations
@@ -22,6 +30,18 @@ from pellucid.internal.model.components import components
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.summaries import Chain, Same, Set, Shift, Summary, Tagged, layout, pack, summary
 from pellucid.progress.times import LEAST, MOST, Domains, Integers, Order, Time, hashed, several, whole
+
+# ---------------------------------------------------------------- the ends of 64 bits
+#
+# How far the numbers of a time have to stay from the ends of 64 bits, which are no bound that a user chose.
+#
+# A coordinate that decides alone may come to either end: beyond the upper one there is no time, so it leads nowhere,
+# and below the lower one there are all, so it leads to the first.  Among coordinates that decide one after the other
+# (`Lexicographic`, the counters of a loop inside a loop) that is not so: ``(1, 2**63 - 1)`` with one more in its last
+# number leads to no time that begins with 1, and yet there are later ones, such as ``(2, 0)``, that lead on.  A clock
+# that keeps the least times would forget them.  So times that could come that far on their way through the graph are
+# refused by name, where they come in: each location adds to a time at most once before the time comes back to it
+# later, so no number moves by more than the sum of what all locations add.
 
 
 class Ends(NamedTuple):
@@ -130,15 +150,7 @@ def _check_set(way: Summary, found: Ends) -> None:
                 )
 
 
-# Graphs for the clock: nodes with ports and summaries, edges between ports.
-#
-# A *location* is a port of a node: `Target` for an input, `Source` for an output (an edge goes from a source to a
-# target).  An edge leaves a time as it is; a node takes a time from an input to an output by one of its summaries,
-# and an
-# input that has none for an output never leads there.  `Builder.build` refuses a graph in which a loop does not
-# advance
-# the time: a notification inside would wait for itself.  Names are those of timely-dataflow's
-# ``progress::reachability``.
+# ---------------------------------------------------------------- graphs
 
 _DENSE = 10_000  # pairs of an input and an output that are written down where nobody says which of them are connected
 
@@ -384,12 +396,10 @@ class Builder:
         >>> graph.add_edge(Source(0, 0), Target(0, 1)); graph.add_edge(Source(0, 1), Target(0, 0)); graph.is_acyclic()
         True
         """
-
         return standing_loop(self.arcs()) is None
 
-    def build(self, mode: str = "auto") -> Tracker:
-        """The clock of the graph.  ``mode``: "plain" (the usual one, incremental), or "literal" (everything is computed
-        anew at each propagation: slow, and plainly right).
+    def build(self) -> Tracker:
+        """The clock of the graph.
 
         >>> graph = Builder(); graph.add_node("a", 1, 1, [[0]]); graph.add_edge(Source("a"), Target("a"))
         >>> graph.build()
@@ -397,10 +407,11 @@ class Builder:
         pellucid.errors.PipelineError: the loop a.in0 → a.out0 → a.in0 does not advance the time: a notification at node
         a for the time 0 would never come, ...
         """
-
         arcs = self.arcs()
-        refuse_standing_loops(arcs)
-        return tracker(arcs, mode)
+        found = standing_loop(arcs)
+        if found is not None:
+            raise PipelineError(found.reason)
+        return Tracker(arcs)
 
 
 def least(found: Iterable[Summary]) -> list[Summary]:
@@ -448,13 +459,7 @@ def arcs_of(graph: Builder | Arcs) -> Arcs:
     return graph
 
 
-# Path summaries: between any two locations, the ways of which none says less than another.
-#
-# They give the conservative *could-result-in*: a message or a notification at one location and time may lead to one
-# at
-# another location if a path's summary takes its time to one that is not later.  Every answer comes with the path,
-# and the
-# time at each location on it.
+# ---------------------------------------------------------------- paths
 
 
 class Path(NamedTuple):
@@ -585,13 +590,7 @@ class PathSummaries:
         return found[::-1]
 
 
-# Loops that do not advance the time: refused, because a notification inside would wait for itself.
-#
-# A loop whose way back takes some time to itself satisfies the paper's Condition 2, and a clock for it would never
-# let
-# that time pass.  One that takes a time to an earlier one, or to one that is in no order with it, breaks Condition
-# 2: a
-# node sends into the past.
+# ---------------------------------------------------------------- loops
 
 
 class Loop(NamedTuple):
@@ -635,13 +634,6 @@ def standing_loop(arcs: Arcs) -> Loop | None:
         if found is not None:
             return found
     return None
-
-
-def refuse_standing_loops(arcs: Arcs) -> None:
-    """An error for a graph that has a loop which does not advance the time."""
-    found = standing_loop(arcs)
-    if found is not None:
-        raise PipelineError(found.reason)
 
 
 def _only_forward(arcs: Arcs, part: list[int], inside: Collection[int]) -> bool:
@@ -719,35 +711,42 @@ def _loop(arcs: Arcs, label: Label) -> Loop | None:
     return None
 
 
-# The clock: which times may still come to each location, kept as messages come and go.
-#
-# `Tracker` counts the pointstamps for which work may remain: messages under way at targets, and the right to send at
-# sources (what an operator holds, or will send when it is notified).  `propagate_all` brings the frontier of every
-# location up to date: the least times that some pointstamp could still lead to there, by the summaries on its way.
-# A
-# notification for a time may be delivered when no input of its node has a frontier at or before it
-# (`Tracker.complete`).
-#
-# There are two, with the same answers:
-#
-# - `Literal`: after every change the frontiers are computed anew from the path summaries.  This is the meaning.
-# - `Plain`: for any order of times.  Each location has a `MutableAntichain` of its own pointstamps and one of what
-# comes
-#   from there and from elsewhere; only changes of frontiers travel on, and a pointstamp is looked at only when no
-# other
-#   one that waits could result in it, so each is looked at once.
-
-MODES = ("auto", "plain", "literal")
+# ---------------------------------------------------------------- the clock
 
 
 class Tracker:
-    """The clock of a graph; `Builder.build` makes it."""
+    """The clock of a graph: which times may still come to each location, kept as messages come and go; `Builder.build`
+    makes it.
+
+    It counts the pointstamps for which work may remain: messages under way at targets, and the right to send at sources
+    (what an operator holds, or will send when it is notified).  `propagate_all` brings the frontier of every location
+    up to date: the least times that some pointstamp could still lead to there, by the summaries on its way.  A
+    notification for a time may be delivered when no input of its node has a frontier at or before it (`complete`).
+
+    It works incrementally, for any order of times.  Each location has a `MutableAntichain` of its own pointstamps and
+    one of what comes from there and from elsewhere; only changes of frontiers travel on, and a pointstamp is looked at
+    only when no other one that waits could result in it, so each is looked at once.
+    """
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
         self._pushed = ChangeBatch()
         self._inputs: dict[object, list[int]] = {}  # of each node
         self._failed = ""  # why a propagation ended half-way
+        self.own = [MutableAntichain(order=order) for order in arcs.orders]
+        self.reached = [MutableAntichain(order=order) for order in arcs.orders]
+        self.waiting: list[tuple[int, Time, int]] = []
+        self.settled = 0  # how many changes were looked at so far: what the clock has cost
+        graph = {n: [there for there, _ in ways] for n, ways in enumerate(arcs.ways)}
+        parts = list(components(graph))
+        self.rank = dict.fromkeys(graph, 0)
+        self.inside: dict[int, set[int]] = {}  # for locations on a loop: those that they can go round with
+        for rank, part in enumerate(reversed(parts)):
+            for n in part:
+                self.rank[n] = rank
+                if len(part) > 1 or n in graph[n]:
+                    self.inside[n] = set(part)
+        self._labels: dict[int, dict[int, list[Label]]] = {}
 
     # ------------------------------------------------------------ what changes
 
@@ -785,7 +784,7 @@ class Tracker:
         self.arcs.check(at, time)
         if isinstance(diff, bool) or not isinstance(diff, int):
             raise UsageError(f"{location}: the change {diff!r} of a count is not a whole number")
-        self._update(at, time, diff)
+        self.waiting.append((at, time, diff))
 
     def update_iter(self, updates: Iterable[tuple[tuple[Location, Time], int]]) -> None:
         """Several changes, in the form in which `pushed` gives them.
@@ -812,7 +811,12 @@ class Tracker:
         >>> clock.propagate_all(); clock.frontier(Target("count"))
         Antichain([3])
         """
-        raise NotImplementedError
+        self._goes()
+        try:
+            self._propagate()
+        except Exception as error:  # of a summary or an order of one's own
+            self._failed = str(error)
+            raise
 
     # ------------------------------------------------------------ what is so
 
@@ -833,7 +837,7 @@ class Tracker:
         True
         """
         self._goes()
-        return self._frontier(self._at(location))
+        return self.reached[self._at(location)].frontier()
 
     def complete(self, node: object, time: Time) -> bool:
         """Whether no message of this time or an earlier one can come to any input of the node any more: its
@@ -851,7 +855,7 @@ class Tracker:
         self._goes()
         if not hashed(node) or node not in self._inputs:
             raise UsageError(f"there is no node {node!r} in the graph")
-        return not any(self._frontier(at).less_equal(time) for at in self._inputs[node])
+        return not any(self.reached[at].less_equal(time) for at in self._inputs[node])
 
     def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
         """What was counted, and is not back at zero.
@@ -860,7 +864,8 @@ class Tracker:
         >>> [(str(at), time, count) for (at, time), count in clock.pointstamps()]
         [('count.in0', 3, 2)]
         """
-        raise NotImplementedError
+        places = zip(self.arcs.places, self.own, strict=True)
+        return [((place, time), count) for place, own in places for time, count in own.updates()]
 
     def _at(self, location: Location) -> int:
         at = self.arcs.at.get(location) if hashed(location) else None
@@ -873,79 +878,6 @@ class Tracker:
         """Refuse to say more after a propagation that ended half-way."""
         if self._failed:
             raise UsageError(f"this clock stopped, and what it would say now would be wrong: {self._failed}")
-
-    def _update(self, at: int, time: Time, diff: int) -> None:
-        raise NotImplementedError
-
-    def _frontier(self, at: int) -> Antichain:
-        raise NotImplementedError
-
-
-class Literal(Tracker):
-    """The meaning: frontiers computed anew from the counts and the path summaries."""
-
-    def __init__(self, arcs: Arcs) -> None:
-        super().__init__(arcs)
-        self.paths = PathSummaries(arcs)
-        self.counts = ChangeBatch()
-        self.frontiers = [Antichain(order=order) for order in arcs.orders]
-
-    def _update(self, at: int, time: Time, diff: int) -> None:
-        self.counts.update((at, time), diff)
-
-    def propagate_all(self) -> None:
-        new = [Antichain(order=order) for order in self.arcs.orders]
-        for (at, time), count in self.counts:
-            if count > 0:
-                for there, labels in self.paths.labels(at).items():
-                    for label in labels:
-                        least = label.summary.results_in(time)
-                        if least is not None:
-                            new[there].insert(least)
-        for place, old, now in zip(self.arcs.places, self.frontiers, new, strict=True):
-            for time in old:
-                self._pushed.update((place, time), -1)
-            for time in now:
-                self._pushed.update((place, time), 1)
-        self.frontiers = new
-
-    def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
-        return [((self.arcs.places[at], time), count) for (at, time), count in self.counts]
-
-    def _frontier(self, at: int) -> Antichain:
-        return Antichain(self.frontiers[at], self.arcs.orders[at])
-
-
-class Plain(Tracker):
-    """Incremental, for any order of times."""
-
-    def __init__(self, arcs: Arcs) -> None:
-        super().__init__(arcs)
-        self.own = [MutableAntichain(order=order) for order in arcs.orders]
-        self.reached = [MutableAntichain(order=order) for order in arcs.orders]
-        self.waiting: list[tuple[int, Time, int]] = []
-        self.settled = 0  # how many changes were looked at so far: what the clock has cost
-        graph = {n: [there for there, _ in ways] for n, ways in enumerate(arcs.ways)}
-        parts = list(components(graph))
-        self.rank = dict.fromkeys(graph, 0)
-        self.inside: dict[int, set[int]] = {}  # for locations on a loop: those that they can go round with
-        for rank, part in enumerate(reversed(parts)):
-            for n in part:
-                self.rank[n] = rank
-                if len(part) > 1 or n in graph[n]:
-                    self.inside[n] = set(part)
-        self._labels: dict[int, dict[int, list[Label]]] = {}
-
-    def _update(self, at: int, time: Time, diff: int) -> None:
-        self.waiting.append((at, time, diff))
-
-    def propagate_all(self) -> None:
-        self._goes()
-        try:
-            self._propagate()
-        except Exception as error:  # of a summary or an order of one's own
-            self._failed = str(error)
-            raise
 
     def _propagate(self) -> None:
         todo: dict[int, ChangeBatch] = {}  # by rank: what comes before is settled first
@@ -1001,24 +933,9 @@ class Plain(Tracker):
                 return True
         return False
 
-    def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
-        places = zip(self.arcs.places, self.own, strict=True)
-        return [((place, time), count) for place, own in places for time, count in own.updates()]
-
-    def _frontier(self, at: int) -> Antichain:
-        return self.reached[at].frontier()
-
-
-def tracker(arcs: Arcs, mode: str = "auto") -> Tracker:
-    """The clock for a graph whose loops all advance."""
-    if mode not in MODES:
-        raise UsageError(f"mode={mode!r}: one of {', '.join(MODES)} is known")
-    return Literal(arcs) if mode == "literal" else Plain(arcs)
-
 
 def _example() -> Tracker:
     """For the examples above."""
-
     graph = Builder()
     graph.add_node("count", 1, 1, [[1]])
-    return graph.build("plain")
+    return graph.build()

@@ -1,4 +1,24 @@
-"""Times as rows of whole numbers: what summaries that add speak of."""
+"""Summaries: how the least time of a message grows on its way from one place to another.
+
+A `Summary` takes a time of one domain to the least time of another at which something may come, or nowhere: beyond
+the last time of a domain (an overflow) no message can come; before its first one, from the first on.  Every summary
+is monotone.  One is *less or equal* another if, wherever the other leads, it leads at least as early: then the
+other says nothing more.
+
+- `Shift`: for times of whole numbers (`Integers`, products of them, lexicographic ones, loop counters): each
+  coordinate has something added, or is set, or is dropped or begun at the end; `enter`, `leave` and `feedback` are
+  such;
+- `Tagged`: for `Domains`: which domain becomes which, and how;
+- `Step`: a function of your own, tried on samples;
+- `Same`: the time as it is, for any order.
+
+What leads out of the target's times: a summary says how early something may come *at the least*, so a time stands for
+all that are at or after it.  Beyond the upper end there is none: it leads nowhere.  Below the lower end there are all:
+it leads to the first.  Where a coordinate decides alone, that is a window (the least and the greatest number that get
+through as they are; smaller ones do as if they were the least), and windows can be composed.  Among coordinates that
+decide one after the other a number beyond the end would have to be carried to the one before; bounds that were chosen
+are refused there (`Shift.forgets`), and the ends of 64 bits are kept away from (`pellucid.progress.reachability`).
+"""
 
 from __future__ import annotations
 
@@ -108,9 +128,6 @@ def unpack(order: Order, row: tuple[int, ...]) -> Time:
             at += len(here.low)
         return tuple(out)
     raise AssertionError(order)
-
-
-# What a summary is; the one that changes nothing; and several, one after the other.
 
 
 class Summary:
@@ -283,21 +300,6 @@ class Chain(Summary):
         return ", ".join(map(str, self.ways))
 
     __repr__ = __str__
-
-
-# Coordinates that something is added to, or that are set.
-#
-# What leads out of the target's times: a summary says how early something may come *at the least*, so a time stands
-# for
-# all that are at or after it.  Beyond the upper end there is none: it leads nowhere.  Below the lower end there are
-# all:
-# it leads to the first.  Where a coordinate decides alone, that is a window (the least and the greatest number that
-# get
-# through as they are; smaller ones do as if they were the least), and windows can be composed.  Among coordinates
-# that
-# decide one after the other a number beyond the end would have to be carried to the one before; bounds that were
-# chosen
-# are refused there (`Shift.forgets`), and the ends of 64 bits are kept away from (`pellucid.progress.reachability`).
 
 
 class Set(NamedTuple):
@@ -566,9 +568,6 @@ def _least_difference(a: int | Set, b: int | Set, window: tuple[tuple[int, int],
     return b.to - high - a if isinstance(b, Set) else b - a
 
 
-# Summaries of domains, and functions of your own.
-
-
 class Tagged(Summary):
     """Which domain becomes which, and how; times of a domain that is not named lead nowhere.
 
@@ -718,23 +717,6 @@ class Step(Summary):
         return self.name
 
     __repr__ = __str__
-
-
-# Summaries: how the least time of a message grows on its way from one place to another.
-#
-# A `Summary` takes a time of one domain to the least time of another at which something may come, or nowhere: beyond
-# the
-# last time of a domain (an overflow) no message can come; before its first one, from the first on.  Every summary is
-# monotone.  One is *less or equal* another if, wherever the other leads, it leads at least as early: then the other
-# says
-# nothing more.
-#
-# - `Shift`: for times of whole numbers (`Integers`, products of them, lexicographic ones, loop counters): each
-# coordinate
-#   has something added, or is set, or is dropped or begun at the end; `enter`, `leave` and `feedback` are such;
-# - `Tagged`: for `Domains`: which domain becomes which, and how;
-# - `Step`: a function of your own, tried on samples;
-# - `Same`: the time as it is, for any order.
 
 
 def summary(order: Order, given: Any, to: Order | None = None, where: str = "") -> Summary:

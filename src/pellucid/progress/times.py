@@ -27,7 +27,7 @@ from typing import Any
 
 from pellucid.errors import PellucidError, PipelineError, UsageError
 
-# What is given to the rooms of progress, looked at where it comes in: each refusal says what was expected there.
+# ---------------------------------------------------------------- arguments: each refusal says what is expected
 
 
 def several(given: Any, where: str, such: str) -> list[Any]:

@@ -1,47 +1,35 @@
-"""The clock of several workers: each has a view of its own, from what the others broadcast.
+"""What an operator may send, and the clock of several workers.
 
-No worker sees all pointstamps.  Each tells the others of every step it takes: which pointstamps it used up, which it
-made. A message takes its time, and what one worker says may come before what another one said earlier; so a view lags
-behind and may even count below zero.  It is never *ahead* (it never lets a time pass that some pointstamp could still
-lead to) if
+The clock is right as long as every message that is sent is counted.  So an operator sends by a `Capability`: the right
+to send at one output, for messages of one time or later ones.  It comes from a message that is being taken (later by
+the summary from its input to the output) or from a capability that is held, and is counted until it is dropped.  It
+never comes from the frontier of an input: that a time is still possible there does not mean that this operator holds
+it, and a worker that has heard more may have let it pass already.  A `Notificator` keeps the times that were asked for,
+and returns them when no frontier is at or before them.
+
+Of several workers each has a view of its own, from what the others broadcast.  No worker sees all pointstamps.  Each
+tells the others of every step it takes: which pointstamps it used up, which it made.  A message takes its time, and
+what one worker says may come before what another one said earlier; so a view lags behind and may even count below zero.
+It is never *ahead* (it never lets a time pass that some pointstamp could still lead to) if
 
 1. the changes of a step go out in one broadcast; or, over channels that keep their order, the increases before the
    decreases; and
 2. each pointstamp that a step makes is strictly after one that the same step uses up: something that could result
    in it.
 
-`Worker.commit` refuses a step that breaks the second.  `Views` is a small world of workers in which either can be
-dropped; `never_ahead` goes through all its runs, and finds the shortest one that shows why it is needed.
+`Worker.commit` refuses a step that breaks the second.
 """
 
 from __future__ import annotations
 
-import time as clocks
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import combinations
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Protocol
 
 from pellucid.errors import UsageError
-from pellucid.internal.model import Budget, CutShort, Run, Search, Verdict
 from pellucid.progress.antichain import Antichain, ChangeBatch
 from pellucid.progress.reachability import Arcs, Builder, Location, PathSummaries, Tracker, arcs_of
-from pellucid.progress.times import NATURAL, Order, Time, hashed, several, whole
-
-# What an operator may send, and when it is told that a time is complete.
-#
-# The clock is right as long as nobody sends what it does not count.  So an operator sends by a `Capability`: the
-# right to
-# send at one output, for messages of one time or later ones.  It comes from a message that is being taken (later by
-# the
-# summary from its input to the output) or from a capability that is held, and is counted until it is dropped.  It
-# never
-# comes from the frontier of an input: that a time is still possible there does not mean that this operator holds it,
-# and
-# a worker that has heard more may have let it pass already (`pellucid.progress.workers` has the run).
-#
-# A `Notificator` keeps the times that were asked for, and hands them out when no frontier is at or before them.
+from pellucid.progress.times import NATURAL, Order, Time, hashed, several
 
 
 class Counts(Protocol):
@@ -58,7 +46,7 @@ class Capability:
 
     >>> from pellucid.progress import Builder, Source
     >>> graph = Builder(); graph.add_node("count", 1, 1, [[0]])
-    >>> clock = graph.build("plain")
+    >>> clock = graph.build()
     >>> held = Operator(clock, "count").start(0, 3)
     >>> later = held.delayed(5); held.drop(); clock.propagate_all(); clock.frontier(Source("count"))
     Antichain([5])
@@ -116,7 +104,7 @@ class Operator:
     >>> graph = Builder()
     >>> graph.add_node("read", 0, 1, []); graph.add_node("count", 1, 1, [[0]])
     >>> graph.add_edge(Source("read"), Target("count"))
-    >>> clock = graph.build("plain")
+    >>> clock = graph.build()
     >>> reads, counts = Operator(clock, "read"), Operator(clock, "count")
     >>> held = reads.start(0, 3); reads.send(held, 0); held.downgrade(4)
     >>> with counts.take(0, 3):
@@ -267,13 +255,11 @@ class Worker:
     pellucid.errors.UsageError: a step makes (read.out0, 5) out of nothing: it uses ...
     """
 
-    def __init__(self, graph: Builder | Arcs, start: Iterable[Change] = (), mode: str = "auto") -> None:
+    def __init__(self, graph: Builder | Arcs, start: Iterable[Change] = ()) -> None:
         """``start``: the pointstamps with which all workers begin, known to all."""
-        from pellucid.progress.reachability import tracker
-
         self.arcs = arcs_of(graph)
         self.paths = PathSummaries(self.arcs)
-        self.view: Tracker = tracker(self.arcs, mode)
+        self.view = Tracker(self.arcs)
         self.step = ChangeBatch()
         self.view.update_iter(start)
         self.view.propagate_all()
@@ -323,179 +309,3 @@ def from_nothing(paths: PathSummaries, changes: Iterable[Change]) -> Iterator[St
     for (location, time), diff in known:
         if diff > 0 and not any(paths.could_result_in(at, t, location, time) is not None for at, t in used):
             yield location, time
-
-
-# ---------------------------------------------------------------- all runs of a few workers
-
-
-class World(NamedTuple):
-    """A state: what is there, what each worker has counted, and what is under way from one to another."""
-
-    there: frozenset[tuple[Stamp, int]]
-    views: tuple[frozenset[tuple[Stamp, int]], ...]
-    channels: tuple[tuple[tuple[Change, ...], ...], ...]  # from worker i to worker j, at i * workers + j
-    steps: int
-
-
-Telling = Literal["together", "increases first", "decreases first"]
-
-
-class Views:
-    """A few workers on a graph, as a machine: any of them may use up a pointstamp that is there and make up to two that
-    it could result in, and tells the others.
-
-    ``telling``: how the changes of a step go out, in one piece or in two; ``founded``: whether each pointstamp that is
-    made needs one that is used up (if not, a worker may make one at its frontier); ``fifo``: whether channels keep
-    their order.
-    """
-
-    def __init__(
-        self,
-        graph: Builder,
-        start: Iterable[Stamp],
-        *,
-        workers: int = 2,
-        steps: int = 2,
-        telling: Telling = "together",
-        founded: bool = True,
-        fifo: bool = True,
-    ) -> None:
-        self.arcs = arcs_of(graph)
-        self.paths = PathSummaries(self.arcs)
-        for stamp in (known := several(start, "start=", "[(Source('read'), 0)]")):
-            if not isinstance(stamp, tuple) or len(stamp) != 2 or not hashed(stamp) or stamp[0] not in self.arcs.at:
-                raise UsageError(f"start=: {stamp!r} is no pointstamp of the graph: give pairs (Source('read'), 0)")
-            self.arcs.check(self.arcs.at[stamp[0]], stamp[1])
-        for given, name, least in ((workers, "workers=", 1), (steps, "steps=", 0)):
-            whole(given, name, least)
-        if telling not in get_args(Telling):
-            raise UsageError(f"telling={telling!r}: one of {', '.join(get_args(Telling))} is known")
-        self.first = Counter(known)
-        self.workers, self.most, self.telling, self.founded, self.fifo = workers, steps, telling, founded, fifo
-        self._fronts: dict[frozenset[tuple[Stamp, int]], dict[Location, Antichain]] = {}
-
-    def start(self) -> World:
-        known = frozenset(self.first.items())
-        return World(known, (known,) * self.workers, ((),) * self.workers**2, 0)
-
-    def steps(self, at: World, *, failures: bool = True) -> Iterator[tuple[str, World]]:
-        for n, channel in enumerate(at.channels):
-            teller, hearer = divmod(n, self.workers)
-            for k in range(len(channel) if not self.fifo else min(1, len(channel))):
-                views = tuple(_plus(v, channel[k]) if j == hearer else v for j, v in enumerate(at.views))
-                rest = (*at.channels[:n], channel[:k] + channel[k + 1 :], *at.channels[n + 1 :])
-                yield (
-                    f"worker {hearer} hears of worker {teller}: {_words(channel[k])}",
-                    World(at.there, views, rest, at.steps),
-                )
-        if at.steps < self.most:
-            for changes in self._acts(at):
-                for worker in range(self.workers):
-                    yield f"worker {worker}: {_words(changes)}", self._told(at, worker, changes)
-            if not self.founded:
-                for worker in range(self.workers):
-                    for place, front in self.frontiers(at.views[worker]).items():
-                        for time in front if place.is_source else ():
-                            made: tuple[Change, ...] = (((place, time), 1),)
-                            yield f"worker {worker}: {_words(made)} from its frontier", self._told(at, worker, made)
-
-    def _acts(self, at: World) -> Iterator[tuple[Change, ...]]:
-        for stamp, count in sorted(at.there, key=str):
-            if count > 0:
-                leads = self._after(*stamp)
-                for size in range(min(2, len(leads)) + 1):
-                    for made in combinations(leads, size):
-                        yield ((stamp, -1), *((one, 1) for one in made))
-
-    def _after(self, place: Location, time: Time) -> list[Stamp]:
-        n = self.arcs.at[place]
-        found = [(self.arcs.places[there], way.results_in(time)) for there, way in self.arcs.ways[n]]
-        if place.is_source and isinstance(time, int):
-            found.append((place, time + 1))  # it keeps the right to send later
-        return [stamp for stamp in found if stamp[1] is not None]
-
-    def _told(self, at: World, worker: int, changes: tuple[Change, ...]) -> World:
-        parts = [changes]
-        if self.telling != "together":
-            made, used = (tuple(c for c in changes if (c[1] > 0) is up) for up in (True, False))
-            parts = [part for part in ((made, used) if self.telling == "increases first" else (used, made)) if part]
-        channels = tuple(
-            (*channel, *parts) if n // self.workers == worker != n % self.workers else channel
-            for n, channel in enumerate(at.channels)
-        )
-        views = tuple(_plus(v, changes) if j == worker else v for j, v in enumerate(at.views))
-        return World(_plus(at.there, changes), views, channels, at.steps + 1)
-
-    def frontiers(self, counts: frozenset[tuple[Stamp, int]]) -> dict[Location, Antichain]:
-        """What these counts could still lead to, at each location."""
-        if counts not in self._fronts:
-            from pellucid.progress.reachability import Literal as Anew
-
-            literal = Anew(self.arcs)
-            literal.update_iter(counts)
-            literal.propagate_all()
-            self._fronts[counts] = {place: literal.frontier(place) for place in self.arcs.places}
-        return self._fronts[counts]
-
-    def ahead(self, at: World) -> str:
-        """Which worker is ahead of the clock, and where; empty if none is."""
-        truth = self.frontiers(at.there)
-        for worker, view in enumerate(at.views):
-            seen = self.frontiers(view)
-            for place, front in truth.items():
-                for time in front:
-                    if not seen[place].less_equal(time):
-                        return f"worker {worker} has let {time!r} pass at {place}, where it may still come"
-        return ""
-
-    def see(self, at: World) -> Mapping[str, Hashable]:
-        row = {"there": _words(sorted(at.there, key=str))}
-        return row | {f"worker {n} counts": _words(sorted(view, key=str)) for n, view in enumerate(at.views)}
-
-    def complete(self, at: World) -> bool:
-        return not any(at.channels)
-
-
-def _plus(counts: frozenset[tuple[Stamp, int]], changes: Iterable[Change]) -> frozenset[tuple[Stamp, int]]:
-    net = Counter(dict(counts))
-    for stamp, diff in changes:
-        net[stamp] += diff
-    return frozenset((stamp, count) for stamp, count in net.items() if count)
-
-
-def _words(changes: Iterable[Change]) -> str:
-    return " ".join(f"{diff:+d}({place}, {time!r})" for (place, time), diff in changes) or "nothing"
-
-
-def never_ahead(views: Views, *, max_states: int | None = None) -> Verdict:
-    """Whether in all runs no worker is ever ahead of the clock, and all agree with it when they have heard everything;
-    the shortest run that shows otherwise.
-
-    >>> from pellucid.progress import Source, Target
-    >>> graph = Builder(); graph.add_node("read", 0, 1, []); graph.add_node("count", 1, 0, [[]])
-    >>> graph.add_edge(Source("read"), Target("count"))
-    >>> never_ahead(Views(graph, [(Source("read"), 0)])).bound
-    'runs of 2 workers with at most 2 steps'
-    >>> print(never_ahead(Views(graph, [(Source("read"), 0)], telling="decreases first")).counterexample.why)
-    worker 1 has let 0 pass at count.in0, where it may still come
-    """
-    if not isinstance(views, Views):
-        raise UsageError(f"never_ahead takes Views(graph, start), found a {type(views).__name__}")
-    began = clocks.perf_counter()
-    question = f"no view is ahead, {views.telling}"
-    bound = f"runs of {views.workers} workers with at most {views.most} steps"
-    search: Search[Any, str] = Search([views.start()], views.steps, Budget(max_states=max_states))
-
-    def answer(status: Any, **more: Any) -> Verdict:
-        return Verdict(status, question, "explicit", clocks.perf_counter() - began, **more)
-
-    try:
-        for state, _ in search:
-            why = views.ahead(state)
-            if not why and views.complete(state) and any(view != state.there for view in state.views):
-                why = "all is heard, and the views differ"
-            if why:
-                return answer("refuted", counterexample=Run((), tuple(search.way(state)), None, why, views))
-    except CutShort as short:
-        return answer("unknown", notes=(str(short),))
-    return answer("bounded", details={"states": len(search.parents)}, bound=bound)

@@ -40,9 +40,8 @@ from pellucid.check.formula import (
     resolve,
     stream,
 )
-from pellucid.check.formula.nodes import _LEVEL, CTL, LTL, Atom
+from pellucid.check.formula.nodes import _LEVEL, CTL, LTL, Atom, Calc, Compare, Flag, Length, Literal, Ref, negative
 from pellucid.check.formula.parse import parse
-from pellucid.check.formula.terms import Calc, Compare, Flag, Length, Literal, Ref, negative
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError

@@ -3,7 +3,6 @@ certificates."""
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import random
 import subprocess
@@ -14,24 +13,21 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
-from tests.strategies import Seeded, make_pipeline
 
-from pellucid import Pipeline, Stream, apply, pipeline
+from pellucid import Stream, apply, pipeline
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.node import Expr
-from pellucid.internal.expr.types import BOOL, INT
+from pellucid.internal.expr.types import INT
 
 z3 = pytest.importorskip("z3")
 
-from tests.seeds import seeds  # noqa: E402
-from tests.volumes import examples  # noqa: E402
 
 from pellucid.check.smt import engine as smt  # noqa: E402
-from pellucid.check.smt.encode import Encoding, default, input_leaves, replay  # noqa: E402  # noqa: E402
+from pellucid.check.smt.encode import Encoding, input_leaves, replay  # noqa: E402  # noqa: E402
 from pellucid.internal.model.search import Budget  # noqa: E402
 from pellucid.internal.solve.certificate import expression_of, spacer  # noqa: E402
 
@@ -371,74 +367,3 @@ def test_unknown_is_never_a_pass() -> None:
     assert (status, trace, proof) == ("unknown", None, None) and "nothing bad within" in notes[0]
     s = system_of(total, range(8))
     assert smt.prove(s, n.not_(always(s, at_most(3)))) == smt.Unknown("it can happen: search finds the run")
-
-
-# ---------------------------------------------------------------- against brute force
-
-
-def shortest(s: System, bad: Expr, most: int) -> int | None:
-    """The length of the shortest bad run, by walking through all states."""
-    choices: list[list[tuple[Any, ...]]] = []
-    for _, t in s.sources:
-        events = s.domain.events(t)
-        assert events is not None
-        choices.append([(False, *(default(s, k) for _, k in t.leaves())), *((True, *e) for e in events)])
-    pushes = [[leaf for part in parts for leaf in part] for parts in product(*choices)]
-    level = {tuple(v.start for v in s.state)}
-    for depth in range(1, most + 1):
-        after = set()
-        for state in level:
-            for push in pushes:
-                leaves, memo = [*state, *push], dict[int, Any]()
-                if evaluate(bad, leaves, memo):
-                    return depth
-                after.add(tuple(evaluate(e, leaves, memo) for e in s.next))
-        level = after
-    return None
-
-
-def small_pipelines() -> list[tuple[int, Pipeline]]:
-    """Random pipelines of ints and bools that the symbolic engine can say, small enough to walk through."""
-    out = []
-    for seed in seeds(400):
-        p = make_pipeline(Seeded(seed), max_steps=4, windows=1, keys=False, sources=2)
-        if not all(t in (INT, BOOL) for node in p.graph.nodes for _, t in node.type.leaves()):
-            continue
-        if any(
-            e.op == "bxor"
-            for node in p.graph.nodes
-            if node.fn and node.fn.traced
-            for e in n.walk(*node.fn.traced.roots())
-        ):
-            continue
-        if not any(
-            node.kind in ("cumulate", "task", "apply", "window", "decimate", "filter_by") for node in p.graph.nodes
-        ):
-            continue
-        with contextlib.suppress(UsageError):  # a constant that does not fit modulo 4
-            build_system(p.graph, domain_of(Mod(4)), 1)
-            out.append((seed, p))
-        if len(out) == examples(8, 16):
-            break
-    return out
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize(("seed", "p"), small_pipelines())
-def test_shortest_refutations_agree_with_brute_force(seed: int, p: Pipeline) -> None:
-    s = build_system(p.graph, domain_of(Mod(4)), 1)
-    rng, name = random.Random(seed), next(iter(dict(p.graph.outputs)))
-    value = s.value(name)[0]
-    test = value if value.type == BOOL else n.eq(value, n.const(rng.randrange(4)))
-    for bad in (n.and_(s.present(name), test), s.overflow, s.failed):
-        depth = 6 if len(s.sources) == 1 else 4
-        wanted, found = shortest(s, bad, depth), smt.search(s, bad, max_depth=depth)
-        if wanted is None:
-            assert found == smt.Nothing(depth)
-            status, trace, proof, _ = smt.invariant(s, n.not_(bad), timeout=2, max_depth=depth)
-            if status == "refuted":
-                pytest.fail(f"{trace} is no longer than {depth}")
-            assert (status == "proved") == (proof is not None)
-        else:
-            assert isinstance(found, smt.FoundRun) and found.depth == wanted
-            assert replay(s, bad, found.trace) is True

@@ -27,7 +27,6 @@ from pellucid.progress import (
     Own,
     PathSummaries,
     Product,
-    Recursion,
     Set,
     Shift,
     Source,
@@ -262,9 +261,6 @@ class Drawn:
                     self.arcs.append((s, t, lambda x: x))
 
 
-MODES = ["plain", "literal"]
-
-
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", seeds(30, 3000))
 def test_a_clock_is_what_pointstamps_reach_by_any_path(seed):
@@ -282,7 +278,7 @@ def test_a_clock_is_what_pointstamps_reach_by_any_path(seed):
     assert drawn.builder.is_acyclic()
     if not drawn.places:
         return
-    clock, counts = drawn.builder.build(r.choice(MODES)), Counter()
+    clock, counts = drawn.builder.build(), Counter()
     paths = PathSummaries(drawn.builder)
     shown: dict[Any, set] = {p: set() for p in drawn.places}
     for _ in range(12):
@@ -323,34 +319,6 @@ def test_a_clock_is_what_pointstamps_reach_by_any_path(seed):
         clock.update_iter([(k, -n)])
     clock.propagate_all()
     assert all(clock.frontier(p).is_empty() for p in drawn.places) and not clock.pointstamps()
-
-
-def test_a_loop_of_three_nodes_and_what_is_refused():
-    graph = Builder()
-    for n, by in enumerate([0, 0, 1]):
-        graph.add_node(n, 1, 1, [[by]])
-    for n in range(3):
-        graph.add_edge(Source(n), Target((n + 1) % 3))
-    for mode in MODES:
-        clock = graph.build(mode)
-        for diff in (1, -1):
-            clock.update_source(Source(0), 17, diff)
-            clock.propagate_all()
-            changes = [(str(at), t, n) for (at, t), n in clock.pushed().drain() if at.is_target]
-            assert sorted(changes) == [("0.in0", 18, diff), ("1.in0", 17, diff), ("2.in0", 17, diff)]
-    crossed = Builder()
-    crossed.add_node(0, 2, 2, [[0, []], [[], 1]])
-    crossed.add_edge(Source(0, 0), Target(0, 1))
-    crossed.add_edge(Source(0, 1), Target(0, 0))
-    assert crossed.is_acyclic() and crossed.build()
-    still = Builder()
-    for n in "abc":
-        still.add_node(n, 1, 1, [[0]])
-    for a, b in ("ab", "bc", "ca"):
-        still.add_edge(Source(a), Target(b))
-    assert not still.is_acyclic()
-    with pytest.raises(errors.PipelineError, match=r"the loop .*a\.in0.* a notification at node . for .* never come"):
-        still.build()
 
 
 def test_a_loop_is_refused_from_whichever_place_it_leads_into_the_past():
@@ -408,7 +376,7 @@ def test_a_scope_in_a_scope(seed):
     for a, b in ways:
         graph.add_edge(Source(a), Target(b))
         arcs.append((Source(a), Target(b), lambda t: t))
-    clock, counts = graph.build(r.choice(["auto", "plain", "literal"])), Counter()
+    clock, counts = graph.build(), Counter()
     orders = {p: step[p.node][1 if p.is_target else 2] for p in places}
 
     def le(a: Any, b: Any) -> bool:
@@ -471,7 +439,7 @@ def test_domains_lead_where_they_are_sent_and_are_in_no_order(seed):
         with pytest.raises(errors.PipelineError, match="the loop"):
             graph.build()
         return
-    clock, stamps = graph.build(r.choice(["auto", "plain", "literal"])), []
+    clock, stamps = graph.build(), []
     for _ in range(4):
         stamps.append((r.choice(places), (r.choice("ab"), r.randrange(6))))
         clock.update_iter([(stamps[-1], 1)])
@@ -545,57 +513,3 @@ def test_a_bound_is_kept_where_one_state_has_more_steps_than_can_be_listed():
     graph = Graph({"a": echo}, edges, times=[0, 1], order=Own(lambda a, b: a == b, [0, 1]))
     verdict = check.progress(graph, about=["theorem 2"], inputs={"i": [Message(0)]}, max_states=100)
     assert verdict.status == "unknown" and "limit of 100 states" in verdict.parts["theorem 2"].notes[0]
-
-
-# A judge of recursion: by going all ways.
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(12, 6000))
-def test_recursion_is_decided_as_by_going_all_ways(seed):
-    r = random.Random(seed)
-    calls = ["c", "d"][: r.randrange(1, 3)]
-    inner = ["a", "b"][: r.randrange(0, 3)] + calls
-    while True:
-        some = ["in", *inner, "out"]
-        edges = [(x, y) for x in some for y in some if x != "out" and y != "in" and x != y and r.random() < 0.45]
-
-        def onward(start: str, without: list[str], edges: list[tuple[str, str]] = edges) -> set[str]:
-            seen, todo = {start}, [start]
-            while todo:
-                x = todo.pop()
-                for a, b in edges:
-                    if a == x and b not in seen and b not in without:
-                        seen.add(b)
-                        todo.append(b)
-            return seen
-
-        if "out" in onward("in", calls) and onward("in", []) == set(some) and all("out" in onward(x, []) for x in some):
-            break
-    told = Recursion(edges, calls)
-
-    def steps(place: tuple[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-        p, f = place
-        if p.startswith("call-"):
-            return [("in", (*f, p[5:]))]
-        if p == "out":
-            return [(f"ret-{f[-1]}", f[:-1])] if f else []
-        name = p.removeprefix("ret-")
-        return [(f"call-{b}" if b in calls else b, f) for a, b in edges if a == name]
-
-    parts = [x for x in some if x not in calls] + [f"{k}-{c}" for c in calls for k in ("call", "ret")]
-    stacks = [s for n in range(3) for s in itertools.product(calls, repeat=n)]
-    for _ in range(6):
-        start = (r.choice(parts), r.choice(stacks))
-        seen, todo = {start}, [start]
-        while todo:
-            for to in steps(todo.pop()):
-                if len(to[1]) <= 5 and to not in seen:
-                    seen.add(to)
-                    todo.append(to)
-        for end in itertools.product(parts, stacks):
-            assert told.reaches(start, end) is (end in seen), (edges, start, end)
-            if end in seen and r.random() < 0.05:
-                way = told.way(start, end)
-                assert way[0] == start and way[-1] == end
-                assert all(b in steps(a) for a, b in itertools.pairwise(way))

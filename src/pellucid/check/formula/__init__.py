@@ -25,7 +25,6 @@ The parts: ``formula_terms`` (what atoms are about), ``formula_nodes`` (the tree
 
 from __future__ import annotations
 
-from pellucid.check.formula.evaluate import evaluate_finite, evaluate_lasso
 from pellucid.check.formula.explain import explain
 from pellucid.check.formula.nodes import (
     AF,
@@ -60,6 +59,8 @@ from pellucid.check.formula.nodes import (
     Y,
     any_,
     as_formula,
+    evaluate_finite,
+    evaluate_lasso,
     failed,
     flag,
     full,

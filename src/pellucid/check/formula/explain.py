@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pellucid.check.formula.nodes import CTL, LTL, Formula, Not, Some, kind, terms
-from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
+from pellucid.check.formula.nodes import (
+    CTL,
+    LTL,
+    Before,
+    Calc,
+    Compare,
+    Flag,
+    Formula,
+    Length,
+    Literal,
+    Not,
+    Ref,
+    Some,
+    Term,
+    kind,
+    parts,
+    terms,
+)
 from pellucid.internal.expr.node import Expr
 
 _FLAGS = {

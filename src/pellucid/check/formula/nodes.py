@@ -1,31 +1,240 @@
-"""Formulas as data, and Python's way to write them.
+"""Formulas as data, Python's way to write them, and what they mean.
 
 A formula is an operation on formulas; a leaf is ``true``, ``false`` or an **atom**.  The body of an atom is what the
-user wrote (a term or a comparison) or, once it is resolved against a system, an expression over its variables.
+user wrote (a term or a comparison) or, once it is resolved against a system, an expression over its variables.  Terms
+know nothing of a pipeline: names are looked up by `resolve`.
+
+The meaning (`evaluate_lasso`, `evaluate_finite`) is written as directly as it can be: the reference for every engine.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import enum
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, TypeAlias
 
-from pellucid.check.formula.terms import (
-    FLAGS,
-    Calc,
-    Compare,
-    Flag,
-    Length,
-    Literal,
-    Ref,
-    Term,
-    literal,
-    negative,
-    parts,
-)
 from pellucid.errors import UsageError
 from pellucid.internal.expr.node import Expr
+
+# ---------------------------------------------------------------- what an atom talks about
+
+NAME = re.compile(r"[^\W\d]\w*(?:[-/]\w+)*")  # a step's id: letters, digits, _, and - or / inside
+_RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) without quotes
+FLAGS = ("full", "overflow", "failed")
+KINDS = ("stream", "source", "output", "step")  # how a formula says which stream of a name it means: source("out")
+RESERVED = frozenset(  # words that are no name, unless in stream(…)
+    (
+        "X",
+        "F",
+        "G",
+        "U",
+        "W",
+        "R",
+        "Y",
+        "O",
+        "H",
+        "S",
+        "EX",
+        "EF",
+        "EG",
+        "AX",
+        "AF",
+        "AG",
+        "A",
+        "E",
+        "true",
+        "false",
+        "None",
+        *FLAGS,
+    )
+)
+_SHORT = frozenset(("in", "out", "value"))  # names that also stand for a stream of another name
+_ARITHMETIC = {"+": 1, "-": 1, "*": 2, "%": 2}
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A bool, int, float, str or None; ``1``, ``1.0`` and ``True`` are three literals."""
+
+    value: bool | int | float | str | None
+    exact: Decimal | None = (
+        None  # what was written, where the nearest float is another number: beside a decimal it counts
+    )
+    kind: str = field(init=False)
+
+    @classmethod
+    def number(cls, text: str) -> Literal:
+        """The number that a text spells.
+
+        >>> print(Literal.number("1.50"), Literal.number("90071992547409.93"))
+        1.5 90071992547409.93
+        """
+        if text.isdigit():
+            return cls(int(text))
+        value, exact = float(text), Decimal(text)
+        return cls(value, exact if math.isfinite(value) and exact != Decimal(repr(value)) else None)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise UsageError(f"a formula cannot mention {self.value}: give a finite number")
+        object.__setattr__(self, "kind", type(self.value).__name__)
+
+    def __str__(self) -> str:
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        if self.exact is not None:
+            return str(self.exact)
+        return json.dumps(self.value, ensure_ascii=False) if isinstance(self.value, str) else repr(self.value)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A stream, or a part of what it carries: no path means "an event is there".
+
+    The path begins with ``value`` (each event), ``first``, ``last`` or ``count``, or with a field of each event.
+    ``kind`` says that the name is that of a source, an output or a step; ``exact``, that it is a stream's own name, and
+    no short form such as ``in``.
+
+    >>> print(Ref("x", ("value", "price")), Ref("full", exact=True), Ref("out", ("count",), "source"))
+    x.value.price stream("full") source("out").count
+    """
+
+    name: str
+    path: tuple[str, ...] = ()
+    kind: str = ""
+    exact: bool = field(default=False, compare=False)  # where it makes a difference, the bare name is refused
+
+    def __str__(self) -> str:
+        plain = (
+            NAME.fullmatch(self.name) is not None
+            and self.name not in RESERVED
+            and not (self.exact and self.name in _SHORT)
+        )
+        first = (
+            self.name
+            if plain and not self.kind
+            else f"{self.kind or 'stream'}({json.dumps(self.name, ensure_ascii=False)})"
+        )
+        return ".".join((first, *self.path))
+
+
+@dataclass(frozen=True)
+class Before:
+    """A part of the event before: of the last one that the stream carried in an earlier push.
+
+    >>> print(Compare(">=", Ref("x", ("value",)), Before(Ref("x", ("value",)))))
+    x.value >= Y x.value
+    """
+
+    ref: Ref
+
+    def __str__(self) -> str:
+        return f"Y {self.ref}"
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many events wait in a queue after the step."""
+
+    queue: str
+
+    def __str__(self) -> str:
+        return f"queue({_quoted(self.queue)}).length"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """``full``, ``overflow`` or ``failed``; ``exact`` if it was said that no stream of that name is meant."""
+
+    name: str
+    exact: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        return f'flag("{self.name}")' if self.exact else self.name
+
+
+@dataclass(frozen=True)
+class Calc:
+    """``+ - * %`` of two terms, or ``-`` of one."""
+
+    op: str
+    args: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        if len(self.args) == 1:
+            return f"-{_side(self.args[0], 3)}"
+        level = _ARITHMETIC[self.op]
+        return f"{_side(self.args[0], level)} {self.op} {_side(self.args[1], level + 1)}"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """``= != < <= > >=`` of two terms."""
+
+    op: str
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+Term: TypeAlias = Literal | Ref | Before | Length | Flag | Calc
+
+
+def parts(term: Term | Compare) -> list[Term]:
+    """The terms that a term or a comparison is made of, itself first if it is a term.
+
+    >>> [str(t) for t in parts(Compare("=", Calc("+", (Ref("x", ("value",)), Literal(1))), Literal(3)))]
+    ['x.value + 1', 'x.value', '1', '3']
+    """
+    if isinstance(term, Compare):
+        return [*parts(term.left), *parts(term.right)]
+    inside = term.args if isinstance(term, Calc) else (term.ref,) if isinstance(term, Before) else ()
+    return [term, *(part for arg in inside for part in parts(arg))]
+
+
+def _side(term: Term, level: int) -> str:
+    own = 4 if not isinstance(term, Calc) else 3 if len(term.args) == 1 else _ARITHMETIC[term.op]
+    return str(term) if own >= level else f"({term})"
+
+
+def _quoted(id: str) -> str:
+    return id if _RAW.fullmatch(id) else json.dumps(id, ensure_ascii=False)
+
+
+def negative(term: Term) -> Term:
+    """``-term``; a number takes its sign at once.
+
+    >>> print(negative(Literal(3)), negative(Ref("x", ("value",))))
+    -3 -x.value
+    """
+    if isinstance(term, Literal) and term.kind in ("int", "float"):
+        return Literal(-term.value, None if term.exact is None else -term.exact)  # type: ignore[operator]
+    return Calc("-", (term,))
+
+
+def literal(value: Any) -> Term:
+    """The term for a Python value: a scalar, or an enum member by its name.
+
+    >>> print(literal("a"), literal(True), literal(-2))
+    "a" true -2
+    """
+    if isinstance(value, enum.Enum):
+        return Ref(type(value).__name__, (value.name,))
+    for cls in (bool, int, float, str):
+        if isinstance(value, cls):
+            return Literal(cls(value))
+    raise UsageError(f"a formula compares with a bool, int, float, str or enum member, found {value!r}")
+
+
+# ---------------------------------------------------------------- formulas
 
 CTL = frozenset(("EX", "EF", "EG", "EU", "AX", "AF", "AG", "AU"))
 PAST = frozenset(("Y", "O", "H", "S"))
@@ -107,11 +316,15 @@ class Formula(_Logic):
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
 
-    def walk(self) -> Iterator[Formula]:
+    def walk(self) -> list[Formula]:
         """Every part, once for each place where it stands, the formula itself first."""
-        yield self
-        for arg in self.args:
-            yield from arg.walk()
+        out: list[Formula] = []
+        waiting = [self]
+        while waiting:
+            part = waiting.pop()
+            out.append(part)
+            waiting += reversed(part.args)
+        return out
 
     def atoms(self) -> list[Formula]:
         """The atoms, each once, in order.
@@ -142,18 +355,20 @@ Body: TypeAlias = Term | Compare | Expr | Some
 TRUE, FALSE = Formula("true"), Formula("false")
 
 
-def terms(formula: Formula) -> Iterator[Term]:
+def terms(formula: Formula) -> list[Term]:
     """Every term that the atoms of a formula are made of, also inside ``any(…)``; of resolved atoms none.
 
     >>> from pellucid.check.formula.parse import parse
     >>> [str(t) for t in terms(parse("G (out -> any(x.value + 1 = 3))"))]
     ['out', 'x.value + 1', 'x.value', '1', '3']
     """
+    out: list[Term] = []
     for atom in formula.atoms():
         if isinstance(atom.body, Some):
-            yield from terms(atom.body.of)
+            out += terms(atom.body.of)
         elif atom.body is not None and not isinstance(atom.body, Expr):
-            yield from parts(atom.body)
+            out += parts(atom.body)
+    return out
 
 
 def _show(f: Formula, level: int) -> str:
@@ -463,6 +678,16 @@ def kind(formula: Formula) -> str:
     return "ctl" if branching else "ltl" if linear else "state"
 
 
+def mentions_failed(f: Formula) -> bool:
+    """Whether a formula speaks of failures.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> mentions_failed(parse("G (out -> !failed)")), mentions_failed(parse("G out"))
+    (True, False)
+    """
+    return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
+
+
 def is_invariant(formula: Formula) -> Formula | None:
     """The state formula that must hold in every step, if the formula says just that; else None.
 
@@ -481,3 +706,118 @@ def is_invariant(formula: Formula) -> Formula | None:
     else:
         return None
     return body if not any(part.op in CTL | LTL for part in body.walk()) else None
+
+
+# ---------------------------------------------------------------- what a formula means
+# On a lasso (a run that ends in a loop) and on a finite trace (LTLf): there ``X p`` is *strong*, so false in the last
+# step; ``F p`` and ``p U q`` must be met before the end; ``G p``, ``p W q`` and ``p R q`` need to hold up to the end
+# only. Past operators mean the same everywhere: ``Y p`` is false in the first step.
+
+Labels = Mapping[Formula, bool] | Collection[Formula]
+
+
+def _holds(atom: Formula, label: Labels) -> bool:
+    return bool(label.get(atom, False)) if isinstance(label, Mapping) else atom in label
+
+
+def past_depth(formula: Formula) -> int:
+    """How many past operators stand inside one another at most.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> past_depth(parse("G (a -> O (b & Y c))"))
+    2
+    """
+    return max((past_depth(arg) for arg in formula.args), default=0) + (formula.op in PAST)
+
+
+def evaluate_lasso(formula: Formula, trace: Sequence[Labels], loop: int) -> bool:
+    """Whether an LTL formula holds on the run whose steps from ``loop`` on repeat for ever.
+
+    Each step is a mapping from atoms to truth (or the set of those that hold).
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> p = parse("p")
+    >>> evaluate_lasso(parse("G F p"), [{p: False}, {p: True}], loop=0)
+    True
+    >>> evaluate_lasso(parse("F G p"), [{p: False}, {p: True}], loop=0)
+    False
+    """
+    _check(formula)
+    if not 0 <= loop < len(trace):
+        raise UsageError(f"the loop must start within the trace's {len(trace)} steps, found {loop}")
+    # A past operator sees how often the loop has been gone round, but only up to its depth: unroll that often.
+    turns = past_depth(formula)
+    steps = [*trace, *[label for _ in range(turns) for label in trace[loop:]]]
+    return _linear(formula, steps, len(steps) - (len(trace) - loop), {})[0]
+
+
+def evaluate_finite(formula: Formula, trace: Sequence[Labels]) -> bool:
+    """Whether an LTL formula holds on a trace that ends, in the finite reading described above.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> p = parse("p")
+    >>> [evaluate_finite(parse(text), [{p: False}, {p: True}]) for text in ("X p", "X X p", "X !X p", "G p", "G F p")]
+    [True, False, True, False, True]
+    """
+    _check(formula)
+    if not trace:
+        raise UsageError("an empty trace has no first step to evaluate a formula in: give at least one step")
+    return _linear(formula, trace, None, {})[0]
+
+
+def _linear(f: Formula, steps: Sequence[Labels], loop: int | None, known: dict[Formula, list[bool]]) -> list[bool]:
+    """The truth of ``f`` in each step; after the last comes step ``loop``, or nothing."""
+    if f in known:
+        return known[f]
+    n = len(steps)
+    parts = [_linear(arg, steps, loop, known) for arg in f.args]
+    p = parts[0] if parts else [False] * n
+    q = parts[-1] if parts else [False] * n
+    op = f.op
+    if op == "atom":
+        out = [_holds(f, label) for label in steps]
+    elif op in ("true", "false"):
+        out = [op == "true"] * n
+    elif op in ("!", "&", "|", "->", "<->"):
+        out = [_boolean(op, a, b) for a, b in zip(p, q, strict=True)]
+    elif op == "X":
+        out = [p[i + 1] if i + 1 < n else loop is not None and p[loop] for i in range(n)]
+    elif op in PAST:
+        # Y p: the step before; O p = true S p; H p = not (true S not p).
+        out = []
+        for i in range(n):
+            before = i > 0 and out[i - 1]
+            out.append(
+                {
+                    "Y": i > 0 and p[i - 1],
+                    "O": p[i] or before,
+                    "H": p[i] and (i == 0 or before),
+                    "S": q[i] or (p[i] and before),
+                }[op]
+            )
+    else:
+        # now = good or (stay and next), from below for F and U, from above for the rest.
+        strong = op in ("F", "U")
+        out = [not strong] * n
+        for _ in range(2 if loop is not None else 1):  # twice round a loop is enough
+            for i in reversed(range(n)):
+                after = out[i + 1] if i + 1 < n else out[loop] if loop is not None else not strong
+                out[i] = {
+                    "F": p[i] or after,
+                    "G": p[i] and after,
+                    "U": q[i] or (p[i] and after),
+                    "W": q[i] or (p[i] and after),
+                    "R": q[i] and (p[i] or after),
+                }[op]
+    known[f] = out
+    return out
+
+
+def _boolean(op: str, a: bool, b: bool) -> bool:
+    return {"!": not a, "&": a and b, "|": a or b, "->": not a or b, "<->": a == b}[op]
+
+
+def _check(formula: Formula) -> None:
+    for part in formula.walk():
+        if part.op in CTL:
+            raise UsageError(f"an LTL formula was expected, found {part.op} in {formula}")

@@ -18,20 +18,24 @@ import json
 import re
 from typing import NamedTuple, NoReturn
 
-from pellucid.check.formula.nodes import FALSE, TRUE, Atom, Formula, any_
-from pellucid.check.formula.terms import (
+from pellucid.check.formula.nodes import (
+    FALSE,
     FLAGS,
     KINDS,
     NAME,
     RESERVED,
+    TRUE,
+    Atom,
     Before,
     Calc,
     Compare,
     Flag,
+    Formula,
     Length,
     Literal,
     Ref,
     Term,
+    any_,
     negative,
 )
 from pellucid.errors import UsageError

@@ -26,8 +26,22 @@ from decimal import Decimal, InvalidOperation
 from itertools import product
 from typing import Any, NoReturn
 
-from pellucid.check.formula.nodes import FALSE, TRUE, Atom, Formula, Some
-from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
+from pellucid.check.formula.nodes import (
+    FALSE,
+    TRUE,
+    Atom,
+    Before,
+    Calc,
+    Compare,
+    Flag,
+    Formula,
+    Length,
+    Literal,
+    Ref,
+    Some,
+    Term,
+    parts,
+)
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.variables import Slot
 from pellucid.errors import UsageError
@@ -206,12 +220,16 @@ class Names:
 class Typed:
     """A term with its type: the leaves of its value, and what must be so for it to have one (first: events)."""
 
-    text: str
+    term: Any  # as it was written, for messages
     type: Type
     leaves: tuple[Expr, ...]
     needs: Mapping[str, Expr] = field(default_factory=dict)
     event: bool = False  # made of events, so that Mod(N) applies
     presence: bool = False
+
+    @property
+    def text(self) -> str:
+        return str(self.term)
 
 
 def opened(term: Typed) -> Typed:
@@ -276,7 +294,7 @@ def calculated(term: Calc, args: Sequence[Typed]) -> Typed | None:
         raise UsageError(f"in {term}: {shown}: {term.op} has no meaning there")
     t, e = found
     needs: dict[str, Any] = {name: needed for arg in args for name, needed in arg.needs.items()}
-    return Typed(str(term), t, (e,), needs, any(arg.event for arg in args))
+    return Typed(term, t, (e,), needs, any(arg.event for arg in args))
 
 
 def _span_of(t: Type) -> Type:
@@ -341,6 +359,12 @@ def resolve(formula: Formula, system: System) -> Formula:
     return _resolve(formula, _Atoms(system, Names(system)))
 
 
+def conditions(formula: Formula, system: System) -> list[tuple[Formula, Expr]]:
+    """Each atom of a formula with its expression."""
+    atoms = _Atoms(system, Names(system))
+    return [(atom, atoms.condition(atom.body)) for atom in formula.atoms() if atom.body is not None]
+
+
 def _resolve(f: Formula, names: _Atoms) -> Formula:
     if f.op != "atom":
         return Formula(f.op, tuple(_resolve(arg, names) for arg in f.args)) if f.args else f
@@ -370,7 +394,7 @@ class _Atoms:
                 part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b)
             )
             found = n.FALSE
-            for there, choice in self.choices(streams, str(body)):
+            for there, choice in self.choices(streams, body):
                 found = n.or_(found, n.and_(there, choice.all_of(of)))
             return found
         assert not isinstance(body, Expr)
@@ -378,7 +402,7 @@ class _Atoms:
         some, every = n.TRUE, n.TRUE
         for name in streams:
             some = n.and_(some, self.system.present(name))
-        for there, choice in self.choices(streams, str(body)):
+        for there, choice in self.choices(streams, body):
             # Where there is one choice only, that it is there is said already.
             holds = choice.holds(body)
             every = n.and_(every, holds if there is some else n.or_(n.not_(there), holds))
@@ -398,14 +422,14 @@ class _Atoms:
                     out.setdefault(f"Y {found[0]}", f"Y {found[0]}")
         return list(out.values())
 
-    def choices(self, streams: list[str], text: str) -> list[tuple[Expr, _Atoms]]:
+    def choices(self, streams: list[str], body: Any) -> list[tuple[Expr, _Atoms]]:
         """Every choice of an event for each of these streams: whether the events are there, and the atoms about
         them."""
         pools = [self.system.streams[name][1] for name in streams]
         if math.prod(map(len, pools)) > _MOST:
             many = " × ".join(f"{len(pool)} of {name}" for name, pool in zip(streams, pools, strict=True))
             raise UsageError(
-                f"in {text}: so many events may come in one push ({many}) that not every choice can be tried: compare "
+                f"in {body}: so many events may come in one push ({many}) that not every choice can be tried: compare "
                 ".first, .last or .count"
             )
         # a stream that never carries anything: what is said of its events must make sense all the same
@@ -511,7 +535,7 @@ class _Atoms:
                         "stream, or rename it"
                     )
                 if member:
-                    return Typed(str(term), kind, (n.const(cls.__members__[name]),))
+                    return Typed(term, kind, (n.const(cls.__members__[name]),))
                 if also is None:
                     near = difflib.get_close_matches(name, list(cls.__members__), 1)
                     raise UsageError(
@@ -523,7 +547,7 @@ class _Atoms:
     # -- terms
 
     def term(self, term: Term) -> Typed:
-        system, text = self.system, str(term)
+        system = self.system
         if isinstance(term, Literal) and term.value is None:
             return NONE
         if isinstance(term, Literal):
@@ -531,14 +555,14 @@ class _Atoms:
                 e = n.const(term.value)
             except OverflowError:
                 raise UsageError(f"the number {term} does not fit in 64 bits") from None
-            return Typed(text, e.type, (e,))
+            return Typed(term, e.type, (e,))
         if isinstance(term, Flag):
             self.names.refuse_ambiguous(term)
-            return Typed(text, BOOL, (getattr(system, term.name),))
+            return Typed(term, BOOL, (getattr(system, term.name),))
         if isinstance(term, Length):
             if term.queue not in system.lengths:
                 self.names.unknown("queue", term.queue, system.lengths)
-            return Typed(text, INT, (system.lengths[term.queue],))
+            return Typed(term, INT, (system.lengths[term.queue],))
         if isinstance(term, (Ref, Before)):
             ref = term if isinstance(term, Ref) else term.ref
             found = self.names.find(ref)
@@ -592,14 +616,14 @@ class _Atoms:
         event = any(arg.event for arg in args)
         if event and kind == INT and self.system.domain.modulus is not None:
             e = n.binary("mod", e, n.const(self.system.domain.modulus))
-        return Typed(str(term), kind, (e,), needs, event)
+        return Typed(term, kind, (e,), needs, event)
 
     def typed(self, ref: Ref | Before, name: str, rest: tuple[str, ...]) -> Typed:
-        text, system = str(ref), self.system
+        system = self.system
         if rest in ((), ("present",)):
-            return Typed(text, BOOL, (system.present(name),), presence=True)
+            return Typed(ref, BOOL, (system.present(name),), presence=True)
         if rest == ("count",):
-            return Typed(text, INT, (system.count(name),))
+            return Typed(ref, INT, (system.count(name),))
         kind, needs = system.streams[name][0], {}
         if rest[0] in ("first", "last"):
             leaves = system.first(name) if rest[0] == "first" else system.last(name)
@@ -629,7 +653,7 @@ class _Atoms:
             start = sum(t.width for t in list(options.values())[: list(options).index(part)])
             kind = options[part]
             leaves = leaves[start : start + kind.width]
-        return Typed(text, kind, leaves, needs, event=True)
+        return Typed(ref, kind, leaves, needs, event=True)
 
 
 def _nearest(name: str, options: Iterable[str]) -> str:

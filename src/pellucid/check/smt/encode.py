@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -37,7 +37,7 @@ def with_texts(system: System, *roots: Expr) -> System:
     return dataclasses.replace(system, texts=True)
 
 
-def _parts(system: System) -> Iterator[Expr]:
+def _parts(system: System) -> list[Expr]:
     streams = [e for _, slots in system.streams.values() for s in slots for e in (s.present, *s.leaves)]
     return walk(*system.next, system.failed, system.assume, *streams)
 

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.formula.nodes import CTL, LTL, PAST, Formula
+from pellucid.check.formula.nodes import CTL, LTL, PAST, Before, Calc, Compare, Flag, Formula, Length, Ref
 from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import resolve
-from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Ref
 from pellucid.check.functions.called import inside, ledger
 from pellucid.check.history import History
 from pellucid.check.smt.encode import with_texts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Fickle, ledger
-from pellucid.check.same_types import alike
+from pellucid.check.side_by_side import same_shape
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable
 from pellucid.internal.expr.function import Function
@@ -31,7 +31,7 @@ def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
     """
     if a.digest != b.digest or a.unseen:
         return False
-    if not all(alike(s.type, t.type) for s, t in zip(a.nodes, b.nodes, strict=True)):
+    if not all(same_shape(s.type, t.type) for s, t in zip(a.nodes, b.nodes, strict=True)):
         return False  # enums of one name with other members
     pairs = list(zip(a.opaque(), b.opaque(), strict=True))
     if any(_now(f) != _now(g) for (_, f), (_, g) in pairs):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from pellucid.check.answer import Answer
 from pellucid.check.counterexample import Pushes
 from pellucid.check.decide import has_z3
-from pellucid.check.same_types import Fitted
+from pellucid.check.side_by_side import Fitted
 from pellucid.check.timed.machine import (
     At,
     Finish,

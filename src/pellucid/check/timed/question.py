@@ -16,8 +16,7 @@ from typing import Any
 from pellucid.check.caveats import premises
 from pellucid.check.counterexample import _judged, _Seen
 from pellucid.check.formula import FALSE, TRUE, And, F, Formula, Not, Or, as_formula, is_invariant, kind, terms
-from pellucid.check.formula.nodes import PAST
-from pellucid.check.formula.terms import Before, Flag
+from pellucid.check.formula.nodes import PAST, Before, Flag
 from pellucid.check.question_arguments import short
 from pellucid.check.timed.machine import PLAIN, At, Finish, Inputs, Move, Rows, Seen, TimedMachine
 from pellucid.check.timed.promises import ALL, SAYS, Past, Promises

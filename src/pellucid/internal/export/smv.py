@@ -9,8 +9,8 @@ from typing import Any
 
 from pellucid.check.formula import Formula, as_formula, is_invariant, terms
 from pellucid.check.formula import kind as kind_of_formula
+from pellucid.check.formula.nodes import Length
 from pellucid.check.formula.resolve import resolve
-from pellucid.check.formula.terms import Length
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Tables
 from pellucid.check.system.build import HIDDEN, System

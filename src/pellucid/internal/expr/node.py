@@ -301,18 +301,20 @@ def surely(e: Expr, kids: Sequence[frozenset[Expr]]) -> frozenset[Expr]:
     return kids[0] if e.op in LAZY else frozenset().union(*kids)
 
 
-def walk(*roots: Expr) -> Iterator[Expr]:
+def walk(*roots: Expr) -> list[Expr]:
     """Every part once, arguments before the operations that use them."""
+    out: list[Expr] = []
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
         e, done = stack.pop()
         if done:
-            yield e
+            out.append(e)
         elif id(e) not in seen:
             seen.add(id(e))
             stack.append((e, True))
             stack.extend((a, False) for a in reversed(e.args) if id(a) not in seen)
+    return out
 
 
 # ---------------------------------------------------------------- conversions

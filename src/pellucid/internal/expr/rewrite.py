@@ -335,7 +335,9 @@ def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
             return rebuilt(e, args)
     if op == "after":
         return n.after(tuple(args[:-1]), args[-1])
-    return known(_BUILD_REWRITE, op, "substitution", "operation")(*args)
+    if op not in _BUILD_REWRITE:
+        known(_BUILD_REWRITE, op, "substitution", "operation")
+    return _BUILD_REWRITE[op](*args)
 
 
 def substitute(
@@ -357,7 +359,9 @@ def substitute(
         elif not e.args:
             made[id(e)] = e
         else:
-            new = rebuild(e, [made[id(a)] for a in e.args])
+            args = [made[id(a)] for a in e.args]
+            same = after is None and all(a is b for a, b in zip(args, e.args, strict=True))
+            new = e if same else rebuild(e, args)
             keeps = e.op in ("ite", "after")  # these hand on what was made already
             made[id(e)] = after(new) if after is not None and new.type == INT and not keeps else new
     return [made[id(r)] for r in roots]

@@ -56,12 +56,9 @@ from pellucid.internal.graph.timing import Timing, shown_length, shown_time
 # Windows that begin at fixed times: which of them an event is in; and the days of time zones.
 #
 # Without a time zone a window is ``[origin + k * every, origin + k * every + size)`` for every whole ``k``, negative
-# ones
-# too.  With one, sizes are whole days, and a day begins with the first instant of its date there: so it has 23, 24
-# or 25
-# hours, or what else the zone has done.  Where a clock is set back over midnight, what comes after the first
-# midnight is
-# the new day; a date that a zone has left out is a day without instants.
+# ones too.  With one, sizes are whole days, and a day begins with the first instant of its date there: so it has 23,
+# 24 or 25 hours, or what else the zone has done.  Where a clock is set back over midnight, what comes after the first
+# midnight is the new day; a date that a zone has left out is a day without instants.
 
 
 def windows_of(timing: Timing, time: int) -> list[tuple[int, int]]:

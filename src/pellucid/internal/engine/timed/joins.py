@@ -274,8 +274,7 @@ class IntervalJoin:
 # As-of over columns: for each event of one stream the latest of another that is not after it.
 #
 # An event waits until nothing of the other stream can come any more that is not after it.  Of the other stream's
-# events
-# whose times are complete only one of each key and time can be an answer: the greatest in the canonical order.
+# events whose times are complete only one of each key and time can be an answer: the greatest in the canonical order.
 
 
 class AsOf:

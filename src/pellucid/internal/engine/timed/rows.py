@@ -213,10 +213,8 @@ def later(times: Any, by: int) -> Any:
 # Rows that wait for the clock.
 #
 # Each row has a time at which it is due.  Rows come in any order, and those go that are due by now.  They lie in a
-# few
-# runs, each at least twice as long as the next; a run is sorted when a small part of it is taken for the first time.
-# So
-# a row costs a logarithm, however many wait and however little comes or goes at a time.
+# few runs, each at least twice as long as the next; a run is sorted when a small part of it is taken for the first
+# time.  So a row costs a logarithm, however many wait and however little comes or goes at a time.
 
 
 class _Run:

@@ -404,10 +404,8 @@ def longer(array: Any, size: int) -> Any:
 # after a time.
 #
 # They lie in a few sorted runs, each at least twice as long as the next, so that a row costs a logarithm.  In a run,
-# key
-# and time are one number, with the time counted from the least one there; where that would not fit in 64 bits, the
-# place
-# of the time among all times of the run stands for it.
+# key and time are one number, with the time counted from the least one there; where that would not fit in 64 bits,
+# the place of the time among all times of the run stands for it.
 
 _FAR = 1 << 62
 Side: TypeAlias = Literal["left", "right"]

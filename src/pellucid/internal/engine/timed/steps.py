@@ -630,9 +630,8 @@ class EarlyStep(Step):
 
 # The task that is told of times, over columns: events wait for their time, and a kernel calls its functions.
 #
-# The kernel has the states and the times that were asked for, by key (`engine.kernel.emit.timers`).  When the
-# clock moves, it gets the events that are complete, by time; and then, for each key that has asked for a time which
-# is
+# The kernel has the states and the times that were asked for, by key (`engine.kernel.emit.timers`).  When the clock
+# moves, it gets the events that are complete, by time; and then, for each key that has asked for a time which is
 # complete by now, the news of that.
 
 

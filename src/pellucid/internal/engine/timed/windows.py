@@ -146,12 +146,10 @@ class Days(Spans):
 # Tumbling and sliding windows over columns.
 #
 # A row waits by its time: that says which of its windows closes first.  When windows close, their rows are sorted by
-# key
-# and time: then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
+# key and time: then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
 #
 # A row that is in a window which is still open goes on waiting.  Nothing is noted of which windows a row counts in:
-# those
-# of its windows that are open when it comes, and these are just those that no clock has closed before.
+# those of its windows that are open when it comes, and these are just those that no clock has closed before.
 
 _SLICE = 1 << 17  # rows that are sorted and run at once
 
@@ -418,14 +416,11 @@ class FixedWindows:
 # Tumbling and sliding windows whose answers can be corrected, or are told before they are complete.
 #
 # Rows lie by the last window that they are in: a window's own are those of a few neighbouring heaps.  A row stays
-# until
-# its last window takes no more rows.  Which windows have got rows since the clock moved last (those that were closed
-# are
-# put out again), and since running answers were told, is marked at the rows.
+# until its last window takes no more rows.  Which windows have got rows since the clock moved last (those that were
+# closed are put out again), and since running answers were told, is marked at the rows.
 #
 # Nothing is noted of which windows a row counts in: those that were not given up when it came, and of these are all
-# for
-# which an answer can still come.
+# for which an answer can still come.
 
 _NEW, _UNTOLD = 1, 2  # since the clock moved last; since running answers were told
 

@@ -25,20 +25,28 @@ all others          *t*
 [('at.out0', 7), ('visit.in0', 7), ('visit.out0', 10), ('day.in0', 10)]
 >>> print(paths.could_result_in(Source("at"), 21, Target("day"), 23))  # it would come to the next day
 None
+
+Of this graph `pipeline_progress` asks, for all times:
+
+* **condition 2**: no step sends into its own past; **acyclic**: no time goes round a cycle unchanged;
+* **clock**: nothing comes behind the clock.  The clock of what follows a step is that of the steps `at` before it, so
+  none may emit what is earlier than the event that it is from: then an answer would be late although no source was.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pellucid.errors import known
+from pellucid.errors import UsageError, known, nearest
 from pellucid.internal.engine.timed.clock import windows_of
 from pellucid.internal.expr.types.rich import DAY
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.timing import Timing
-from pellucid.progress.reachability import Builder, Source, Target
+from pellucid.internal.model import Run, Verdict, now
+from pellucid.progress.question import SAYS, ProgressVerdict, run_along, whole_verdict
+from pellucid.progress.reachability import Builder, PathSummaries, Source, Target, standing_loop
 from pellucid.progress.summaries import Step
 from pellucid.progress.times import LEAST, MOST, Integers
 
@@ -114,3 +122,69 @@ def flow_of(graph: Graph, *, clock: bool = False) -> Builder:
             for port, j in enumerate(node.inputs):
                 flow.add_edge(Source(graph.nodes[j].id), Target(node.id, port))
     return flow
+
+
+# ---------------------------------------------------------------- what it promises
+
+ASKED = ("condition 2", "acyclic", "clock")
+_SAYS = {**SAYS, "clock": "nothing comes behind the clock of what follows"}
+
+
+def pipeline_progress(graph: Graph, about: str | Sequence[str] = ASKED) -> ProgressVerdict:
+    """Whether a pipeline's steps keep its times in order.
+
+    >>> from pellucid import pipeline
+    >>> p = pipeline(lambda x: x.at(lambda v: v, id="at").tumbling(10, lambda w: w, id="tens"), x=int)
+    >>> print(pipeline_progress(p.graph))
+    proved   progress of pipeline, for all its times  (...)
+      condition 2: proved, no node sends into its own past
+      acyclic: proved, no time goes round a cycle unchanged
+      clock: proved, nothing comes behind the clock of what follows
+    """
+    asked = (about,) if isinstance(about, str) else tuple(about)
+    for name in asked:
+        if name not in ASKED:
+            raise UsageError(
+                f"about={name!r}: of a pipeline the questions are {', '.join(ASKED)}{nearest(str(name), ASKED)}"
+            )
+    if not graph.timed:
+        raise UsageError(
+            f"{graph.name} knows no event time, so there are no times to ask about: say what an event's time is, as in "
+            "x.at(lambda e: e.when)"
+        )
+    began = now()
+    arcs = flow_of(graph).arcs()
+    loop = standing_loop(arcs)
+    parts = {}
+    for name in asked:
+        run = None
+        if name == "clock":
+            run = _behind_the_clock(graph, PathSummaries(arcs))
+        elif loop is not None and (loop.back or name == "acyclic"):
+            run = run_along(loop.places, loop.time, loop.then, loop.reason)
+        if run is None:
+            parts[name] = Verdict("proved", _SAYS[name], "summaries", 0.0)
+        else:
+            parts[name] = Verdict("refuted", _SAYS[name], "summaries", 0.0, run, (run.why,))
+    return whole_verdict(f"progress of {graph.name}, for all its times", parts, began, engine="summaries")
+
+
+def _behind_the_clock(graph: Graph, paths: PathSummaries) -> Run | None:
+    """A way from a step `at` on which a time goes back, to a step that waits for its clock."""
+    for node in graph.nodes:
+        if not node.processor.timed or node.processor.keeps != "times":
+            continue
+        for port in range(len(node.inputs)):
+            for at in graph.nodes:
+                found = paths.between(Source(at.id), Target(node.id, port)) if at.kind == "at" else []
+                for path in found:
+                    time = path.summary.goes_back()
+                    if time is not None:
+                        then = path.summary.results_in(time)
+                        way = " → ".join(str(place) for place in path.places)
+                        why = (
+                            f"what {at.id} sends at {time} comes to {node.id} with the time {then} ({way}), which its "
+                            "clock may have passed: it would be late although no source was"
+                        )
+                        return run_along(path.places, time, then, why)
+    return None

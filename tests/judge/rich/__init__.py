@@ -1,1 +1,0 @@
-"""Verdicts about pipelines over rich types, held against a meaning of their own: see `judge`."""
