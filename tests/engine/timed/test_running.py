@@ -122,7 +122,7 @@ def test_keep_has_no_one_row() -> None:
 def test_an_order_of_rows_is_no_part_of_the_answer() -> None:
     """The same words as on the command line, where `--order` is refused, too."""
     rows = [p._asdict() | {"seq": i} for i, p in enumerate(PAID)]
-    said = "order= does not go with pipeline, which works by event time: rows count by their times, and else in the order in which they come"
+    said = "order= does not go with pipeline, which works by event time: rows count by their times"
     with pytest.raises(UsageError, match=said):
         hourly(rows, key="user", order="seq")
     with pytest.raises(UsageError, match="order= does not go with pipeline"):
