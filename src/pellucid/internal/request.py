@@ -261,8 +261,8 @@ class Request:
         3, "--snapshots", EPOCHS, "Epochs: keep the last N of each task (3).", kind=Kind.WHOLE, metavar="N", least=1,
         why=_ON_SPARK,
     )
-    patience: float | None = _field(
-        None, "--patience", EPOCHS,
+    patience: float = _field(
+        120.0, "--patience", EPOCHS,
         "Epochs: a task that is busy for longer hangs (120); several --out: try a commit again for so long.",
         kind=Kind.NUMBER, metavar="SECONDS", least=0.1, command=EPOCHS | STREAM,
     )

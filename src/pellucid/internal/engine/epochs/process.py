@@ -137,15 +137,15 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
     t = job.plan.types[task.step]
     keeper = None
     if job.along.names(t, task.output, list(job.key)):
-        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats, list(job.key))
+        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.time_format, list(job.key))
     if task.place in job.members:
         return MemberSink(
             context, task.output, task.step, t, target, schema, job.key, keeper, place=task.place,
             log=DecisionLog(job.log_folder), patience=job.settings.patience, keeps_open=keeps_open(job, task.place),
-            formats=job.settings.formats,
+            formats=job.settings.time_format,
         )  # fmt: skip
     # An epoch that waits for another run to commit must not keep the one before it waiting.
     return SinkTask(
-        context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.formats,
+        context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.time_format,
         apart=bool(job.chained),
     )  # fmt: skip
