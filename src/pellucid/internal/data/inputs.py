@@ -433,8 +433,8 @@ def _silence(given: list[Given], gone: set[int]) -> None:
             one.mask = [here and i not in gone for i, here in enumerate(mask)]
 
 
-def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> None:
-    check_formats(options.formats, _read(types, wide="" in inputs), graph.name)
+def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: Request) -> None:
+    check_formats(options.time_format, _read(types, wide="" in inputs), graph.name)
     for name, one in inputs.items():
         if options.time_format and one.kind in ("list", "dicts"):
             raise UsageError(
