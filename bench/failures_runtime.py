@@ -30,7 +30,7 @@ import pyarrow.parquet as parquet
 from pellucid import Stream, pipeline
 from pellucid.internal.data.feed import Feed
 from pellucid.internal.data.files import open_reader
-from pellucid.internal.data.writers import open_writer
+from pellucid.internal.data.outputs import open_writer
 from pellucid.internal.engine.epochs import run_epochs
 from pellucid.internal.expr.types import INT
 

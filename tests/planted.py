@@ -16,9 +16,7 @@ from typing import Any
 from pellucid.failures.crash import Command
 from pellucid.internal.base.files import sync
 from pellucid.internal.cli.main import main
-from pellucid.internal.engine.epochs import outputs as parts
-from pellucid.internal.engine.epochs import outputs as targets
-from pellucid.internal.engine.epochs import sink
+from pellucid.internal.engine.epochs import outputs, process, sink
 from pellucid.internal.engine.epochs.coordinator import Generation
 from pellucid.internal.engine.epochs.outputs import PartName, parts_in
 from pellucid.internal.engine.epochs.store import Snapshot
@@ -62,7 +60,7 @@ class CarelessSink(sink.SinkTask):
                 path.unlink()
 
 
-class CarelessFile(targets.FileTarget):
+class CarelessFile(outputs.FileTarget):
     """Appends what it is given: each generation to parts of its own."""
 
     generation = 0
@@ -88,5 +86,5 @@ if __name__ == "__main__":
     Generation._completed = completed  # type: ignore[method-assign]
     process.SinkTask = CarelessSink  # type: ignore[misc]
     job.FileTarget = CarelessFile  # type: ignore[misc]
-    parts._NAME = re.compile(parts._NAME.pattern.replace(r"\.part", r"(-g\d+)?\.part"))
+    outputs._NAME = re.compile(outputs._NAME.pattern.replace(r"\.part", r"(-g\d+)?\.part"))
     sys.exit(main())

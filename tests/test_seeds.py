@@ -63,7 +63,7 @@ def test_no_test_draws_from_anywhere_else() -> None:
         if file.name in (
             "seeds.py",
             "hunt.py",
-            "test_variants.py",
+            "test_protocols.py",
         ):  # the last has tasks that draw, and sets their seed
             continue
         for line, name, call in calls(file):

@@ -17,8 +17,7 @@ import pytest
 
 from pellucid.atomic.logs import Committable, Names, cascade, committable, cycles, read_log
 from pellucid.errors import DataError, UsageError
-from tests.atomic.literal_logs import affected, depths, largest, mutual, through, together
-from tests.judge.logs import SHAPES, as_text, log
+from tests.atomic.literal_logs import SHAPES, affected, as_text, depths, largest, log, mutual, through, together
 from tests.seeds import seeds
 
 STATUSES = {"a": "pending", "b": "pending", "c": "active", "d": "pending"}

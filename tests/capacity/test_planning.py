@@ -91,8 +91,7 @@ def test_the_literal_semantics() -> None:
         plan(figure_1(gap=9).given(semantics="literal"), backlog={"B2": 3})
 
 
-@pytest.mark.parametrize("routing", ["one", "all"])
-@pytest.mark.parametrize("observe", ["any", "settled"])
+@pytest.mark.parametrize(("routing", "observe"), [("one", "any"), ("all", "settled")])
 def test_a_bolt_behind_another_has_no_bound_in_the_literal_semantics(routing: str, observe: str) -> None:
     """Flow says that 1/10 comes and 1 is served; as printed, A takes nothing until all of it is there."""
     chain = Topology(

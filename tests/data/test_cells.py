@@ -21,10 +21,9 @@ from click.testing import CliRunner
 from pellucid import UsageError, pipeline
 from pellucid.errors import DataError
 from pellucid.internal.cli.main import cli
-from pellucid.internal.data import exact
 from pellucid.internal.data.bind import Place
 from pellucid.internal.data.cells import Missing
-from pellucid.internal.data.csv_files import CsvReader, rows_in
+from pellucid.internal.data.csv_files import CsvReader, csv_columns, csv_rows, rows_in
 from pellucid.internal.data.files import open_reader
 from pellucid.internal.data.text import Block
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
@@ -122,7 +121,7 @@ def fast(folder: Path, t: Type, cell: str) -> Any:
 def slow(t: Type, cell: str) -> Any:
     data = ('"' + cell.replace('"', '""') + '",1\n').encode()
     try:
-        return exact.csv_columns(data, ",", ["x", "y"], {"x": t}, Place("x", str), True)["x"][0]
+        return csv_columns(data, ",", ["x", "y"], {"x": t}, Place("x", str), True)["x"][0]
     except DataError:
         return None
 
@@ -249,7 +248,7 @@ def reader_of(data: bytes, missing: Missing) -> CsvReader:
 def noted(data: bytes, missing: Missing) -> dict[int, Any]:
     """What the exact reader says of every row."""
     place = Place("x.csv", str, bad={})
-    exact.csv_columns(data, ",", list(WANTED), WANTED, place, True, missing)
+    csv_columns(data, ",", list(WANTED), WANTED, place, True, missing)
     assert place.bad is not None
     return place.bad
 
@@ -264,14 +263,14 @@ def test_what_is_noted_is_what_the_exact_reader_notes(seed: int) -> None:
     chunks = list(reader.chunks(WANTED, rows=1 << 20, lenient=True))
     found = chunks[0].place.bad if chunks else {}
     assert found == want
-    good = exact.csv_columns(data, ",", list(WANTED), WANTED, Place("x.csv", str, bad={}), True, missing)
+    good = csv_columns(data, ",", list(WANTED), WANTED, Place("x.csv", str, bad={}), True, missing)
     for name in ("i", "m", "f", "b"):
         got = chunks[0].batch.column(name).to_pylist() if chunks else []
         assert [repr(v) for v in got] == [repr(v) for v in good[name]]
-    lines = [line for line, _ in exact.csv_rows(data, ",")]
+    lines = [line for line, _ in csv_rows(data, ",")]
     begins, cells = rows_in(data, ",", blank=False)
     assert begins.tolist() == lines
-    assert cells.tolist() == [len(row) for _, row in exact.csv_rows(data, ",")]
+    assert cells.tolist() == [len(row) for _, row in csv_rows(data, ",")]
     for i in want:  # a message finds the row
         assert f"line {lines[i] + 2:,})" in chunks[0].place.row(i)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pellucid.internal.data.writers import Packer, open_writer
+from pellucid.internal.data.outputs import Packer, open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])
 BATCH = pa.record_batch({"x": [1, 2]})

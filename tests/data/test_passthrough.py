@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from pellucid import DataError, PellucidError, Stream, UsageError, Windowed, pipeline
 from pellucid.internal.cli.main import cli
 from pellucid.internal.data.columns import Output
-from pellucid.internal.data.passthrough import refuse_other_columns, refuse_other_keys
+from pellucid.internal.data.outputs import refuse_other_columns, refuse_other_keys
 from pellucid.internal.expr.types import FLOAT, INT, STR, OptionalType, TupleType
 from pellucid.internal.expr.types import type_of as made
 

@@ -20,7 +20,7 @@ import pytest
 from pellucid import DataError
 from pellucid.internal.base.files import write_whole
 from pellucid.internal.data.feed import ahead
-from pellucid.internal.data.writers import json_texts, open_writer
+from pellucid.internal.data.outputs import json_texts, open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])
 BATCH = pa.record_batch({"x": [1, 2]})
@@ -65,7 +65,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_disk_that_gets_full_while_row_groups_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are packed in a thread of their own: what goes wrong there is said, and nothing is left."""
-    monkeypatch.setattr("pellucid.internal.data.writers._ROW_GROUP", 1)
+    monkeypatch.setattr("pellucid.internal.data.outputs._ROW_GROUP", 1)
     writer = open_writer(str(tmp_path / "a.parquet"), SCHEMA)
 
     class Full(io.BytesIO):

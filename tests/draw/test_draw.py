@@ -17,8 +17,8 @@ from pellucid import Pipeline, Stream, UsageError, apply, as_of, iterate, join, 
 from pellucid.internal.draw.graph import STYLES, draw, draw_mermaid, parts
 from pellucid.internal.draw.labels import cells
 from pellucid.internal.draw.layout import Item, Wire, _crossings, arrange, fold
+from pellucid.internal.draw.svg import FAMILY
 from pellucid.internal.draw.text import draw_text
-from pellucid.internal.draw.theme import FAMILY
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.processors import PROCESSORS
 
@@ -254,7 +254,7 @@ def test_what_knows_no_variables_finds_colours() -> None:
     style = next(ET.fromstring(draw(total.graph, "svg")).iter(f"{SVG}style")).text or ""
     plain, newer = style.split("@supports (color:var(--page)){")
     assert "var(" not in plain and "@" not in plain
-    assert ".plc .plc-page{fill:#fff}" in plain and ".plc .plc-time{color:#0f766e}" in plain
+    assert ".plc .plc-page{fill:#fff}" in plain and ".plc .plc-edge{color:#52606d}" in plain
     # who knows them draws as if the first part were not there: each colour is said again, in the same order
     colours = r"(?:fill|stroke|color):[^;}]+"
     known = dict(re.findall(r"--([a-z]+):(#\w+)", newer.split("@media")[0]))

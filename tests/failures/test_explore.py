@@ -20,13 +20,12 @@ from pellucid.failures.checker.system import (
     Situation,
     Transactional,
     UnalignedRules,
-    Uncommitted,
 )
-from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import FFail
 from pellucid.failures.model.explain import Explanation, explain
 from pellucid.internal.model import Budget
 from tests.failures.graphs import chain, diamond, merged, random_graph, random_trace
+from tests.failures.mutants import RULES, Uncommitted
 from tests.seeds import seeds
 
 NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
@@ -71,11 +70,11 @@ def test_the_packed_search_reaches_exactly_what_the_models_rules_reach(seed: int
 
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", seeds(8))
-@pytest.mark.parametrize("name", [*sorted(VARIANTS), "unaligned", "not-replayable"])
+@pytest.mark.parametrize("name", [*sorted(RULES), "unaligned", "not-replayable"])
 def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(name: str, seed: int) -> None:
     def rules() -> Rules:
         own = {"unaligned": UnalignedRules, "not-replayable": lambda: NotReplayable(Rules())}
-        return own[name]() if name in own else variant(name)
+        return own[name]() if name in own else RULES[name]()
 
     c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
     literal = search(CrashSystem(c, crashes=1, rules=rules()), Budget(), stop=False)
@@ -134,10 +133,10 @@ TINY = {
 
 @pytest.mark.parametrize("shape", TINY)
 @pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.parametrize("name", ["", *sorted(VARIANTS)])
+@pytest.mark.parametrize("name", ["", *sorted(RULES)])
 def test_the_verdict_is_that_of_listing_all_executions(shape: str, sink: type[Observation], name: str) -> None:
     def system() -> CrashSystem:
-        return CrashSystem(TINY[shape](), crashes=1, rules=variant(name) if name else None, observation=sink())
+        return CrashSystem(TINY[shape](), crashes=1, rules=RULES[name]() if name else None, observation=sink())
 
     if name == "not-recovered":
         return  # its executions need not end

@@ -14,7 +14,6 @@ from pellucid.failures.model import FFail, FRecover, IBorder, Task, TraceStep, i
 from pellucid.failures.model.explain import CausalOrder, Explanation, explain
 from pellucid.failures.model.notation import read, read_run
 from pellucid.failures.picture import DrawnRun, fold, from_recorded, from_trace, spacetime_svg
-from tests.failures.cuts import from_cut, read_cut
 from tests.failures.graphs import random_run, random_trace
 from tests.seeds import HUNT, seeds
 
@@ -220,35 +219,6 @@ def test_a_tampered_recorded_trace_is_drawn_all_the_same() -> None:
     run = from_recorded(rows, wrong={("a", 0): "it was not sent before"})
     assert not run.explained and len(run.marks) == 4
     assert "step 0: it was not sent before" in texts(parsed(run))
-
-
-# ---------------------------------------------------------------- snapshots
-
-
-@pytest.mark.parametrize(
-    ("text", "color", "words"),
-    [
-        ("p1: >m | >n  p2: <m <n |", "plc-crash", "inconsistent: message n is received by p2, but not sent by p1"),
-        ("p1: >m >n |  p2: <m | <n", "plc-frame", "consistent, with 1 message in flight: n from p1 to p2"),
-        ("p1: >m >n |  p2: <m <n |", None, "complete: consistent, and nothing is in flight"),
-    ],
-)
-def test_a_snapshot_is_a_line_and_its_messages_are_coloured(text: str, color: str | None, words: str) -> None:
-    run, cut = read_cut(text)
-    made = from_cut(run, cut)
-    for p, n in cut.items():  # the line has so many events of the lane on its left
-        assert sum(m.column < made.cut[p] for m in made.marks if m.lane == p) == n
-    root = parsed(made, title="a snapshot")
-    assert len(by_class(root, "plc-cut")) == 1 and words in texts(root)
-    arrows = [e for e in root.iter(f"{SVG}g") if (e.findtext(f"{SVG}title") or "").startswith("message")]
-    coloured = [e.findtext(f"{SVG}title") for e in arrows if e.get("class") in ("plc-crash", "plc-frame")]
-    assert coloured == ([] if color is None else ["message 0 on n"])
-    assert all(e.get("class") == color for e in arrows if e.findtext(f"{SVG}title") in coloured)
-
-
-def test_a_run_that_is_no_run_is_drawn_too() -> None:
-    run, cut = read_cut("p: <n >m |  q: <m >n |")
-    assert len(from_cut(run, cut).marks) == 4
 
 
 # ---------------------------------------------------------------- folding

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from pellucid import StepError, Stream, UsageError, apply, check, merge, pipeline
-from pellucid.failures.checker.microbatch import BATCH_VARIANTS
 from pellucid.failures.checker.question import FaultyExecution
 from pellucid.failures.checker.search import components, fair_cycle, judge, search
 from pellucid.failures.checker.system import (
@@ -26,12 +25,11 @@ from pellucid.failures.checker.system import (
     Taking,
     Unaligned,
     UnalignedRules,
-    Uncommitted,
 )
-from pellucid.failures.checker.variants import VARIANTS, NotRecovered, variant
 from pellucid.failures.model import Configuration, IBorder, Normal, Task, f_recover, gce, initial, out
 from pellucid.internal.model import Budget, follow
 from tests.failures.graphs import chain, merged, random_graph
+from tests.failures.mutants import BATCHES, RULES, CommitBeforeSink, NotCaptured, NotRecovered, Uncommitted
 from tests.seeds import seeds
 
 
@@ -148,7 +146,7 @@ class LosesABorder(Rules):
 
 
 def test_a_deadlock_is_a_counterexample() -> None:
-    verdict = check.failures(chain(2, 1, 2), variant=LosesABorder(), crashes=1, observe=lambda c: 0)
+    verdict = check.failures(chain(2, 1, 2), rules=LosesABorder(), crashes=1, observe=lambda c: 0)
     example = verdict.counterexample
     assert verdict.refuted and isinstance(example, FaultyExecution) and example.kind == "not live"
     assert example.why == "nothing can be done any more, and epoch 2 never appears in the output: t0, t1 wait for ever"
@@ -167,7 +165,7 @@ def test_a_task_that_stays_failed_makes_a_fair_cycle() -> None:
 
 
 def test_the_verdict_tells_the_cycle() -> None:
-    verdict = check.failures(chain(1, 1, 2), variant=NotRecovered("t1"), crashes=1, observe=lambda c: 0)
+    verdict = check.failures(chain(1, 1, 2), rules=NotRecovered("t1"), crashes=1, observe=lambda c: 0)
     assert verdict.refuted and verdict.counterexample is not None
     assert "repeats for ever, fairly, and epoch 1 never appears in the output" in verdict.counterexample.why
     assert verdict.counterexample.loop == 1
@@ -258,18 +256,14 @@ def test_an_append_sink_duplicates_between_the_write_and_the_commit() -> None:
 
 @pytest.mark.parametrize(("name", "length"), [("commit-before-sink", 11), ("no-offset-log", 15), ("newest-state", 8)])
 def test_mutants(name: str, length: int) -> None:
-    verdict = check.failures(total, protocol="microbatch", variant=name, crashes=1, events=2, epochs=2)
+    verdict = check.failures(total, protocol="microbatch", rules=BATCHES[name], crashes=1, events=2, epochs=2)
     assert verdict.refuted and verdict.counterexample is not None
     assert len(verdict.counterexample.trace) == length  # type: ignore[attr-defined]
     assert verdict.counterexample._repr_html_().startswith("<svg")
 
 
-def test_every_variant_is_tested() -> None:
-    assert set(BATCH_VARIANTS) == {"commit-before-sink", "no-offset-log", "newest-state"}
-
-
 def test_the_last_batch_can_be_lost_without_a_trace_in_the_output() -> None:
-    verdict = check.failures(total, protocol="microbatch", variant="commit-before-sink", crashes=1, events=1, epochs=1)
+    verdict = check.failures(total, protocol="microbatch", rules=CommitBeforeSink, crashes=1, events=1, epochs=1)
     assert verdict.refuted and verdict.details["live"] is False
     assert "not all of its input is in the sink" in str(verdict)
 
@@ -281,11 +275,6 @@ def test_a_shuffle_that_changes_the_order_shows_with_an_idempotent_sink() -> Non
 
 def test_a_source_that_forgets() -> None:
     assert check.failures(total, protocol="microbatch", source="not-replayable", crashes=1).refuted
-
-
-def test_no_such_variant() -> None:
-    with pytest.raises(UsageError, match="no variant of micro-batches is called 'x'"):
-        check.failures(total, protocol="microbatch", variant="x")
 
 
 def test_a_bound_gives_unknown() -> None:
@@ -357,7 +346,7 @@ def test_between_its_first_and_its_last_border_a_task_notes_what_it_takes() -> N
 
 
 def test_without_the_events_in_flight_it_is_refuted() -> None:
-    assert check.failures(chain(2, 1, 2), protocol="unaligned", variant="not-captured", crashes=1).refuted
+    assert check.failures(chain(2, 1, 2), protocol="unaligned", rules=NotCaptured(), crashes=1).refuted
 
 
 # Each mutant is refuted with a shortest trace that really happens, and on the rules without the mistake nothing
@@ -371,14 +360,14 @@ def one_event_each() -> Configuration:
 
 
 MUTANTS: dict[str, tuple[Callable[[], Configuration], int, dict[str, Any]]] = {
-    "no-alignment": (one_event_each, 14, {"variant": "no-alignment"}),
-    "early-snapshot": (lambda: chain(2, 1, 2), 10, {"variant": "early-snapshot"}),
-    "border-before-snapshot": (lambda: chain(2, 1, 1), 9, {"variant": "border-before-snapshot"}),
-    "not-common": (lambda: chain(2, 1, 2), 8, {"variant": "not-common"}),
-    "not-purged": (one_event_each, 11, {"variant": "not-purged"}),
-    "not-reset": (lambda: chain(2, 1, 2), 6, {"variant": "not-reset"}),
-    "not-recovered": (lambda: chain(2, 2, 2), 9, {"variant": "not-recovered"}),
-    "not-captured": (lambda: chain(2, 1, 2), 9, {"variant": "not-captured", "protocol": "unaligned"}),
+    "no-alignment": (one_event_each, 14, {"rules": RULES["no-alignment"]()}),
+    "early-snapshot": (lambda: chain(2, 1, 2), 10, {"rules": RULES["early-snapshot"]()}),
+    "border-before-snapshot": (lambda: chain(2, 1, 1), 9, {"rules": RULES["border-before-snapshot"]()}),
+    "not-common": (lambda: chain(2, 1, 2), 8, {"rules": RULES["not-common"]()}),
+    "not-purged": (one_event_each, 11, {"rules": RULES["not-purged"]()}),
+    "not-reset": (lambda: chain(2, 1, 2), 6, {"rules": RULES["not-reset"]()}),
+    "not-recovered": (lambda: chain(2, 2, 2), 9, {"rules": RULES["not-recovered"]()}),
+    "not-captured": (lambda: chain(2, 1, 2), 9, {"rules": RULES["not-captured"](), "protocol": "unaligned"}),
     "non-replayable source": (lambda: chain(2, 1, 2), 5, {"source": "not-replayable"}),
     "append sink": (lambda: chain(2, 1, 2), 6, {"sink": "append"}),
     "uncommitted output": (lambda: chain(2, 1, 2), 3, {"sink": Uncommitted()}),
@@ -407,7 +396,7 @@ def test_without_the_mistake_nothing_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_literal_rules_find_the_same_length_and_replay_it(name: str) -> None:
     shape, length, how = MUTANTS[name]
-    rules: Rules = variant(how["variant"]) if "variant" in how else Rules()
+    rules: Rules = how.get("rules") or Rules()
     if "source" in how:
         rules = NotReplayable(rules)
     sink = Append() if how.get("sink") == "append" else how.get("sink")
@@ -421,7 +410,7 @@ def test_the_literal_rules_find_the_same_length_and_replay_it(name: str) -> None
 
 
 def test_every_rule_variant_is_among_the_mutants() -> None:
-    assert set(VARIANTS) <= set(MUTANTS)
+    assert set(RULES) <= set(MUTANTS)
 
 
 # ---------------------------------------------------------------- tasks that are not functions
@@ -536,10 +525,3 @@ def test_a_function_that_always_fails_still_fails() -> None:
     c = stamped(lambda v, w: (v, [1 // 0]))
     with pytest.raises(StepError, match="task 'stamp' failed on f"):
         check.failures(c, crashes=1)
-
-
-def test_no_such_variant_variants() -> None:
-    with pytest.raises(
-        UsageError, match="no variant of the rules is called 'nonsense': there are border-before-snapshot"
-    ):
-        check.failures(chain(), variant="nonsense")

@@ -22,6 +22,7 @@ from pellucid.failures.model import EV, Configuration, Map, Task, f_recover, ini
 from pellucid.failures.model.explain import NotExplained, explain
 from pellucid.failures.model.tasks import tasks_of
 from tests.failures.graphs import chain, merged, order_dependent
+from tests.failures.mutants import RULES, NotCommon, NotReset
 from tests.strategies import COLOR, ORDER, POINT, Color, pipelines
 
 
@@ -51,7 +52,7 @@ class Gap(Rules):
 
 def test_two_sides_of_a_counterexample_never_read_alike() -> None:
     one = initial({"g": Task(lambda v, w: (v + w, [v + w]), ("i",), "x")}, {"i": [[1], [2]]}, {"g": 0})
-    example = check.failures(one, variant=Gap(), crashes=1).counterexample
+    example = check.failures(one, rules=Gap(), crashes=1).counterexample
     shown, _, near = example.why.removeprefix("no failure-free execution shows this: ").partition("; the nearest that ")
     assert near and shown != near.removeprefix("one shows is: ")
     assert "(number 1, epoch 1)" in shown and "(number 0, epoch 1)" in near
@@ -112,9 +113,9 @@ def test_what_does_not_fit_is_refused() -> None:
 
     with pytest.raises(UsageError, match="observe=broken failed on a configuration: ZeroDivisionError"):
         check.failures(total, observe=broken)
-    for name, protocol in (("no-alignment", "unaligned"), ("not-captured", "aligned")):
-        with pytest.raises(UsageError, match=f"variant='{name}' is no variant of the protocol '{protocol}'"):
-            check.failures(total, variant=name, protocol=protocol)
+    for name, protocol in (("no-alignment", "unaligned"), ("not-captured", "aligned"), ("not-reset", "microbatch")):
+        with pytest.raises(UsageError, match=f"rules='{name}' are not rules of the protocol '{protocol}'"):
+            check.failures(total, rules=RULES[name](), protocol=protocol)
 
 
 def test_steps_can_be_fused() -> None:
@@ -142,7 +143,7 @@ def test_a_function_with_another_answer_is_refused(answer: object, message: str)
 
 
 def test_the_counterexample_in_its_forms() -> None:
-    verdict = check.failures(merged(2, 1), variant="not-reset", crashes=1)
+    verdict = check.failures(merged(2, 1), rules=NotReset(), crashes=1)
     example = verdict.counterexample
     assert isinstance(example, FaultyExecution)
     assert example.picture().startswith("<svg") and "<svg" in verdict._repr_html_()
@@ -181,8 +182,8 @@ def test_a_faulty_execution_as_a_test(tmp_path: Path) -> None:
 
 def test_the_explainer_rejects_what_the_checker_refutes() -> None:
     """These traces are none of the paper's rules (that of not-purged is one, and shows something else there)."""
-    for name in ("not-reset", "not-common"):
-        example = check.failures(merged(2, 1), variant=name, crashes=1).counterexample
+    for rules in (NotReset(), NotCommon()):
+        example = check.failures(merged(2, 1), rules=rules, crashes=1).counterexample
         assert isinstance(example, FaultyExecution) and example.start is not None
         assert isinstance(explain(example.trace, example.start), NotExplained)
 
@@ -285,10 +286,10 @@ class Never(Rules):
 
 def test_rules_of_ones_own_inherit_no_promise() -> None:
     assert not Lose.paper_recovery and Rules.paper_recovery
-    assert check.failures(total_arguments, variant=Lose(), crashes=1).refuted
-    assert check.failures(total_arguments, variant=type("Same", (Rules,), {"name": "same"})(), crashes=1).bounded
+    assert check.failures(total_arguments, rules=Lose(), crashes=1).refuted
+    assert check.failures(total_arguments, rules=type("Same", (Rules,), {"name": "same"})(), crashes=1).bounded
     with pytest.raises(UsageError, match="the rules 'no recovery' do not recover"):
-        check.failures(total_arguments, variant=Never(), crashes=1)
+        check.failures(total_arguments, rules=Never(), crashes=1)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +321,8 @@ def test_arguments_that_contradict_each_other_are_refused() -> None:
         ({"sink": ["append"]}, "sink= takes 'transactional'"),
         ({"source": None}, "source= takes"),
         ({"protocol": 1}, "protocol= takes"),
-        ({"variant": 7}, "variant= takes"),
-        ({"variant": Rules(), "protocol": "microbatch"}, "micro-batches have variants by name"),
-        ({"variant": "nonsense", "protocol": "microbatch"}, "no variant of micro-batches is called 'nonsense'"),
+        ({"rules": 7}, "rules= takes an object of pellucid.failures.Rules"),
+        ({"rules": "not-reset"}, "rules= takes an object of pellucid.failures.Rules"),
         ({"observe": 3}, "observe= takes a function"),
         ({"inputs": 3}, "inputs= takes a list of epochs"),
         ({"fuse": 3}, "fuse= takes True or a dict"),

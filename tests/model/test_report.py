@@ -113,7 +113,7 @@ def test_the_table(name: str) -> None:
 def test_a_step_that_fails_says_why() -> None:
     table, mark, *words = counterexample_text(example_of("fails"), width=80).rpartition("      ^\n")
     assert table == "push  0\no     (color=RED, cents=0)\nout   fails\n" and mark
-    assert " ".join("".join(words).split()).startswith("step 'ratio' (map 10 // v.cents, test_counterexample.py:")
+    assert " ".join("".join(words).split()).startswith("step 'ratio' (map 10 // v.cents, test_report.py:")
     assert "failed at push 0 on the event" in " ".join("".join(words).split())
 
 

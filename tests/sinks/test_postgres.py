@@ -1,4 +1,4 @@
-"""PostgreSQL: exact values, one transaction per batch, two drivers at once, tables that do not fit."""
+"""PostgreSQL: exact values, one transaction per batch, two drivers at once, names, tables that do not fit."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pellucid import sinks
-from pellucid.errors import DataError, StateError
-from pellucid.internal.base import faults
+from pellucid.errors import DataError, StateError, UsageError
 from tests.seeds import OF_SPEED
 from tests.sinks.postgres import Postgres
+from tests.sinks.test_sinks import NAMES, Stopped, ids_in, named_rows, rows, stopping_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,20 +29,14 @@ def dsn(postgres: Postgres) -> str:
     return postgres.database()
 
 
+def run(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as db:
+        for statement in statements:
+            db.execute(statement.encode())
+
+
 def drop(dsn: str, *tables: str) -> None:
-    import psycopg
-
-    with psycopg.connect(dsn) as db:
-        for table in (*tables, "pellucid_epochs", "pellucid_staging"):
-            db.execute(f"DROP TABLE IF EXISTS {table}")
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "user": pa.array([f"u{i % 3}" for i in ids], pa.string())})
-
-
-def ids_in(sink: sinks.Sink) -> Counter[int]:
-    return Counter(sink.read()["id"].to_pylist())
+    run(dsn, *(f"DROP TABLE IF EXISTS {table}" for table in (*tables, "pellucid_epochs", "pellucid_staging")))
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6) | st.sampled_from(
@@ -110,8 +105,6 @@ def test_other_types(dsn: str) -> None:
 
 
 def test_maps_are_objects_also_when_empty(dsn: str) -> None:
-    import psycopg
-
     drop(dsn, "t")
     kind = pa.map_(pa.string(), pa.list_(pa.map_(pa.int64(), pa.string())))
     values = pa.array([[], [("a", [])], [("b", [[], [(1, "x")]])], None], kind)
@@ -121,36 +114,19 @@ def test_maps_are_objects_also_when_empty(dsn: str) -> None:
         found = db.execute("SELECT m, l FROM t").fetchall()
     assert found == [({}, []), ({"a": []}, [1]), ({"b": [{}, {"1": "x"}]}, None), (None, [])]
     assert sink.read()["l"].to_pylist() == [[], [1], None, []]
-    assert sink.read()["m"].to_pylist() == [
-        "{}",
-        '{"a": []}',
-        '{"b": [{}, {"1": "x"}]}',
-        None,
-    ]  # no type of Arrow has them all
+    texts = ["{}", '{"a": []}', '{"b": [{}, {"1": "x"}]}', None]
+    assert sink.read()["m"].to_pylist() == texts  # no type of Arrow has them all
 
 
-def test_each_batch_once(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_batch_once(dsn: str) -> None:
     drop(dsn, "t")
     sink = sinks.postgres(dsn, "t")
     assert sink.last("q") is None
-    assert [sink.write(rows(batch), "q", batch).skipped for batch in (0, 1, 1, 0, 2)] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
+    done = [sink.write(rows(batch), "q", batch).skipped for batch in (0, 1, 1, 0, 2)]
+    assert done == [False, False, True, True, False]
     assert not sink.write(rows(7), "another-checkpoint", 0).skipped
-    assert ids_in(sink) == Counter([0, 1, 2, 7]) and sink.last("q") == 2
-
-    def fail(name: str) -> None:
-        if name == "postgres:before-commit":
-            raise RuntimeError("stopped")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(faults, "point", fail)
-        with pytest.raises(RuntimeError, match="stopped"):
-            sink.write(rows(3), "q", 3)
+    with stopping_at("postgres:before-commit"), pytest.raises(Stopped):
+        sink.write(rows(3), "q", 3)
     assert ids_in(sink) == Counter([0, 1, 2, 7]) and sink.last("q") == 2
 
 
@@ -176,8 +152,6 @@ def test_two_drivers_at_once(dsn: str) -> None:
 
 
 def test_a_driver_that_hangs_is_named(dsn: str) -> None:
-    import psycopg
-
     drop(dsn, "t")
     sink = sinks.postgres(dsn, "t", wait=0.2)
     sink.write(rows(1), "q", 0)
@@ -189,15 +163,11 @@ def test_a_driver_that_hangs_is_named(dsn: str) -> None:
 
 
 def test_a_table_of_the_users(dsn: str) -> None:
-    import psycopg
-
     drop(dsn, "t")
-    with psycopg.connect(dsn) as db:
-        db.execute('CREATE TABLE t (at timestamptz DEFAULT now(), number bigserial, id numeric, "user" varchar)')
+    run(dsn, 'CREATE TABLE t (at timestamptz DEFAULT now(), number bigserial, id numeric, "user" varchar)')
     sinks.postgres(dsn, "t").write(rows(1, 2), "q", 0)
     assert ids_in(sinks.postgres(dsn, "t")) == Counter([1, 2])
-    with psycopg.connect(dsn) as db:
-        db.execute('ALTER TABLE t DROP COLUMN id, ADD COLUMN more text, ALTER COLUMN "user" TYPE integer USING 0')
+    run(dsn, 'ALTER TABLE t DROP COLUMN id, ADD COLUMN more text, ALTER COLUMN "user" TYPE integer USING 0')
     with pytest.raises(DataError) as caught:
         sinks.postgres(dsn, "t").write(rows(3), "q", 1)
     assert str(caught.value) == (
@@ -236,3 +206,83 @@ def test_parallel_counts_only_accepted_tasks(
     assert sink.write(df, "q", 0).rows == 1000
     assert sink.write(df, "q", 0).skipped
     assert ids_in(sink) == Counter(range(1000))
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_columns_called_anything(dsn: str, spark: SparkSession) -> None:
+    sink = sinks.postgres(dsn, 'public.a "table" called 100%')
+    for batch in (0, 1, 1):
+        sink.write(named_rows(batch), "q", batch)
+    assert sink.read().to_pylist() == named_rows(0).to_pylist() + named_rows(1).to_pylist()
+    kinds = ", ".join(f"`{name.replace('`', '``')}` bigint" for name in NAMES)
+    df = spark.createDataFrame([tuple(row.values()) for row in named_rows().to_pylist()], kinds)
+    for sink in (sinks.postgres(dsn, "plain"), sinks.postgres(dsn, "50% parallel", parallel=True)):
+        sink.write(df, "q", 0)
+        assert sink.read().to_pylist() == named_rows().to_pylist(), sink
+
+
+def test_names_that_postgres_would_change_are_refused(dsn: str) -> None:
+    with pytest.raises(DataError, match=r"PostgreSQL cuts a name after 63 bytes"):
+        sinks.postgres(dsn, "long").write(pa.table({"x" * 64: [1]}), "q", 0)
+    for name in ("", "a.", "a.b.c.d"):
+        with pytest.raises(UsageError, match=r"expected 'table' or 'schema\.table'"):
+            sinks.postgres(dsn, name)
+
+
+def test_one_mark_for_a_table(dsn: str) -> None:
+    drop(dsn, "t")
+    run(dsn, "CREATE SCHEMA stats")
+    database = dsn.rpartition("/")[2]
+    one = pa.table({"id": [1]})
+    assert not sinks.postgres(dsn, "t").write(one, "q", 0).skipped
+    for name in ("public.t", f"{database}.public.t", "t"):
+        assert sinks.postgres(dsn, name).write(one, "q", 0).skipped and sinks.postgres(dsn, name).last("q") == 0, name
+    elsewhere = f"{dsn}?options=-csearch_path%3Dstats"  # there t is another table, and the marks are in another book
+    assert not sinks.postgres(elsewhere, "t").write(one, "q", 0).skipped
+    assert sinks.postgres(elsewhere, "public.t").write(one, "q", 0).skipped
+    assert not sinks.postgres(elsewhere, "public.t").write(one, "q", 1).skipped
+    assert sinks.postgres(dsn, "t").write(one, "q", 1).skipped
+    assert sinks.postgres(dsn, "stats.t").write(one, "q", 0).skipped
+    assert sinks.postgres(dsn, "t").read().num_rows == 2 and sinks.postgres(dsn, "stats.t").read().num_rows == 1
+    assert not sinks.postgres(dsn, "T").write(one, "q", 0).skipped  # PostgreSQL tells T from t, where both are quoted
+
+
+def test_a_mark_that_cannot_be_made_is_no_reason_to_leave_the_batch_out(dsn: str) -> None:
+    sink = sinks.postgres(dsn, "unmarked")
+    sink.write(pa.table({"id": [1]}), "q", 0)
+    run(  # as if another program deleted the mark at the wrong moment
+        dsn,
+        "DELETE FROM pellucid_epochs WHERE target = 'public.unmarked'",
+        "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER t BEFORE INSERT ON pellucid_epochs FOR EACH ROW EXECUTE FUNCTION nothing()",
+    )
+    try:
+        why = r"the mark of query 'q' in pellucid_epochs could not be made, or was removed"
+        with pytest.raises(StateError, match=why):
+            sink.write(pa.table({"id": [2]}), "q", 1)
+        assert sink.read().num_rows == 1
+    finally:
+        run(dsn, "DROP FUNCTION nothing CASCADE")
+
+
+# ---------------------------------------------------------------- rows that were taken away
+
+
+@pytest.mark.parametrize("do", ["TRUNCATE sums", "DROP TABLE sums"])
+def test_an_emptied_table(postgres: Postgres, do: str) -> None:
+    dsn = postgres.database()
+    sinks.postgres(dsn, "sums").write(rows(1, 2), "q", 0)
+    run(dsn, do)
+    why = (
+        r"table 'public\.sums': it is empty, yet 2 rows were written there, .*DELETE FROM pellucid_epochs WHERE "
+        r"target = 'public\.sums'"
+    )
+    with pytest.raises(StateError, match=why):
+        sinks.postgres(dsn, "public.sums").write(rows(1), "q", 1)
+    assert not sinks.postgres(dsn, "sums", drained=True).write(rows(1), "q", 1).skipped
+    assert sinks.postgres(dsn, "sums").write(rows(1), "q", 1).skipped
+    why = r"table 'sums': the last batch of query 'q' that is there is 1, yet Spark gives batch 4"
+    with pytest.raises(StateError, match=why):
+        sinks.postgres(dsn, "sums", query="q")(rows(1), 4)

@@ -21,20 +21,19 @@ A long run is folded: the events that a task takes in one epoch become one mark 
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import BD, EV, RULE, Configuration, Consume, FFail, FRecover, IBorder
 from pellucid.failures.model.explain import Explanation, NotExplained
+from pellucid.internal.draw import lanes
 from pellucid.internal.draw.labels import cells, clean, shorten
-from pellucid.internal.draw.theme import CHAR, STYLE, document
-from pellucid.internal.draw.theme import number as _n
+from pellucid.internal.draw.lanes import Arrow, Item, Lane, Point, Span, Strip, Upright, label_room, page, rows
+from pellucid.internal.draw.svg import CHAR, path, text
 from pellucid.internal.engine.epochs.recording import ACK
 
 if TYPE_CHECKING:
@@ -78,9 +77,6 @@ class DrawnRun:
     labels: Mapping[Ref, str]
     explained: bool
     folded: bool = False
-    cut: Mapping[str, float] = field(default_factory=dict)  # a snapshot: where its line crosses each lane, in columns
-    judged: str = ""  # what it is worth
-    marked: Mapping[Ref, str] = field(default_factory=dict)  # messages in another colour
 
     @property
     def steps(self) -> int:
@@ -398,67 +394,25 @@ def _committing(marks: Sequence[Mark]) -> list[Mark]:
     return [replace(m, commit=k in commits) for k, m in enumerate(marks)]
 
 
-# The space-time diagram as a picture: a lane for each task, arrows for messages, what was discarded in grey.
-#
-# Time goes to the right.  A dot is an event that is taken, a diamond a border (with its snapshot; a square where a
-# real
-# run stores it later), a ring a commit, a cross a crash; an upright line is a recovery.  Colours tell epochs apart.
-# Below the run stands its explanation, the steps that remain, and between the two thin lines lead from each column
-# to its
-# place in the explanation; those of commits are strong: what is observed changes only there.  What does not fit on a
-# line
-# goes on below; what is more than a page can hold is folded, and then cut, with the number of steps that are left
-# out.
-# The theme is that of the pictures of pipelines, light and dark; no script, no font and no file from elsewhere.
+# ---------------------------------------------------------------- the picture
 
-_PAGE = 1180.0
-_MARGIN = 16.0
-_HEAD = 42.0
-_LANE = 46.0
+# A lane for each task, arrows for messages, what was discarded in grey.  A dot is an event that is taken, a diamond a
+# border (with its snapshot; a square where a real run stores it later), a ring a commit, a cross a crash; an upright
+# line is a recovery.  Colours tell epochs apart.  Below the run stands its explanation, the steps that remain, and
+# between the two thin lines lead from each column to its place in the explanation; those of commits are strong: what is
+# observed changes only there.  What does not fit on a row continues below; what is more than a page can hold is folded,
+# and then cut, with the number of steps that are left out.
+
+_LANE, _HEAD = 46.0, 42.0
 _GAP = 44.0  # between a run and its explanation: the lines that lead from one to the other
-_BETWEEN = 22.0
-_FOOT = 12.0
+_FOOT = 34.0
 _LONGEST = 9  # of a message's label
 _APART = 56.0  # what the words "commit 12" need
 _COLORS = ("plain", "state", "route", "frame")
-
-_MORE = """
-.plc .plc-lane{stroke:var(--pipe);stroke-width:1.2;opacity:.5}
-.plc .plc-dead{stroke-dasharray:2 5;opacity:.35}
-.plc .plc-name{font-weight:700;text-anchor:end}
-.plc .plc-sort{fill:var(--soft);font-size:9.5px;text-anchor:end}
-.plc .plc-title{font-size:12px;font-weight:700;text-anchor:start}
-.plc .plc-sent{fill:none;stroke:currentColor;stroke-width:1.3}
-.plc .plc-sent.plc-border{stroke-dasharray:4 3}
-.plc .plc-sent.plc-ack{stroke-dasharray:1.5 3.5;stroke-width:1.1;opacity:.8}
-.plc .plc-point{fill:currentColor}
-.plc .plc-value{fill:currentColor;font-size:9.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px}
-.plc .plc-dot{fill:currentColor}
-.plc .plc-many{fill:var(--box);stroke:currentColor;stroke-width:1.8}
-.plc .plc-mark{fill:var(--box);stroke:currentColor;stroke-width:1.8}
-.plc .plc-ring{fill:none;stroke:currentColor;stroke-width:1.6}
-.plc .plc-gone{opacity:.4;color:var(--soft)}
-.plc .plc-crash{color:var(--badge)}
-.plc .plc-cross{fill:none;stroke:var(--badge);stroke-width:2.6;stroke-linecap:round}
-.plc .plc-back{stroke:var(--badge);stroke-width:1.6;stroke-dasharray:6 4}
-.plc .plc-bad{fill:var(--badge);opacity:.15}
-.plc .plc-is-bad,.plc .plc-says.plc-is-bad{fill:var(--badge);font-weight:700}
-.plc .plc-maps{stroke:var(--soft);stroke-width:.8;opacity:.5}
-.plc .plc-maps.plc-strong{stroke:var(--ink);stroke-width:1.3;opacity:.9}
-.plc .plc-says{text-anchor:start;fill:var(--soft);font-size:9.5px}
-.plc .plc-cut{fill:none;stroke:currentColor;stroke-width:2;stroke-dasharray:7 4}
-.plc .plc-commit{font-size:9.5px;font-weight:700;fill:currentColor}
-"""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some columns of the run, from one up to another."""
-
-    start: int
-    stop: int
-    marks: tuple[Mark, ...]
-    below: dict[int, int]  # the columns that the explanation has, and where they stand in it
+_LEGEND = (
+    "● event · ◇ border and snapshot · □ snapshot stored · ◎ commit · ✕ crash · ┆ recovery · grey: discarded · "
+    "dashed arrow: a border · dotted: a snapshot is stored"
+)
 
 
 def spacetime_svg(run: DrawnRun, *, title: str = "", most: int = 240, around: int | None = None) -> str:
@@ -466,43 +420,28 @@ def spacetime_svg(run: DrawnRun, *, title: str = "", most: int = 240, around: in
 
     >>> from pellucid.failures.model.explain import explain
     >>> from pellucid.failures.model.notation import read_run
-    >>> from pellucid.failures.picture import from_trace
     >>> c, Z = read_run("a: i -> m copy\\nb: m -> o copy\\ni: 1 | 2 |\\na a| b b| a b! ^ a")
     >>> picture = spacetime_svg(from_trace(Z, c, explain(Z, c)), title="two tasks")
     >>> picture[:4], "step 5: F-FAIL b" in picture
     ('<svg', True)
     """
     whole, run = run, fold(run, most)
-    shown = _window(run, most, around)
-    plan = _Plan(run, shown)
-    title = shorten(clean(title), 110)
-    notes = _notes(whole, run, shown)
-    words = _words(whole)
-    top = _MARGIN + (22.0 if title else 0.0)
-    below = [*notes, _CUT_LEGEND if run.cut else _LEGEND]
-    width = max(plan.width, CHAR * 1.25 * cells(title), *(CHAR * cells(n) for n in below)) + 2 * _MARGIN
-    height = top + sum(map(plan.height, plan.parts)) + 16.0 * len(below) + _MARGIN
-    mark = "plc-" + hashlib.sha256(f"{title}|{words}".encode()).hexdigest()[:10]
-    named = f"Space-time diagram: {title}" if title else "Space-time diagram"
-    out = []
-    if title:
-        out.append(f'<text class="plc-title" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 8)}">{escape(title)}</text>\n')
-    y = top
-    for part in plan.parts:
-        out.append(f'<g transform="translate({_n(_MARGIN)} {_n(y)})">\n{plan.draw(part)}</g>\n')
-        y += plan.height(part)
-    for k, note in enumerate(below):
-        bad = " plc-is-bad" if k < len(notes) and note.startswith(("step ", "inconsistent")) else ""
-        out.append(f'<text class="plc-says{bad}" x="{_n(_MARGIN)}" y="{_n(y + 10 + 16 * k)}">{escape(note)}</text>\n')
-    return document(mark, (width, height), named, words, "".join(out), STYLE + _MORE)
-
-
-_LEGEND = (
-    "● event · ◇ border and snapshot · □ snapshot stored · ◎ commit · ✕ crash · ┆ recovery · grey: discarded · "
-    "dashed arrow: a border · dotted: a snapshot is stored"
-)
-
-_CUT_LEGEND = "● event · □ snapshot · red arrow: received, but not sent · violet arrow: in flight"
+    start, stop = _window(run, most, around)
+    longest = max([cells(shorten(v, _LONGEST)) for v in run.labels.values()], default=0)
+    step = min(max(34.0, CHAR * longest + 16.0), 78.0)
+    left = label_room(run.lanes, CHAR * 11)
+    parts = [(start + a, start + b) for a, b in rows([step] * (stop - start), left)]
+    blocks = [_Part(run, a, b, left, step).draw() for a, b in parts]
+    notes, wrong = _notes(whole, run, (start, stop)), sum(1 for m in whole.marks if m.wrong)
+    return page(
+        blocks,
+        left + step * max(b - a for a, b in parts) + 24.0,
+        named=f"Space-time diagram: {shorten(clean(title), 110)}" if title else "Space-time diagram",
+        words=_words(whole),
+        title=shorten(clean(title), 110),
+        notes=[*notes, _LEGEND],
+        bad=wrong,
+    )
 
 
 def _window(run: DrawnRun, most: int, around: int | None) -> tuple[int, int]:
@@ -518,7 +457,7 @@ def _window(run: DrawnRun, most: int, around: int | None) -> tuple[int, int]:
 
 
 def _notes(whole: DrawnRun, run: DrawnRun, shown: tuple[int, int]) -> list[str]:
-    notes = [f"step {m.at}: {m.wrong}" for m in whole.marks if m.wrong] + ([whole.judged] if whole.judged else [])
+    notes = [f"step {m.at}: {m.wrong}" for m in whole.marks if m.wrong]
     if run.folded:
         notes.append("folded: a mark with a number stands for so many events of one task in one epoch")
     before = sum(m.count for m in run.marks if m.column < shown[0])
@@ -529,303 +468,160 @@ def _notes(whole: DrawnRun, run: DrawnRun, shown: tuple[int, int]) -> list[str]:
     return [shorten(clean(note), 180) for note in notes]
 
 
-class _Plan:
-    """Where everything stands."""
+class _Part:
+    """Some columns of a run, from one up to another, and below them what of them remains."""
 
-    def __init__(self, run: DrawnRun, shown: tuple[int, int]) -> None:
-        self.run = run
-        self.lane = {name: k for k, name in enumerate(run.lanes)}
-        longest = max([cells(shorten(v, _LONGEST)) for v in run.labels.values()], default=0)
-        self.step = min(max(50.0 if run.cut else 34.0, CHAR * longest + 16.0), 78.0)
-        self.left = max([CHAR * 1.08 * cells(shorten(clean(name), 30)) for name in run.lanes], default=0.0)
-        self.left = max(self.left, CHAR * 11) + 16.0
-        fits = max(int((_PAGE - self.left) // self.step), 4)
-        start, stop = shown
-        rows = max(-(-(stop - start) // fits), 1)
-        each = -(-(stop - start) // rows) if stop > start else 0  # rows of about one length
-        self.parts = (
-            [self._part(a, min(a + each, stop)) for a in range(start, stop, each)] if each else [_Part(0, 0, (), {})]
-        )
-        self.width = self.left + self.step * max(p.stop - p.start for p in self.parts) + 24.0
+    def __init__(self, run: DrawnRun, start: int, stop: int, left: float, step: float) -> None:
+        self.run, self.start, self.stop, self.left, self.step = run, start, stop, left, step
+        self.marks = [m for m in run.marks if start <= m.column < stop]
+        self.kept = [m for m in self.marks if m.kept and m.lane is not None]
         self.sender = {ref: m for m in run.marks for ref in m.produced}
         self.readers: dict[Ref, list[Mark]] = {}
         for m in run.marks:
             for ref in m.consumed:
                 self.readers.setdefault(ref, []).append(m)
 
-    def height(self, part: _Part) -> float:
-        """Of these columns, with their explanation; it takes one line if nothing of them remains."""
-        lanes = _LANE * len(self.run.lanes)
-        below = 0.0 if not self.run.explained else _GAP + lanes if part.below else 20.0
-        return _HEAD + lanes + below + _FOOT + _BETWEEN
+    def strip(self, top: float, columns: float, first: int = 0) -> Strip:
+        lanes = [Lane(name, shorten(clean(name), 30), _LANE) for name in self.run.lanes]
+        x = lambda column: self.left + self.step * (column - first + 0.6)
+        return Strip(lanes, x, self.left, self.left + self.step * columns + 8.0, top)
 
-    def _part(self, start: int, stop: int) -> _Part:
-        marks = tuple(m for m in self.run.marks if start <= m.column < stop)
-        remaining = sorted({m.column for m in marks if m.kept and m.lane is not None})
-        return _Part(start, stop, marks, {column: k for k, column in enumerate(remaining)})
-
-    def x(self, part: _Part, column: int) -> float:
-        """Where a column stands."""
-        return self.left + self.step * (column - part.start + 0.6)
-
-    def draw(self, part: _Part) -> str:
-        """The run, and below it the explanation."""
-        out = [self._lanes(part, _HEAD, alive=self._alive(part))]
-        place = {m.column: self.x(part, m.column) for m in part.marks}
-        out += [self._recovery(part, m) for m in part.marks if m.lane is None]
-        out.append(self._arrows(part, [m for m in part.marks if m.lane], _HEAD, place))
-        out += [self._mark(m, place[m.column], _HEAD) for m in part.marks if m.lane is not None]
-        out.append(self._commits(part) + self._cut(part))
+    def draw(self) -> tuple[str, float]:
+        """The run, and below it the explanation; and how high both are."""
+        strip = self.strip(_HEAD, self.stop - self.start, self.start)
+        items: list[Item] = [*self._down(), *self._uprights()]
+        tasks = [m for m in self.marks if m.lane is not None]
+        out = [strip.draw([*items, *self._arrows(tasks, {}), *(self._mark(m, m.column) for m in tasks)])]
         if not self.run.explained:
-            return "".join(out)
-        top = _HEAD + _LANE * len(self.run.lanes) + _GAP
-        if not part.below and part.marks:
-            y = top - _GAP + 16.0
-            out.append(
-                f'<text class="plc-says" x="{_n(self.left)}" y="{_n(y)}">explanation: nothing of this remains</text>\n'
+            return "".join(out), strip.bottom + _FOOT
+        if not self.kept:
+            nothing = "explanation: nothing of this remains"
+            out += [text("says", self.left, strip.bottom + 16, nothing)] if self.marks else []
+            return "".join(out), strip.bottom + 20 + _FOOT
+        place = {column: k for k, column in enumerate(sorted({m.column for m in self.kept}))}
+        below = self.strip(strip.bottom + _GAP, len(place))
+        commits = {m.column for m in self.kept if m.commit}
+        out += [
+            path(
+                "maps strong" if a in commits else "maps",
+                "M",
+                strip.x(a),
+                strip.bottom + 2,
+                "L",
+                below.x(b),
+                below.top - 12,
             )
-        if not part.below:
-            return "".join(out)
-        below = {column: self.left + self.step * (k + 0.6) for column, k in part.below.items()}
-        stop = self.left + self.step * len(below) + 8.0
-        out.append(self._maps(part, below))
-        out.append(f'<text class="plc-sort" x="{_n(self.left - 8)}" y="{_n(top - 6)}">explanation</text>\n')
-        out.append(self._lanes(part, top, stop=stop))
-        kept = [m for m in part.marks if m.kept and m.lane is not None]
-        out.append(self._arrows(part, kept, top, below))
-        out += [self._mark(m, below[m.column], top) for m in kept]
-        return "".join(out)
-
-    # ------------------------------------------------------------ lanes and lines
-
-    def _alive(self, part: _Part) -> dict[str, list[tuple[float, float]]]:
-        """For each lane the stretches in which its task is down."""
-        down: dict[str, list[tuple[float, float]]] = {name: [] for name in self.run.lanes}
-        right = self.x(part, part.stop)
-        since: dict[str, float] = {}
-        for m in self.run.marks:
-            if m.column >= part.stop:
-                break
-            x = self.x(part, max(m.column, part.start - 1))
-            if m.rule == "F-FAIL" and m.lane is not None:
-                since.setdefault(m.lane, max(x, self.left))
-            elif m.lane is None:
-                for name, start in since.items():
-                    down[name] += [(start, x)] if x > self.left else []
-                since = {}
-        for name, start in since.items():
-            down[name].append((start, right))
-        return down
-
-    def _lanes(
-        self,
-        part: _Part,
-        top: float,
-        *,
-        alive: dict[str, list[tuple[float, float]]] | None = None,
-        stop: float | None = None,
-    ) -> str:
-        out = []
-        right = stop if stop is not None else self.left + self.step * (part.stop - part.start) + 8.0
-        for name, k in self.lane.items():
-            y = top + _LANE * (k + 0.5)
-            shown = shorten(clean(name), 30)
-            out.append(f'<text class="plc-name" x="{_n(self.left - 8)}" y="{_n(y + 4)}">{escape(shown)}</text>')
-            at = self.left
-            for a, b in (alive or {}).get(name, []):
-                if a > at:
-                    out.append(f'<path class="plc-lane" d="M{_n(at)} {_n(y)}H{_n(a)}"/>')
-                out.append(f'<path class="plc-lane plc-dead" d="M{_n(max(a, at))} {_n(y)}H{_n(min(b, right))}"/>')
-                at = b
-            if at < right:
-                out.append(f'<path class="plc-lane" d="M{_n(at)} {_n(y)}H{_n(right)}"/>')
-        return "".join(out) + "\n"
-
-    def _cut(self, part: _Part) -> str:
-        """The line of a snapshot through all lanes."""
-        if not self.run.cut:
-            return ""
-        points = [
-            (self.x(part, 0) + self.step * self.run.cut[name], _HEAD + _LANE * (k + 0.5))
-            for name, k in self.lane.items()
+            for a, b in place.items()
         ]
-        (first, y0), (last, y1) = points[0], points[-1]
-        corners = [(first, y0 - 0.5 * _LANE), *points, (last, y1 + 0.45 * _LANE)]
-        path = " ".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(corners))
-        dots = "".join(
-            f'<rect class="plc-mark" x="{_n(x - 4)}" y="{_n(y - 4)}" width="8" height="8" rx="1.5"/>' for x, y in points
-        )
-        label = f'<text class="plc-commit" x="{_n(first)}" y="{_n(_HEAD - 10)}">snapshot</text>'
-        return f'<g class="plc-frame"><title>snapshot</title><path class="plc-cut" d="{path}"/>{dots}{label}</g>\n'
+        out.append(text("under", self.left - 8, below.top - 6, "explanation"))
+        out.append(below.draw([*self._arrows(self.kept, place), *(self._mark(m, place[m.column]) for m in self.kept)]))
+        return "".join(out), below.bottom + _FOOT
 
-    def _recovery(self, part: _Part, m: Mark) -> str:
-        x, bottom = self.x(part, m.column), _HEAD + _LANE * len(self.run.lanes)
-        to = f" to epoch {m.epoch}" if m.epoch is not None else ""
-        bad = f'<text class="plc-is-bad" x="{_n(x)}" y="10">?</text>' if m.wrong else ""
-        return (
-            f'<g class="plc-crash"><title>{escape(clean(f"step {m.at}: recovery{to}"))}</title>{bad}'
-            f'<path class="plc-back" d="M{_n(x)} {_n(_HEAD - 8)}V{_n(bottom)}"/>'
-            f'<text class="plc-commit" x="{_n(x)}" y="{_n(_HEAD - 26)}">recovery{to.replace(" epoch", "")}</text></g>\n'
-        )
+    def _down(self) -> list[Item]:
+        """The stretches in which a task is down: from its crash to the next recovery."""
+        spans: list[Item] = []
+        since: dict[str, int] = {}
+        for m in self.run.marks:
+            if m.rule == "F-FAIL" and m.lane is not None:
+                since.setdefault(m.lane, m.column)
+            elif m.lane is None:
+                spans += [Span(lane, at, m.column, "dead", 0) for lane, at in since.items() if m.column >= self.start]
+                since = {}
+        spans += [Span(lane, at, self.stop, "dead", 0) for lane, at in since.items()]
+        return [span for span in spans if isinstance(span, Span) and span.start < self.stop]
 
-    def _maps(self, part: _Part, below: dict[int, float]) -> str:
-        top = _HEAD + _LANE * len(self.run.lanes)
-        commits = {m.column for m in part.marks if m.commit and m.kept}
-        return (
-            "".join(
-                f'<path class="plc-maps{" plc-strong" if column in commits else ""}" '
-                f'd="M{_n(self.x(part, column))} {_n(top + 2)}L{_n(x)} {_n(top + _GAP - 12)}"/>'
-                for column, x in below.items()
-            )
-            + "\n"
-        )
+    def _uprights(self) -> list[Item]:
+        """Recoveries, and the words above commits; where these stand close, only the epochs."""
+        found: list[Item] = []
+        for m in self.marks:
+            if m.lane is None:
+                to = f" to epoch {m.epoch}" if m.epoch is not None else ""
+                words, title = f"recovery{to.replace(' epoch', '')}", f"step {m.at}: recovery{to}"
+                found.append(Upright(m.column, "back", words, colour="alarm", title=title, higher=16.0))
+                if m.wrong:
+                    found.append(Upright(m.column, "", "?", "is-bad", higher=26.0))
+        last = -1e9
+        for m in sorted((m for m in self.kept if m.commit), key=lambda m: m.column):
+            words = f"commit {m.epoch}" if self.step * (m.column - last) >= _APART else f"{m.epoch}"
+            found.append(Upright(m.column, "", words, colour=_color(m.epoch)))
+            last = m.column
+        return found
 
-    # ------------------------------------------------------------ messages
-
-    def _arrows(self, part: _Part, marks: Sequence[Mark], top: float, place: dict[int, float]) -> str:
-        """The messages between these marks; those that come from or go to another row, or the outside, as stubs."""
+    def _arrows(self, marks: Sequence[Mark], place: Mapping[int, int]) -> list[Item]:
+        """The messages between these marks; those that come from or go to another row, or the outside, are short."""
         here = {m.at for m in marks}
-        out: list[str] = []
-        done: set[tuple[int, int, bool]] = set()
+        out: list[Item] = []
+        done: set[tuple[int, int, bool]] = set()  # of folded marks one arrow is enough
+
+        def add(m: Mark, other: Mark | int, ref: Ref, start: Point | None, end: Point | None, **more: Any) -> None:
+            key = (m.at, other if isinstance(other, int) else other.at, ref in self.run.borders)
+            if key not in done:
+                out.append(self._arrow(m, ref, start, end, **more))
+                if not isinstance(other, int) or m.count > 1:
+                    done.add(key)
+
+        def point(m: Mark) -> Point:
+            assert m.lane is not None
+            return m.lane, place.get(m.column, m.column)
+
         for m in marks:
             for ref in m.consumed:
                 made = self.sender.get(ref)
-                border = ref in self.run.borders
                 if made is not None and made.at in here:
-                    if (made.at, m.at, border) not in done:
-                        done.add((made.at, m.at, border))
-                        out.append(self._arrow(made, m, ref, top, place))
+                    add(made, m, ref, point(made), point(m), kept=made.kept and m.kept)
                 else:
-                    stub = (m.at, -1, border)  # of folded marks one is enough
-                    out += [self._stub(m, ref, top, place, into=True, outside=made is None)] if stub not in done else []
-                    done |= {stub} if m.count > 1 else set()
+                    add(m, -1, ref, None, point(m), kept=m.kept, steep=made is None)
             for ref in m.produced:
                 readers = self.readers.get(ref, [])
-                stub = (m.at, -2, ref in self.run.borders)
-                if stub not in done and not any(r.at in here for r in readers):
-                    out.append(self._stub(m, ref, top, place, into=False, outside=not readers))
-                    done |= {stub} if m.count > 1 else set()
-        return "".join(dict.fromkeys(out)) + "\n"
+                if not any(r.at in here for r in readers) and (readers or ref not in self.run.borders):
+                    add(m, -2, ref, point(m), None, kept=m.kept, steep=not readers)
+        return out
 
-    def _ends(self, m: Mark, top: float, place: dict[int, float]) -> tuple[float, float]:
-        assert m.lane is not None
-        return place[m.column], top + _LANE * (self.lane[m.lane] + 0.5)
-
-    def _arrow(self, a: Mark, b: Mark, ref: Ref, top: float, place: dict[int, float]) -> str:
-        (x1, y1), (x2, y2) = self._ends(a, top, place), self._ends(b, top, place)
-        length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 1.0)
-        dx, dy = (x2 - x1) / length, (y2 - y1) / length
-        x1, y1, x2, y2 = x1 + 7 * dx, y1 + 7 * dy, x2 - 9 * dx, y2 - 9 * dy
-        text = shorten(self.run.labels.get(ref, ""), _LONGEST)
-        far = min(11.0, 0.4 * length)
-        label = ""
-        if text:
-            label = f'<text class="plc-value" x="{_n(x1 + far * dx)}" y="{_n(y1 + far * dy + 3)}">{escape(text)}</text>'
-        return self._drawn(
-            a.kept and b.kept, a, ref, f"M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}", _tip(x2, y2, dx, dy), label
-        )
-
-    def _stub(self, m: Mark, ref: Ref, top: float, place: dict[int, float], *, into: bool, outside: bool) -> str:
-        """A short arrow into or out of a mark."""
-        if outside and ref in self.run.borders and not into:
-            return ""
-        x, y = self._ends(m, top, place)
-        dx, dy = (0.5, 0.87) if outside else (0.96, 0.28)
-        far, near = (20.0, 8.0) if into else (7.0, 17.0)
-        x1, y1, x2, y2 = (x - far * dx, y - far * dy, x - near * dx, y - near * dy) if into else (
-            x + far * dx, y + far * dy, x + near * dx, y + near * dy
-        )  # fmt: skip
-        text = shorten(self.run.labels.get(ref, ""), _LONGEST) if outside else ""
-        at = (x1 - 1, y1 - 1) if into else (x2 + 2, y2 + 9)
-        label = f'<text class="plc-value" x="{_n(at[0])}" y="{_n(at[1])}">{escape(text)}</text>' if text else ""
-        return self._drawn(m.kept, m, ref, f"M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}", _tip(x2, y2, dx, dy), label)
-
-    def _drawn(self, kept: bool, m: Mark, ref: Ref, path: str, tip: str, label: str) -> str:
+    def _arrow(
+        self, m: Mark, ref: Ref, start: Point | None, end: Point | None, *, kept: bool, steep: bool = False
+    ) -> Arrow:
         border = ref in self.run.borders
-        what = "border" if border else "message"
-        kind = " plc-ack" if ref[1].startswith(ACK) else " plc-border" if border else ""
-        color = f"plc-{self.run.marked[ref]}" if ref in self.run.marked else _color(m.epoch)
-        title = escape(clean(f"{what} {ref[2]} on {ref[1]}"))
-        return (
-            f'<g class="{color}{"" if kept else " plc-gone"}"><title>{title}</title>'
-            f'<path class="plc-sent{kind}" d="{path}"/>{tip}{label}</g>'
-        )
+        kind = "sent ack" if ref[1].startswith(ACK) else "sent border" if border else "sent"
+        whole = start is not None and end is not None
+        label = shorten(self.run.labels.get(ref, ""), _LONGEST) if whole or steep else ""
+        title = clean(f"{'border' if border else 'message'} {ref[2]} on {ref[1]}")
+        return Arrow(start, end, kind, _color(m.epoch) + ("" if kept else " gone"), title, label, steep=steep)
 
-    # ------------------------------------------------------------ steps
-
-    def _commits(self, part: _Part) -> str:
-        """The words above commits; where they stand close, only the epochs."""
-        out, last = [], -1e9
-        for m in sorted((m for m in part.marks if m.commit and m.kept), key=lambda m: m.column):
-            x = self.x(part, m.column)
-            words = f"commit {m.epoch}" if x - last >= _APART else f"{m.epoch}"
-            out.append(
-                f'<g class="{_color(m.epoch)}"><text class="plc-commit" x="{_n(x)}" '
-                f'y="{_n(_HEAD - 10)}">{words}</text></g>\n'
-            )
-            last = x
-        return "".join(out)
-
-    def _mark(self, m: Mark, x: float, top: float) -> str:
+    def _mark(self, m: Mark, at: int) -> lanes.Mark:
         assert m.lane is not None
-        y = top + _LANE * (self.lane[m.lane] + 0.5)
         words = f"step {m.at}: {m.text}" + ("" if m.kept or not self.run.explained else ", discarded")
         words += f": {m.wrong}" if m.wrong else ""
-        crash = m.rule in ("F-FAIL", "F-LOST")
-        kind = "plc-crash" if crash else _color(m.epoch) + ("" if m.kept else " plc-gone")
-        out = [f'<g class="{kind}" data-step="{m.at}"><title>{escape(clean(words))}</title>']
-        if m.wrong:
-            out.append(f'<circle class="plc-bad" cx="{_n(x)}" cy="{_n(y)}" r="16"/>')
-        if m.rule == "F-LOST":  # a snapshot that is damaged or gone
-            out.append(f'<rect class="plc-mark" x="{_n(x - 5.5)}" y="{_n(y - 5.5)}" width="11" height="11" rx="1.5"/>')
-            out.append(f'<path class="plc-cross" d="M{_n(x - 8)} {_n(y + 8)}l16-16"/>')
-        elif crash:
-            out.append(f'<path class="plc-cross" d="M{_n(x - 6)} {_n(y - 6)}l12 12m0-12l-12 12"/>')
-        elif m.rule == "SNAPSHOT":
-            out.append(f'<rect class="plc-mark" x="{_n(x - 5.5)}" y="{_n(y - 5.5)}" width="11" height="11" rx="1.5"/>')
-        elif m.border:
-            out.append(f'<path class="plc-mark" d="M{_n(x)} {_n(y - 7)}l7 7l-7 7l-7-7z"/>')
-        elif m.count > 1:
-            text = f"{m.count:,}" if m.count < 10_000 else f"{m.count // 1000:,}k"
-            w = CHAR * len(text) + 10.0
-            out.append(
-                f'<rect class="plc-many" x="{_n(x - w / 2)}" y="{_n(y - 8)}" width="{_n(w)}" height="16" rx="8"/>'
-                f'<text x="{_n(x)}" y="{_n(y + 3.6)}">{text}</text>'
-            )
-        else:
-            out.append(f'<circle class="plc-dot" cx="{_n(x)}" cy="{_n(y)}" r="4.5"/>')
-        if m.commit and m.kept:
-            out.append(f'<circle class="plc-ring" cx="{_n(x)}" cy="{_n(y)}" r="11"/>')
-        return "".join(out) + "</g>\n"
+        colour = (
+            "alarm" if m.rule in _SHAPES and m.rule != "SNAPSHOT" else _color(m.epoch) + ("" if m.kept else " gone")
+        )
+        shape = _SHAPES.get(m.rule) or ("diamond" if m.border else "count" if m.count > 1 else "dot")
+        shape = ("halo " if m.wrong else "") + shape + (" ring" if m.commit and m.kept else "")
+        count = f"{m.count:,}" if m.count < 10_000 else f"{m.count // 1000:,}k"
+        return lanes.Mark(m.lane, at, shape, colour, clean(words), (count,), step=m.at)
 
 
-def _tip(x: float, y: float, dx: float, dy: float) -> str:
-    """The head of an arrow that ends here in this direction."""
-    a, b = x - 6 * dx + 3 * dy, y - 6 * dy - 3 * dx
-    c, d = x - 6 * dx - 3 * dy, y - 6 * dy + 3 * dx
-    return f'<path class="plc-point" d="M{_n(x)} {_n(y)}L{_n(a)} {_n(b)}L{_n(c)} {_n(d)}z"/>'
+_SHAPES = {"F-FAIL": "cross", "F-LOST": "square slash", "SNAPSHOT": "square"}
 
 
 def _color(epoch: int | None) -> str:
-    return f"plc-{_COLORS[(epoch or 0) % len(_COLORS)]}"
+    return _COLORS[(epoch or 0) % len(_COLORS)]
 
 
 def _words(run: DrawnRun) -> str:
     """The picture in words: the lanes, and what happened besides events."""
-    told = []
+    found = []
     for m in run.marks:
         if m.wrong:
-            told.append(f"step {m.at} cannot be explained: {m.wrong}")
+            found.append(f"step {m.at} cannot be explained: {m.wrong}")
         elif m.lane is None:
-            told.append(f"step {m.at}: recovery" + (f" to epoch {m.epoch}" if m.epoch is not None else ""))
+            found.append(f"step {m.at}: recovery" + (f" to epoch {m.epoch}" if m.epoch is not None else ""))
         elif m.rule.startswith("F-"):
             what = "crashes" if m.rule == "F-FAIL" else f"has lost its snapshot of epoch {m.epoch}"
-            told.append(f"step {m.at}: {m.lane} {what}")
+            found.append(f"step {m.at}: {m.lane} {what}")
         elif m.commit:
-            told.append(f"step {m.at}: {m.lane} commits epoch {m.epoch}")
-    rest = len(told) - 40
+            found.append(f"step {m.at}: {m.lane} commits epoch {m.epoch}")
+    rest = len(found) - 40
     kept = sum(m.count for m in run.marks if m.kept and m.lane is not None)
-    told += [f"the snapshot is {run.judged}"] if run.judged else []
-    text = f"{run.steps:,} steps of {', '.join(run.lanes)}. {'; '.join(told[:40])}"
+    text = f"{run.steps:,} steps of {', '.join(run.lanes)}. {'; '.join(found[:40])}"
     text += f"; and {rest:,} more" if rest > 0 else ""
     return clean(text + (f". The explanation has {kept:,} of the steps." if run.explained else "."))

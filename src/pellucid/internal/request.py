@@ -23,9 +23,8 @@ from types import MappingProxyType
 from typing import Any
 
 from pellucid.errors import UsageError, nearest, option
-from pellucid.internal.data.bind import key_columns, said_keep
+from pellucid.internal.data.bind import BadOption, key_columns, said_bad, said_keep
 from pellucid.internal.data.cells import said_formats, said_nulls
-from pellucid.internal.data.dead_letters import BadOption, said_bad
 from pellucid.internal.graph.model import Graph, why_cut
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from xml.sax.saxutils import escape, quoteattr
 
 from pellucid.internal.draw.labels import cells, clean, shorten
 from pellucid.internal.draw.layout import Item, Vertex, Wire, arrange
-from pellucid.internal.draw.theme import STYLE, document
-from pellucid.internal.draw.theme import number as _n
+from pellucid.internal.draw.svg import document, group, moved, path, rect, text
 from pellucid.progress.times import Time
 
 _CHAR, _TALL, _MARGIN = 7.0, 40.0, 18.0
@@ -56,10 +54,10 @@ def frontier_svg(
     parts += [_box(x in nodes, x, *at[x], times[x], here == x, held.get(x)) for x in order]
     width = max(columns[-1][1] + (24 if back else 0) if columns else 0.0, 7.0 * cells(title)) + 2 * _MARGIN
     height = layout.height + 14 + 12 * len(back) + 2 * _MARGIN + 24
-    head = f'<text class="plc-head" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 6)}">{escape(clean(title))}</text>\n'
-    body = f'{head}<g transform="translate({_n(_MARGIN)} {_n(_MARGIN + 24)})">\n{"".join(parts)}</g>\n'
-    words = "; ".join(f"{x}: {times[x]}" for x in order)
-    return document("plc-frontier", (width, height), clean(title or "frontier"), clean(words), body, STYLE + _MORE)
+    body = text("head", _MARGIN, _MARGIN + 6, title) + "\n" + moved(_MARGIN, _MARGIN + 24, *parts)
+    return document(
+        (width, height), title or "frontier", "; ".join(f"{x}: {times[x]}" for x in order), body, _MORE, "plc-frontier"
+    )
 
 
 def _flow(after: Mapping[str, list[str]]) -> list[str]:
@@ -94,37 +92,28 @@ def _ends(at: Placed, x: str, y: str) -> tuple[float, float, float, float]:
 def _wire(at: Placed, x: str, y: str, marked: bool) -> str:
     x1, y1, x2, y2 = _ends(at, x, y)
     middle = (x1 + x2) / 2
-    path = f"M{_n(x1)} {_n(y1)}C{_n(middle)} {_n(y1)} {_n(middle)} {_n(y2)} {_n(x2)} {_n(y2)}"
-    return _path(path, marked)
+    return _path(marked, "M", x1, y1, "C", middle, y1, middle, y2, x2, y2)
 
 
 def _around(at: Placed, x: str, y: str, below: float, marked: bool) -> str:
+    """An edge of a cycle that leads back, below everything else."""
     x1, y1, x2, y2 = _ends(at, x, y)
-    path = (
-        f"M{_n(x1)} {_n(y1)}C{_n(x1 + 24)} {_n(y1)} {_n(x1 + 24)} {_n(below)} {_n(x1)} {_n(below)}"
-        f"L{_n(x2)} {_n(below)}C{_n(x2 - 24)} {_n(below)} {_n(x2 - 24)} {_n(y2)} {_n(x2)} {_n(y2)}"
-    )
-    return _path(path, marked)
+    out, back = ("M", x1, y1, "C", x1 + 24, y1, x1 + 24, below, x1, below), ("C", x2 - 24, below, x2 - 24, y2, x2, y2)
+    return _path(marked, *out, "L", x2, below, *back)
 
 
-def _path(path: str, marked: bool) -> str:
-    return f'<path class="{"plc-way" if marked else "plc-feed"}" d="{path}"/>\n'
+def _path(marked: bool, *pieces: float | str) -> str:
+    return path("way" if marked else "feed", *pieces) + "\n"
 
 
 def _box(node: bool, x: str, left: float, v: Vertex, times: str, here: bool, held: str | None) -> str:
     middle = left + v.shape.width / 2
-    kind = "plc-state" if node else "plc-edge"
-    marks = (" plc-here" if here else "") + (" plc-held" if held is not None else "")
-    radius = 4 if node else 19
-    note = (
-        f'<text class="plc-note" x="{_n(middle)}" y="{_n(v.y + _TALL + 12)}">pending {escape(clean(held))}</text>'
-        if held
-        else ""
-    )
-    return (
-        f'<g class="{kind}{marks}" data-location={quoteattr(clean(x))}>'
-        f'<rect class="plc-box" x="{_n(left)}" y="{_n(v.y)}" width="{_n(v.shape.width)}" height="{_n(_TALL)}" '
-        f'rx="{radius}"/>'
-        f'<text class="plc-kind" x="{_n(middle)}" y="{_n(v.y + 16)}">{escape(shorten(clean(x), 24))}</text>'
-        f'<text x="{_n(middle)}" y="{_n(v.y + 31)}">{escape(shorten(clean(times), 30))}</text>{note}</g>\n'
+    kind = ("state" if node else "edge") + (" here" if here else "") + (" held" if held is not None else "")
+    return group(
+        kind,
+        rect("box", left, v.y, v.shape.width, _TALL, 4 if node else 19),
+        text("kind", middle, v.y + 16, shorten(clean(x), 24)),
+        text("", middle, v.y + 31, shorten(clean(times), 30)),
+        text("note", middle, v.y + _TALL + 12, f"pending {held}") if held else "",
+        data_location=clean(x),
     )

@@ -9,10 +9,19 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError, option
-from pellucid.internal.data.bind import keep_word, keeps_nan, kept_columns, said_keep
+from pellucid.internal.data.bind import (
+    COLUMNS,
+    BadOption,
+    BadRow,
+    keep_word,
+    keeps_nan,
+    kept_columns,
+    said_bad,
+    said_keep,
+    too_many,
+)
 from pellucid.internal.data.cells import said_formats
-from pellucid.internal.data.dead_letters import COLUMNS, BadOption, BadRow, said_bad, too_many
-from pellucid.internal.data.passthrough import refuse_types
+from pellucid.internal.data.outputs import refuse_types
 from pellucid.internal.engine.kernel.layout import capacities
 from pellucid.internal.engine.saved.objects import check_states
 from pellucid.internal.expr.types import BOOL, INT, STR, Type

@@ -35,7 +35,7 @@ from pellucid.internal.data.cells import (
 from pellucid.internal.data.csv_files import CsvReader
 from pellucid.internal.data.files import look_through, open_reader, refuse_no_file
 from pellucid.internal.data.json_files import JsonLinesReader
-from pellucid.internal.data.writers import no_json_nan
+from pellucid.internal.data.outputs import no_json_nan
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type, list_in, type_of
 from pellucid.internal.graph.model import Graph
 from pellucid.sinks.interface import absolute, on_this_machine

@@ -24,9 +24,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import DataError, UsageError, listener, nearest, option, speak_to
-from pellucid.internal.data.bind import bind, missing_keys
+from pellucid.internal.data.bind import COLUMNS, bind, missing_keys
 from pellucid.internal.data.cells import check_formats
-from pellucid.internal.data.dead_letters import COLUMNS
 from pellucid.internal.data.feed import source_types
 from pellucid.internal.expr.types import BOOL, INT, STR, OptionalType, TupleType, Type
 from pellucid.internal.graph.model import Graph

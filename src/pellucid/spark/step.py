@@ -38,12 +38,11 @@ import pyarrow as pa
 
 from pellucid.errors import DataError, PellucidError, StateError, StepError, UsageError, option
 from pellucid.internal.data.arrow import array_of, column_leaves, event_arrays, event_fields, nested_type, one_mask
-from pellucid.internal.data.bind import Binding, Place
+from pellucid.internal.data.bind import BadRow, Binding, Place, as_text, one_line
+from pellucid.internal.data.bind import schema as letters_schema
+from pellucid.internal.data.bind import table_of as letters_of
 from pellucid.internal.data.columns import Batch, Column, Output, Strings
-from pellucid.internal.data.dead_letters import BadRow, as_text, one_line
-from pellucid.internal.data.dead_letters import schema as letters_schema
-from pellucid.internal.data.dead_letters import table_of as letters_of
-from pellucid.internal.data.passthrough import refuse_other_columns
+from pellucid.internal.data.outputs import refuse_other_columns
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.expr.types import INT, OptionalType, TupleType, Type
 from pellucid.internal.graph.build import build

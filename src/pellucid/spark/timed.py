@@ -14,7 +14,7 @@ import pyarrow as pa
 from pellucid.errors import StateError, StepError, UsageError, option
 from pellucid.internal.data.arrow import array_of, event_arrays, key_array
 from pellucid.internal.data.columns import Batch, Column, Output
-from pellucid.internal.data.passthrough import refuse_other_columns
+from pellucid.internal.data.outputs import refuse_other_columns
 from pellucid.internal.engine.epochs.status import engine_at
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.engine.timed.clock import feeders

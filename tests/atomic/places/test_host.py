@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import sqlite3
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,13 +18,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start, up
-from pellucid.atomic.places.connections import CLIENT, PLACE, Link
+from pellucid.atomic.places.connections import Link
 from pellucid.atomic.places.host import main
 from pellucid.atomic.places.log import open_log, read_log
 from pellucid.atomic.places.network import PlaceInfo
 from pellucid.atomic.places.operators import decide_by_hand
 from pellucid.atomic.places.processes import running
-from pellucid.atomic.places.wire import frame, pack
+from pellucid.atomic.places.wire import BadFrame, frame, pack
 from pellucid.errors import StateError
 from pellucid.internal.cli.main import cli
 from tests.atomic.places.trips import fill, trips
@@ -64,12 +63,9 @@ def ends(made: socket.socket) -> bool:
 
 
 HOSTILE = {
-    "noise": (b"GET / HTTP/1.1\r\n\r\n", "are allowed"),
-    "an endless frame": (struct.pack(">I", 2**31), "are allowed"),
-    "an empty frame": (bytes(4), "a frame of 0 bytes"),
-    "no msgpack": (frame(b"\xc1\xc1\xc1"), "no msgpack"),
-    "no hello": (frame(pack({"kind": "prepare"})), "a hello with other fields"),
-    "a stranger": (Link(PLACE, "nobody", "agent", lambda r, n: b"k" * 32, begins=True).opening(), "no key is shared"),
+    "noise": (b"GET / HTTP/1.1\r\n\r\n", "not a connection of this network: HTTP_REQUEST"),
+    "a frame without TLS": (frame(pack({"kind": "prepare"})), "not a connection of this network: "),
+    "nothing but zeros": (bytes(1000), "not a connection of this network: "),
 }
 
 
@@ -85,9 +81,9 @@ def test_hostile_bytes_end_their_connection_and_no_other(network: Network, data:
         assert t.commit() == "committed"
 
 
-def greeted(network: Network, role: str, name: str, key: bytes) -> tuple[socket.socket, Link]:
-    """A connection of somebody who has a key."""
-    made, link = open_socket(network, "agent"), Link(role, name, "agent", lambda r, n: key, begins=True)
+def greeted(network: Network, name: str, peer: str = "agent") -> tuple[socket.socket, Link]:
+    """A connection of a place of the network."""
+    made, link = open_socket(network, peer), Link(network.tls(name), name, peer)
     made.sendall(link.opening())
     while not link.ready:
         data = made.recv(65536)
@@ -96,10 +92,17 @@ def greeted(network: Network, role: str, name: str, key: bytes) -> tuple[socket.
     return made, link
 
 
+def test_a_stranger_is_refused(network: Network, tmp_path: Path) -> None:
+    stranger = Link(new_network(tmp_path / "other", {"airline": []}).tls("airline"), "airline", "agent")
+    with closing(open_socket(network, "agent")) as made:
+        made.sendall(stranger.opening())
+        with pytest.raises(BadFrame, match="CERTIFICATE_VERIFY_FAILED"):
+            stranger.receive(made.recv(65536))
+
+
 @pytest.mark.parametrize("changed", ["flipped", "doubled", "out of turn"])
 def test_a_place_that_was_changed_on_its_way(network: Network, changed: str) -> None:
-    key = network.secrets("airline").peers["agent"]
-    made, link = greeted(network, PLACE, "airline", key)
+    made, link = greeted(network, "airline")
     with closing(made):
         sealed = [link.seal(pack({"kind": "ask", "ids": ["agent:1:1"]})) for _ in range(3)]
         if changed == "flipped":
@@ -107,7 +110,7 @@ def test_a_place_that_was_changed_on_its_way(network: Network, changed: str) -> 
         sent = {"flipped": sealed, "doubled": sealed[:1] * 2, "out of turn": sealed[1:]}[changed]
         made.sendall(b"".join(sent))
         assert ends(made)
-    until_said(network, "agent", "refused: place airline: a frame that does not open")
+    until_said(network, "agent", "refused: place airline: not a connection of this network: ")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +124,8 @@ def test_a_place_that_was_changed_on_its_way(network: Network, changed: str) -> 
     ],
 )
 def test_a_place_that_says_what_nobody_says(network: Network, message: dict[str, object]) -> None:
-    """It has the key, so the connection stays; what it said changes nothing."""
-    made, link = greeted(network, PLACE, "airline", network.secrets("airline").peers["agent"])
+    """It has a certificate, so the connection stays; what it said changes nothing."""
+    made, link = greeted(network, "airline")
     with closing(made):
         made.sendall(link.seal(pack(message)))
         with connect(network.folder, "agent") as agent, agent.transaction() as t:
@@ -133,8 +136,8 @@ def test_a_place_that_says_what_nobody_says(network: Network, message: dict[str,
 
 
 def test_a_wrong_capability(network: Network) -> None:
-    """A place with a key of the network, and tokens that are none: refused, and nothing lies in the channel."""
-    made, link = greeted(network, PLACE, "airline", network.secrets("airline").peers["agent"])
+    """A place of the network with tokens that are none: refused, and nothing lies in the channel."""
+    made, link = greeted(network, "airline")
     right = network.path(network.secrets("airline"), "airline", "agent.answers")[1:]
     with closing(made):
         for n in range(2):
@@ -163,16 +166,16 @@ def test_a_wrong_capability(network: Network) -> None:
      {"n": 1, "op": "send", "t": "agent:1:1", "path": ["in", "answers"], "value": b""}, {"op": "gone", "n": 1}],
 )  # fmt: skip
 def test_a_client_that_asks_for_what_there_is_not(network: Network, request_: dict[str, object]) -> None:
-    made, link = greeted(network, CLIENT, "agent", network.secrets("agent").client)
+    made, link = greeted(network, "agent")
     with closing(made):
         made.sendall(link.seal(pack(request_)))
         assert ends(made)
 
 
-def test_random_frames_of_somebody_with_a_key(network: Network) -> None:
+def test_random_frames_of_a_program_with_a_certificate(network: Network) -> None:
     chance = random.Random(5)
     for _ in range(30):
-        made, link = greeted(network, CLIENT, "agent", network.secrets("agent").client)
+        made, link = greeted(network, "agent")
         with closing(made), contextlib.suppress(ConnectionError):
             made.sendall(b"".join(link.seal(chance.randbytes(chance.randrange(1, 60))) for _ in range(20)))
     with connect(network.folder, "agent") as agent, agent.transaction() as t:
@@ -184,7 +187,7 @@ def test_many_who_only_connect_keep_nobody_out(network: Network) -> None:
     try:
         with connect(network.folder, "agent") as agent, agent.transaction() as t:
             assert t.commit() == "committed"
-        until_said(network, "agent", "shows no key, and others wait")
+        until_said(network, "agent", "shows no certificate, and others wait")
     finally:
         for one in idle:
             one.close()
@@ -221,7 +224,7 @@ def test_an_address_of_another_machine(tmp_path: Path, capsys: pytest.CaptureFix
     network = new_network(tmp_path / "net", {"agent": ["answers"]})
     file = network.folder / "network.toml"
     file.write_text(file.read_text().replace("127.0.0.1", "192.0.2.7"))
-    assert "agent would listen at 192.0.2.7:" in be(network, "agent", capsys)
+    assert "agent: 192.0.2.7:" in be(network, "agent", capsys)
 
 
 def test_a_log_of_another_version_and_of_another_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

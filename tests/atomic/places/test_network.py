@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import ipaddress
 import os
-import ssl
-from collections.abc import Iterator
-from contextlib import closing
+import re
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from pellucid.atomic.places import NotReached, connect, up
 from pellucid.atomic.places import processes as starting
@@ -22,9 +14,7 @@ from pellucid.atomic.places.core.events import Arrived, NoWay, Onward, walk
 from pellucid.atomic.places.network import (
     Network,
     PlaceInfo,
-    check_may_listen,
     free_ports,
-    is_loopback,
     network_of,
     new_network,
 )
@@ -55,22 +45,19 @@ def test_nobody_else_can_look_in(network: Network) -> None:
         assert found.stat().st_mode & 0o777 == (0o700 if found.is_dir() else 0o600), found
 
 
-def test_secrets_are_shared_by_two_and_no_more(network: Network) -> None:
+def test_every_place_has_secrets_of_its_own(network: Network) -> None:
     known = {name: network.secrets(name) for name in network.places}
-    keys = set()
-    for a in known:
-        for b in known:
-            if a < b:
-                assert known[a].peers[b] == known[b].peers[a] and len(known[a].peers[b]) == 32
-                keys.add(known[a].peers[b])
-        keys.add(known[a].client)
+    assert len({one.authority for one in known.values()}) == 1
     tokens = {token for one in known.values() for token in one.own.values()}
-    assert len(keys) == 6 + 4 and len(tokens) == 2 * 4 + 4 and not keys & tokens
+    assert len(tokens) == 2 * 4 + 4
     assert set(known["shop"].held) == {"in corp", "in host", "host.orders"}
     assert known["bank"].held == {}
     assert set(known["host"].held) == {"out corp", "in shop", "in bank", "shop.answers", "bank.charge"}
-    shown = repr(known["shop"])
-    assert known["shop"].client.hex() not in shown and "b'" not in shown
+    assert repr(known["shop"]) == "Secrets()"
+    keys = [
+        re.findall("KEY-----(.*?)-----END PRIVATE", file.read_text(), re.S) for file in network.folder.rglob("*.toml")
+    ]
+    assert sorted(map(len, keys)) == [0, 1, 1, 1, 1] and len({key for found in keys for key in found}) == 4
 
 
 @pytest.mark.parametrize(
@@ -169,7 +156,7 @@ GOOD = 'version = 1\n[places.a]\naddress = "127.0.0.1:4701"\nchannels = ["c"]\n'
         (GOOD + '[places.b]\naddress = "127.0.0.1:4701"', 'address = "127.0.0.1:4701": is that of a, too'),
         (GOOD + '[places.c]\naddress = "127.0.0.1:4702"', "the channel 'c' is called like a place"),
         (GOOD.replace('["c"]', '["c", "c"]'), "a channel is named twice"),
-        (GOOD + '[tls]\nca = "x"', r"\[tls\]: has no certificate"),
+        (GOOD + '[tls]\nca = "x"', r"\[tls\]: is not used any more: .* certificates of its own .*; remove it"),
     ],
 )
 def test_a_file_that_says_what_cannot_be(tmp_path: Path, text: str, said: str) -> None:
@@ -199,33 +186,24 @@ def test_secrets_that_others_can_read_are_refused(network: Network) -> None:
     with pytest.raises(StateError, match=r"others can read it \(mode 640\), and it holds keys: `chmod 600"):
         network.secrets("shop")
     os.chmod(file, 0o600)
-    secret = network.secrets("shop").client.hex()
-    file.write_text(file.read_text().replace(secret, secret[:-1] + "z"))
-    with pytest.raises(StateError, match="is damaged") as refused:
+    text, secret = file.read_text(), network.secrets("shop").own["in"].hex()
+    for wrong in (
+        text.replace(secret, secret[:-1] + "z"),
+        re.sub("MI[A-Z]", "MMM", text),
+        text.replace("PRIVATE KEY", "KEY"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(StateError, match="is damaged") as refused:
+            network.tls("shop")
+        assert secret[:-1] not in str(refused.value)
+    file.write_text(text.replace("version = 2", "version = 1"))
+    with pytest.raises(
+        StateError, match="is of version 1, and this Pellucid reads version 2: make a new network with the"
+    ):
         network.secrets("shop")
-    assert secret[:-1] not in str(refused.value)
     file.unlink()
     with pytest.raises(StateError, match="is not there, and the keys of shop are needed: copy it from where"):
         network.secrets("shop")
-
-
-def test_beyond_loopback_needs_tokens_and_tls(tmp_path: Path) -> None:
-    assert is_loopback("127.8.8.8") and is_loopback("::1") and not is_loopback("example.org")
-    for host in ("0.0.0.0", "10.0.0.7", "::", "example.org"):
-        folder = tmp_path / host.replace(":", "_")
-        with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
-            new_network(folder, [PlaceInfo("far", host, 4701, None, ("c",))])
-        assert not folder.exists()
-        new_network(folder, [PlaceInfo("far", "127.0.0.1", 4701, None, ("c",))])
-        text = (folder / "network.toml").read_text()
-        at = f"[{host}]" if ":" in host else host
-        (folder / "network.toml").write_text(text.replace("127.0.0.1", at))
-        network = Network.load(folder)
-        with pytest.raises(UsageError, match=r"far would listen at .*, which other machines can reach, without TLS"):
-            check_may_listen(network, "far")
-        (network.folder / "secrets" / "far.toml").unlink()
-        with pytest.raises(UsageError, match=r"without its tokens \(secrets/far.toml\) and without TLS"):
-            check_may_listen(network, "far")
 
 
 def test_a_long_log_has_more_time_to_be_read(tmp_path: Path) -> None:
@@ -248,123 +226,21 @@ def test_a_folder_or_a_pipe_in_its_place(tmp_path: Path) -> None:
         Network.load(tmp_path)
 
 
-# Beyond loopback: both ends show a certificate of the network's own authority, or nothing is said.
-
-ANY = "0.0.0.0"  # every address of this machine, and no loopback address
-
-
-def authority(folder: Path) -> dict[str, str]:
-    """A certificate authority of one's own, and a certificate of this machine."""
-    folder.mkdir()
-    now = datetime.datetime.now(datetime.UTC)
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("authority", "place")]
-    made = []
-    for n, (key, name) in enumerate(zip(keys, names, strict=True)):
-        one = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(names[0])
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=not n, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key()), critical=False)
-        )
-        if n:
-            one = one.add_extension(
-                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(ANY))]), critical=False
-            )
-        made.append(one.sign(keys[0], hashes.SHA256()))
-    files = {"ca": folder / "ca.pem", "certificate": folder / "certificate.pem", "key": folder / "key.pem"}
-    files["ca"].write_bytes(made[0].public_bytes(serialization.Encoding.PEM))
-    files["certificate"].write_bytes(made[1].public_bytes(serialization.Encoding.PEM))
-    files["key"].write_bytes(
-        keys[1].private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    files["key"].chmod(0o600)
-    return {name: str(file) for name, file in files.items()}
-
-
-@pytest.fixture(scope="module")
-def network_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    folder = tmp_path_factory.mktemp("tls")
+def test_beyond_loopback_as_here(tmp_path: Path) -> None:
     ports = free_ports(2)
-    places = [PlaceInfo("near", ANY, ports[0], None, ("answers",)), PlaceInfo("far", ANY, ports[1], None, ("asked",))]
-    made = new_network(folder / "net", places, authority(folder / "tls"))
-    with up(made):
-        yield made
-
-
-def test_a_transaction_over_tls(network_tls: Network) -> None:
-    with connect(network_tls.folder, "near") as near, connect(network_tls.folder, "far") as far:
+    places = [
+        PlaceInfo("near", "0.0.0.0", ports[0], None, ("answers",)),
+        PlaceInfo("far", "0.0.0.0", ports[1], None, ("asked",)),
+    ]
+    made = new_network(tmp_path / "net", places)
+    with up(made), connect(made.folder, "near") as near, connect(made.folder, "far") as far:
         one, two = near.begin(), far.begin()
         one.send("far.asked", "?")
         assert two.receive("asked", timeout=60) == "?"
         one.commit()
         assert two.commit(timeout=60) == "committed"
-
-
-def test_another_authority_is_not_believed(network_tls: Network, tmp_path: Path) -> None:
-    """The right keys, and a certificate that anybody could have made."""
-    wrong = Network(
-        network_tls.folder, network_tls.places, {k: Path(v) for k, v in authority(tmp_path / "other").items()}
-    )
-    from pellucid.atomic.places.client import Place
-
-    with pytest.raises(NotReached, match=r"near: the connection to .* cannot be made safe .* see \[tls\]"):
-        Place(wrong, "near").reach()
-
-
-def test_without_tls_nothing_is_said(network_tls: Network) -> None:
-    import socket
-
-    from pellucid.atomic.places.connections import CLIENT, Link
-
-    place = network_tls.place("near")
-    link = Link(CLIENT, "near", "near", lambda role, name: network_tls.secrets("near").client, begins=True)
-    with closing(socket.create_connection((place.host, place.port), 30)) as made:
-        made.sendall(link.opening())
-        made.settimeout(10)
-        try:
-            said = made.recv(65536)
-        except ConnectionError:
-            said = b""
-        assert b"nonce" not in said  # an alert of TLS, or nothing
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    assert network_tls.tls is not None
-    context.load_verify_locations(network_tls.tls["ca"])
-    heard = b""
-    with (
-        closing(socket.create_connection((place.host, place.port), 30)) as made,
-        contextlib.suppress(ssl.SSLError, ConnectionError),
-        context.wrap_socket(made, server_hostname=ANY) as bare,  # it shows no certificate
-    ):
-        bare.sendall(link.opening())
-        heard = bare.recv(65536)
-    assert heard == b""
-
-
-def test_certificates_that_are_missing_are_told(network_tls: Network, tmp_path: Path) -> None:
-    files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "certificate", "key")}
-    places = [PlaceInfo("near", ANY, free_ports(1)[0], None, ("answers",))]
-    with pytest.raises(UsageError, match=r"ca\.pem: is not there: ca of tls="):
-        new_network(tmp_path / "net", places, files)
-    for file in files.values():
-        Path(file).touch()
-    made = new_network(tmp_path / "net", places, files)
-    Path(files["ca"]).unlink()
-    with pytest.raises(UsageError, match=r"ca\.pem: is not there: ca of \[tls\]"):
-        connect(made.folder, "near")
-    for file in files.values():
-        Path(file).write_text("nonsense")
-        Path(file).chmod(0o644)
-    with pytest.raises(UsageError, match=r"key\.pem: others can read this key \(mode 644\)"):
-        connect(made.folder, "near")
-    Path(files["key"]).chmod(0o600)
-    with pytest.raises(UsageError, match=r"\[tls\] in .*network.toml: "):
-        connect(made.folder, "near")
+        (tmp_path / "net" / "secrets" / "near.toml").write_text(
+            (new_network(tmp_path / "other", places).folder / "secrets" / "near.toml").read_text()
+        )
+        with pytest.raises(NotReached, match="is not that place: not a connection of this network"):
+            connect(made.folder, "near")

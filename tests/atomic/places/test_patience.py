@@ -17,7 +17,7 @@ import pytest
 
 from pellucid.atomic.places import Network, NotReached, connect, connections, new_network
 from pellucid.atomic.places import host as hosts
-from pellucid.atomic.places.connections import CLIENT, Link
+from pellucid.atomic.places.connections import Link
 from pellucid.atomic.places.host import Host, main
 from pellucid.atomic.places.log import read_log
 from pellucid.atomic.places.wire import pack
@@ -60,7 +60,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def greeted(network: Network) -> tuple[socket.socket, Link]:
     place = network.place("p")
     made = socket.create_connection((place.host, place.port), 5)
-    link = Link(CLIENT, "p", "p", lambda role, name: network.secrets("p").client, begins=True)
+    link = Link(network.tls("p"), "p", "p")
     made.sendall(link.opening())
     while not link.ready:
         data = made.recv(65536)
@@ -104,7 +104,7 @@ def test_strangers_and_slow_senders_are_let_go(network: Network) -> None:
                         break
             assert ended(made) and time.monotonic() - began < 30
         assert works(network)
-    assert {"shows no key in time", "sends a frame too slowly"} <= set(refusals(network))
+    assert {"shows no certificate in time", "sends a frame too slowly"} <= set(refusals(network))
 
 
 @pytest.mark.usefixtures("hasty")

@@ -55,11 +55,6 @@ def same(e: Stream[Row]) -> Stream[Row]:
     return e.map(lambda r: r, id="same")
 
 
-@pipeline
-def cut_same(e: Stream[Row]) -> Stream[Row]:
-    return e.map(lambda r: r, id="first").filter(lambda r: r.i == r.i, id="second").map(lambda r: r, id="third")
-
-
 def tell(state: Any, r: Any) -> Any:
     last, count, owed = state
     gap = r.at - last if last is not None else None

@@ -30,8 +30,7 @@ from pellucid.sinks.unresolved import doubt_of_group
 from tests.engine.epochs.conftest import ROOT, Runs
 from tests.engine.epochs.together_job import ROWS, expected, have, members, run, total, whole
 from tests.sinks.group.test_outside import AWAY
-from tests.sinks.group.test_words import REFUSES
-from tests.sinks.group.words import assert_told
+from tests.sinks.group.words import REFUSES, assert_told
 from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, hang, server_or_skip
 
@@ -49,19 +48,15 @@ def start(folder: Path, dsn: str | None, faults: str = "") -> subprocess.Complet
 
 # ---------------------------------------------------------------- kills
 
-SOME = (
+MOMENTS = (
     "together:prepared[sink.archive]=tree@2",  # two may be prepared, one is not
     "together:before-decision=kill@2;together:before-decision=kill@1/1",  # all are prepared, twice
-    "together:decided=kill@2",  # nobody has committed
+    "together:decided=kill@2",  # none has committed
     "postgres:after-commit=tree@2",  # one has
-    "sqlite:before-commit=tree@3",
-    "parquet:after-commit=kill@2",  # a task, and not the run
 )
 ALL = (
-    *(f"together:{p}[sink.{m}]={a}@2" for p in ("prepare", "prepared") for m in ("orders", "archive", "totals") for a in
-      ("kill", "tree")),
-    *(f"sink:{p}-commit[sink.{m}]={a}@2" for p in ("before", "after") for m in ("orders", "archive", "totals") for a in
-      ("kill", "tree")),
+    *(f"{point}[sink.{m}]={a}@2" for point in ("together:prepare", "sink:before-commit", "sink:after-commit")
+      for m in ("orders", "archive", "totals") for a in ("kill", "tree")),
     *(f"{s}:{p}-commit={a}@2" for s in ("postgres", "parquet", "sqlite") for p in ("before", "after") for a in
       ("kill", "tree")),
     "together:before-decision=kill@1", "together:decided=kill@1", "together:decided=kill@4", "parquet:between-moves=tree@2",  # noqa: E501
@@ -89,7 +84,7 @@ def killed(folder: Path, postgres: Postgres, faults: str) -> None:
     assert "recover" in done.stderr or "going" in done.stderr, "nobody was killed"
 
 
-@pytest.mark.parametrize("faults", SOME)
+@pytest.mark.parametrize("faults", MOMENTS)
 def test_killed_at_a_moment_of_a_round(tmp_path: Path, postgres: Postgres, faults: str) -> None:
     killed(tmp_path, postgres, faults)
 
@@ -666,8 +661,10 @@ class Hangs(PostgresSink):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("when", ["prepare", "commit"])
-@pytest.mark.parametrize("prepared", [20, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("when", "prepared"),
+    [("prepare", 20), *(pytest.param(*case, marks=pytest.mark.long) for case in (("commit", 20), ("prepare", 0)))],
+)
 def test_a_server_that_hangs(tmp_path: Path, prepared: int, when: str) -> None:
     """It takes connections, and never answers: that is said of the member, and no task is taken for one that hangs."""
     for server in server_or_skip(prepared=prepared):
@@ -682,12 +679,12 @@ def test_a_server_that_hangs(tmp_path: Path, prepared: int, when: str) -> None:
                 with pytest.raises(
                     Unreachable, match=rf"the member 'orders' cannot be reached, and .* {silent}"
                 ) as first:
-                    go(tmp_path, group, said.append, patience=8, pushes=20)
+                    go(tmp_path, group, said.append, patience=5, pushes=20)
                 assert_told(AWAY, str(first.value))
-                assert any("PostgreSQL has not answered for 7.2 s" in text for text in said), said
+                assert any("PostgreSQL has not answered for 4.5 s" in text for text in said), said
             else:
                 with pytest.raises(StateError, match=rf"decided, and in doubt: table 'orders' .*{silent}") as second:
-                    go(tmp_path, group, said.append, patience=8, pushes=20)
+                    go(tmp_path, group, said.append, patience=5, pushes=20)
                 assert_told("a member cannot be reached **after** the decision", str(second.value))
             assert not [text for text in said if "hangs" in text and "sink" in text], said
             with pytest.raises(
@@ -695,7 +692,7 @@ def test_a_server_that_hangs(tmp_path: Path, prepared: int, when: str) -> None:
                 match=r"^the member 'orders' cannot be reached \(PostgreSQL cannot be reached for table 'orders': .*\)"
                 r"\. Nothing is lost, and nothing was begun: when it is up, the same command goes on$",
             ) as third:
-                go(tmp_path, group, said.append, patience=8, pushes=20)
+                go(tmp_path, group, said.append, patience=5, pushes=20)
             assert_told("a member cannot be reached when the run or the query begins", str(third.value))
         finally:
             for one in server.processes():

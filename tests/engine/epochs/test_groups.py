@@ -4,8 +4,6 @@ middle."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from pellucid.internal.engine.epochs.outputs import FileTarget, parts_in
 from pellucid.internal.engine.epochs.sink import SinkTask
 from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.internal.expr.types import INT
-from tests.engine.epochs.conftest import Runs
 
 SCHEMA = pa.schema([("out", pa.int64())])
 
@@ -211,78 +208,3 @@ def test_a_disk_that_is_too_full_for_a_name(tmp_path: Path, monkeypatch: pytest.
     again.restore(snapshots[-1])
     again.begin()
     assert committed(again, 5) == list(range(50))
-
-
-# The points of tests count hits, so with them nothing is done in bunches.  Here it is, and the kills hit something else
-# each time.
-BUNCHED = """
-import sys
-from pellucid.internal.base import faults
-faults.armed = lambda: False
-from pellucid.internal.cli.main import main
-sys.exit(main())
-"""
-
-
-@pytest.mark.parametrize(
-    ("faults", "pushes"),
-    [
-        ("sink:before-commit=kill@1;snapshot:after-write[worker.half]=tree@2/1", 12_000),
-        ("snapshot:before-write[worker.both]=kill@3;sink:after-commit=kill@2/1", 12_000),
-        ("snapshot:before-ack[source.x]=tree@3;sink:staged=kill@40/1;coordinator:complete=kill@2/2", 12_000),
-        pytest.param(
-            "snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1",
-            30_000,
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2",
-            30_000,
-            marks=pytest.mark.long,
-        ),
-    ],
-)
-@pytest.mark.parametrize("out", ["out.jsonl", pytest.param("out.parquet", marks=pytest.mark.long)])
-def test_killed_among_bunches(runs: Runs, faults: str, pushes: int, out: str) -> None:
-    (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(pushes)))
-    runs.plain("p.py:diamond", "--in", "x.jsonl", out="plain" + out[3:])
-    args = [
-        "run",
-        "p.py:diamond",
-        "--in",
-        "x.jsonl",
-        "--out",
-        out,
-        "--pushes",
-        "100",
-        "--state",
-        "state",
-        "--cut",
-        "thirds",
-        "--cut",
-        "half",
-        "--record",
-    ]
-    for _ in range(6):
-        done = subprocess.run(
-            [sys.executable, "-c", BUNCHED, *args],
-            env=runs.environment(faults),
-            cwd=runs.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        if done.returncode == 0:
-            break
-        assert done.returncode == -9, done.stderr
-    assert done.returncode == 0, done.stderr
-    if out.endswith("jsonl"):
-        assert runs.read(out) == runs.read("plain.jsonl")
-    else:
-        import pyarrow.parquet as parquet
-
-        assert parquet.read_table(runs.folder / out).equals(parquet.read_table(runs.folder / "plain.parquet"))
-    from pellucid.failures.audit import audit
-
-    found = audit(runs.folder / "state")
-    assert found.holds, found

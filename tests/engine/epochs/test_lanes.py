@@ -14,7 +14,7 @@ from pellucid.errors import DataError
 from pellucid.internal.data import text as blocks
 from pellucid.internal.data.bind import Binding
 from pellucid.internal.data.columns import values_of
-from pellucid.internal.data.writers import open_writer
+from pellucid.internal.data.outputs import open_writer
 from pellucid.internal.engine.epochs.inputs import Lane, check_unchanged
 from pellucid.internal.expr.types import INT, STR
 

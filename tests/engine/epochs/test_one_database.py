@@ -18,11 +18,7 @@ from tests.engine.epochs.conftest import Runs
 from tests.engine.epochs.test_group_commit import ROWS, TOTAL, expected
 from tests.sinks.postgres import Postgres
 
-MOMENTS = (
-    "together:prepared[sink.out-1]=tree@1", "together:prepared[sink.out-2]=tree@2", "together:before-decision=kill@1",
-    "together:decided=kill@1", "together:decided=kill@2", "postgres:after-commit=tree@1",
-    "postgres:before-commit=tree@2",
-)  # fmt: skip
+MOMENTS = ("together:prepared[sink.out-2]=tree@2", "together:decided=kill@2")
 
 
 @pytest.fixture(autouse=True)

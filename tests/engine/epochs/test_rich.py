@@ -8,8 +8,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -28,7 +26,7 @@ from pellucid.errors import DataError
 from tests.diagonal import diagonal
 from tests.engine.epochs import rich_rows
 from tests.engine.epochs.conftest import Runs
-from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale, told
+from tests.engine.epochs.rich_rows import CORNERS, Row, many, plain, same, told
 from tests.sinks.postgres import Postgres
 
 _US = pa.timestamp("us")
@@ -273,56 +271,6 @@ def rich(runs: Runs) -> Runs:
 
 
 EPOCHS = ("--pushes", "23", "--state", "state")
-KILLS = "sink:before-commit=tree@4;worker:event=kill@3/1"
-
-
-def test_killed_between_csv_and_parquet(rich: Runs, until_done: Any) -> None:
-    done = until_done(
-        rich, "rich.py:cut_same", "--in", "in.csv", "--out", "out.parquet", *EPOCHS, "--cut", "first", "--cut",
-        "second", faults=KILLS,
-    )  # fmt: skip
-    assert len(done) > 1
-    parquet_equal(rich.folder / "out.parquet", many(200))
-
-
-def test_killed_between_parquet_and_sqlite(rich: Runs, until_done: Any) -> None:
-    done = until_done(
-        rich, "rich.py:cut_same", "--in", "in.parquet", "--out", "sqlite:out.db#t", *EPOCHS, "--cut", "second",
-        faults="source:border=tree@3;sink:after-commit=kill@2/1",
-    )  # fmt: skip
-    assert len(done) > 1
-    sqlite_equal(rich.folder / "out.db", many(200))
-
-
-def test_killed_before_postgres(rich: Runs, until_done: Any, postgres: Postgres) -> None:
-    address = postgres.database()
-    until_done(rich, "rich.py:same", "--in", "in.csv", "--out", f"{address}#t", *EPOCHS, faults=KILLS)
-    assert sinks.postgres(address, "t").read().to_pylist() == [plain(row) for row in many(200)]
-
-
-def told_of(path: Path) -> list[Told]:
-    return [Told(*(row[name] for name in Told._fields)) for row in pa.parquet.read_table(path).to_pylist()]
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_a_state_with_a_time_that_may_be_missing_goes_on(rich: Runs, until_done: Any, source: str) -> None:
-    done = until_done(
-        rich, "rich.py:told", "--in", f"in.{source}", "--out", "out.parquet", *EPOCHS, "--cut", "tell", faults=KILLS
-    )
-    assert len(done) > 1
-    assert told_of(rich.folder / "out.parquet") == tale(many(200), keyed=False)
-
-
-@pytest.mark.parametrize("source", ["csv", "parquet"])
-def test_so_do_the_states_of_keys_in_parallel(rich: Runs, until_done: Any, source: str) -> None:
-    done = until_done(
-        rich, "rich.py:told", "--in", f"in.{source}", "--key", "s", "--workers", "2", "--out", "out.parquet", *EPOCHS,
-        faults=KILLS,
-    )  # fmt: skip
-    assert len(done) > 1
-    assert told_of(rich.folder / "out.parquet") == tale(many(200), keyed=True)
-
-
 # ---------------------------------------------------------------- tables that are there already
 
 
@@ -416,16 +364,6 @@ def test_a_field_of_another_type_is_another_run(rich: Runs, was: str, now: str, 
     (rich.folder / "rich.py").write_text(text)
     assert rich(*command).returncode == 0
     parquet_equal(rich.folder / "out.parquet", many(200))
-
-
-def test_a_crash_test_of_rich_rows(rich: Runs) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pellucid", "crash", "rich.py:told", "--in", "in.csv", "--out", "out.parquet",
-         "--kills", "1", "--points", "commit", "--pushes", "50", "--seed", "1"],
-        cwd=rich.folder, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "No crash shows" in done.stdout + done.stderr
 
 
 def test_the_checker_of_failures_makes_up_valid_rows() -> None:

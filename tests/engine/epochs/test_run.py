@@ -15,9 +15,8 @@ import pytest
 
 from pellucid import Pipeline, StateError, Stream, apply, merge, pipeline
 from pellucid.errors import DataError, PellucidError, UsageError
-from pellucid.internal.data.writers import open_writer
+from pellucid.internal.data.outputs import open_writer
 from pellucid.internal.engine.epochs import run_epochs
-from tests.engine.epochs.conftest import Runs
 from tests.strategies import Seeded, make_input, make_pipeline
 from tests.volumes import some_seeds
 
@@ -281,14 +280,6 @@ def test_one_pipeline_one_task(tmp_path: Path) -> None:
 
 # Rows that are set aside in a run with epochs: the same as without, once each, whoever is killed.
 
-PIPES = """
-from pellucid import Stream, pipeline
-
-@pipeline
-def share(x: Stream[int]) -> Stream[int]:
-    return x.cumulate(lambda t, v: t + v, start=0).map(lambda t: 1000 // t, id="share")
-"""
-
 
 @pipeline
 def share(x: Stream[int]) -> Stream[int]:
@@ -298,40 +289,6 @@ def share(x: Stream[int]) -> Stream[int]:
 @pipeline
 def both(a: Stream[int], b: Stream[int]) -> Stream[int]:
     return apply(lambda v, w: 100 // v + w, a, b, id="both")
-
-
-def rows(rng: random.Random, count: int) -> str:
-    """Lines of a CSV file, with faults: about one in six cannot be read, and some sums become 0."""
-    faults = ["oops", "", "1,2,3,4", "cut"]
-    lines = []
-    for i in range(count):
-        x = rng.choice(faults) if rng.random() < 0.15 else str(rng.randint(-2, 2))
-        lines.append(f"k{i}" if x == "cut" else f"k{rng.randint(0, 3)},{x},n{i}")
-    return "\n".join(lines) + "\n"
-
-
-@pytest.mark.parametrize(
-    "faults",
-    [
-        "worker:event=kill@3;sink:before-commit=tree@2",
-        "sink:after-commit[sink.bad]=tree@2;source:border=kill@4",
-        "sink:staged[sink.bad]=kill@2;recover:load=tree@1/1",
-    ],
-)
-def test_once_each_whoever_is_killed(runs: Runs, until_done: Any, faults: str) -> None:
-    rng = random.Random(faults)
-    (runs.folder / "q.py").write_text(PIPES)
-    for name in ("a.csv", "b.csv"):
-        (runs.folder / name).write_text("k,x,n\nk0,1,first\n" + rows(rng, 250))
-    said = ("q.py:share", "--in", "a.csv", "--in", "b.csv", "--key", "k", "--keep-columns", "n")
-    plain = runs.plain(*said, "--bad", "plain_bad.csv", out="plain.csv")
-    letters = runs.read("plain_bad.csv")
-    assert letters.count(b"\n") > 60 and b',"share",' in letters and b'"b.csv",' in letters
-    epochs = ("--out", "out.csv", "--bad", "bad.csv", "--pushes", "40", "--state", "state", "--workers", "2")
-    done = until_done(runs, *said, *epochs, faults=faults)
-    assert len(done) > 1 or "going back" in done[0].stderr  # somebody was killed
-    assert runs.read("out.csv") == plain
-    assert runs.read("bad.csv") == letters
 
 
 def test_letters_that_were_dealt_with_may_be_deleted(tmp_path: Path) -> None:

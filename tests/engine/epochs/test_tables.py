@@ -11,15 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
-import pytest
 
 from pellucid.failures.crash import drop_table
 from pellucid.sinks import sink_of
 from tests.engine.epochs.conftest import Runs
 from tests.sinks.postgres import Postgres
-
-FAULTS = ("sink:before-commit=kill@3", "sink:after-commit=tree@3", "sink:staged=tree@2;sink:after-commit=kill@1/1")
 
 
 def expected(runs: Runs) -> list[int]:
@@ -31,23 +29,9 @@ def command(target: str) -> tuple[str, ...]:
     return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--pushes", "150", "--state", "state", "--cut", "half")
 
 
-@pytest.mark.parametrize("faults", [FAULTS[0], pytest.param(FAULTS[1], marks=pytest.mark.long), FAULTS[2]])
-def test_sqlite(runs: Runs, until_done: Any, faults: str) -> None:
-    wanted = expected(runs)
-    until_done(runs, *command("sqlite:out.db#sums"), faults=faults)
-    with closing(sqlite3.connect(runs.folder / "out.db")) as db:
-        assert [v for (v,) in db.execute("select out from sums order by rowid")] == wanted
-
-
-@pytest.mark.parametrize(
-    "faults",
-    [pytest.param(FAULTS[0], marks=pytest.mark.long), FAULTS[1], pytest.param(FAULTS[2], marks=pytest.mark.long)],
-)
-def test_postgres(runs: Runs, until_done: Any, postgres: Postgres, faults: str) -> None:
-    import psycopg
-
+def test_a_table_of_postgresql_survives(runs: Runs, until_done: Any, postgres: Postgres) -> None:
     wanted, address = expected(runs), postgres.database()
-    until_done(runs, *command(f"{address}#sums"), faults=faults)
+    until_done(runs, *command(f"{address}#sums"), faults="sink:after-commit=tree@3;sink:before-commit=kill@2/1")
     with psycopg.connect(address) as db:
         assert [v for (v,) in db.execute("select out from sums order by ctid").fetchall()] == wanted
 

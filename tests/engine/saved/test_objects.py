@@ -322,11 +322,11 @@ def test_pickle_is_used_from_process_to_process_only() -> None:
     """Every module that can unpickle, with what it unpickles: no file.  A new one must be added here, with its
     reason."""
     allowed = {
-        "base/kept.py": "machine code that Numba has compiled, held against the seal that this machine keeps for it",
-        "spark/job.py": "the job that the driver sends to its workers",
+        "internal/base/kept.py": "machine code that Numba has compiled, held against its seal",
+        "spark/frames.py": "the job that the driver sends to its workers",
         "failures/model/tasks.py": "states of a checked model, in memory",
         "check/functions/called.py": "states of a function that a check calls, in memory",
-        "cli/spark/run.py": "cloudpickle is told which modules go to the workers by value",
+        "internal/cli/spark.py": "cloudpickle is told which modules go to the workers by value",
     }
     found = set()
     root = Path(pellucid.__file__).parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -11,11 +10,7 @@ import pytest
 
 from pellucid import check
 from tests.judge.capacity import flow, timed
-from tests.judge.capacity.cubicle import one, replayed, told
-from tests.judge.capacity.planning import drained
-from tests.judge.capacity.planning import one as one_of_test_planning
 from tests.judge.capacity.regions import Case, Literal, Refused, Regions, Step, figure_1, lengths
-from tests.judge.capacity.systems import KNOWN, READERS, Explorer, draw, text
 from tests.seeds import seeds
 
 ONE = Fraction(1)
@@ -132,72 +127,3 @@ def test_runs_that_are_none_are_refused():
 
 def replace_by(step, by):
     return step._replace(by=by) if step.by is not None else step
-
-
-# Array-based systems: protocols with known verdicts, and random ones against a forward search.
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_known(name):
-    source, expected = KNOWN[name]
-    found = told(source)
-    if expected is None:
-        assert found["status"] == "proved"
-    else:
-        assert (len(found["counterexample"]["steps"]), found["details"]["processes"]) == expected
-
-
-def test_counting_ends_in_time():
-    """Cubes cannot count readers; what they try gets wider and wider, and has ever more names."""
-    assert told(READERS, timeout=0.5)["status"] == "unknown"
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(20))
-def test_random(seed):
-    assert one(seed, Counter()) == ""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(1000, 1500))
-def test_many_cubicle(seed):
-    assert one(seed, Counter()) == ""
-
-
-def test_a_run_of_another_system_is_noticed():
-    noticed = 0
-    for seed in range(30):
-        s = draw(random.Random(seed))
-        if Explorer(s, 2).shortest() not in (1, 2, 3):
-            continue
-        found = told(text(s))
-        explorer = Explorer(s, found["details"]["processes"])
-        assert replayed(explorer, found["counterexample"]) == ""
-        s.unsafe = [(("p",), [("<>", ("at", "P", ("p",)), ("at", "P", ("p",)))])]
-        assert replayed(explorer, found["counterexample"]) == "does not end unsafe"
-        s.transitions = []
-        assert "is not possible" in replayed(explorer, found["counterexample"])
-        noticed += 1
-    assert noticed > 2
-
-
-# Plans against brute force.
-
-
-@pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(10))
-def test_plans(seed):
-    assert one_of_test_planning(seed, Counter()) == ""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 300))
-def test_many_planning(seed):
-    assert one_of_test_planning(seed, Counter()) == ""
-
-
-def test_draining():
-    assert drained(100, 4, Fraction(2), None, Fraction(10**6)) == 50
-    assert drained(101, 4, Fraction(2), None, Fraction(10**6)) == 52
-    assert drained(10, 1, Fraction(1), Fraction(2), Fraction(10**6)) == 18
-    assert drained(10, 1, Fraction(1), Fraction(1), Fraction(1000)) is None

@@ -1,4 +1,5 @@
-"""Members that fail, that are new, gone, older or another's; and what is said then."""
+"""Members that fail, that are new, gone, older or of another group; every refusal is in docs/how-to-together.md (with
+epochs: `engine/epochs/test_group_commit.py`)."""
 
 from __future__ import annotations
 
@@ -16,13 +17,18 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, PellucidError, StateError, UsageError
 from pellucid.internal.base.files import sealed
 from pellucid.sinks import decisions as logs
 from pellucid.sinks.decisions import DecisionLog
+from pellucid.sinks.unresolved import doubt_of_group
+from tests.sinks.group.words import REFUSES, documented
 from tests.sinks.group.world import QUERY, World, dies, expected, rows
 from tests.sinks.own import Lines
 from tests.sinks.postgres import Postgres, server_or_skip
+
+BACKUP = "a member comes back from a backup, or was deleted"
+OLDER = "the log is an older copy, damaged or of another version"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +57,32 @@ def all_have(world: World, *attempts: tuple[int, int]) -> bool:
 
 def test_one_that_refuses_is_all_that_refuse(world: World) -> None:
     with closing(sqlite3.connect(world.folder / "totals.db")) as db:
-        db.execute("CREATE TABLE totals (epoch INTEGER, attempt INTEGER NOT NULL CHECK (attempt > 0), n INTEGER)")
+        db.execute(
+            "CREATE TABLE totals (epoch INTEGER, attempt INTEGER NOT NULL CHECK (attempt > 0), n INTEGER UNIQUE)"
+        )
     with pytest.raises(DataError, match=r"CHECK constraint failed: attempt > 0"):
         world.write(0, 0)
     assert list(world.have().values()) == [[], [], []]
     assert not (world.log / "rows").exists() or not list((world.log / "rows").iterdir())
     world.write(0, 1)
+    why = (
+        r"table 'totals': a row of batch 1 is refused, UNIQUE constraint failed: totals.n \(row 1: epoch=1, attempt=2, "
+        r"n=0\): leave it out before the sink, or alter the table"
+    )
+    with documented(REFUSES, DataError, why):
+        world.write(1, 2)
+    assert all_have(world, (0, 1))
+
+
+def test_one_that_another_program_holds(world: World) -> None:
+    world.write(0, 1)
+    members = world.sinks() | {"totals": sinks.sqlite(world.folder / "totals.db", "totals", wait=0.2)}
+    with closing(sqlite3.connect(world.folder / "totals.db", isolation_level=None)) as db:
+        group = sinks.together(members, log=world.log)
+        group.begin(QUERY)
+        db.execute("BEGIN IMMEDIATE")
+        with documented(REFUSES, StateError, r"another writer has held the database for 0\.2 s: is a second run or"):
+            group.write(rows(1, 2), QUERY, 1)
     assert all_have(world, (0, 1))
 
 
@@ -92,7 +118,11 @@ def test_a_driver_that_was_believed_dead_decides_nothing(world: World) -> None:
     for member in old.members:
         member.soon(member.abort, QUERY, 1).result()
     world.write(1, 3)
-    with pytest.raises(StateError, match=r"another driver of this group has begun meanwhile"):
+    with documented(
+        "a driver that was believed dead wakes up",
+        StateError,
+        match=r"another driver of this group has begun meanwhile",
+    ):
         old.commit(staged)
     old.abort(staged)
     assert all_have(world, (0, 1), (1, 3))
@@ -153,15 +183,21 @@ def test_a_decision_that_could_not_be_written_is_none(world: World, monkeypatch:
     assert all_have(world, (0, 1), (1, 3))
 
 
-def test_a_damaged_log_is_refused(world: World) -> None:
+@pytest.mark.parametrize("change", [{"batch": 7}, {"format": 2}], ids=["damaged", "another version"])
+def test_a_log_that_cannot_be_read_is_refused(world: World, change: dict[str, int]) -> None:
     world.write(0, 1)
     path = world.log / "decisions.json"
-    path.write_text(path.read_text().replace('"batch": 0', '"batch": 7'))
-    with pytest.raises(
-        StateError, match=r"decisions.json: not a log of decisions .its checksum is wrong.: .* from a copy"
-    ):
+    document = json.loads(path.read_text()) | change
+    if "format" in change:
+        document.pop("checksum")
+        path.write_bytes(sealed(document))
+        why = r"decisions.json: a log of another version of Pellucid"
+    else:
+        path.write_text(json.dumps(document))
+        why = r"decisions.json: not a log of decisions .its checksum is wrong.: .* from a copy"
+    with documented(OLDER, StateError, why):
         world.write(1, 2)
-    with pytest.raises(StateError, match=r"not a log of decisions"):
+    with pytest.raises(StateError, match=why):
         world.read()
 
 
@@ -197,10 +233,11 @@ def test_one_that_stays_away_leaves_the_batch_in_doubt(world: World) -> None:
     group = sinks.together(members, log=world.log, patience=0.2)
     group.write(rows(0, 1), QUERY, 0)
     own.down = 1000
-    with pytest.raises(
-        StateError,
-        match=r"batch 1 of query 'shop' is decided, and in doubt: member 'own' .* does not have it yet: the server is gone. The other members have it, readers of read_together.. do not see it, later batches wait. Nothing is lost",  # noqa: E501
-    ):
+    why = (
+        r"batch 1 of query 'shop' is decided, and in doubt: member 'own' .* does not have it yet: the server is gone. "
+        r"The other members have it, readers of read_together.. do not see it, later batches wait. Nothing is lost"
+    )
+    with documented("a member cannot be reached **after** the decision", StateError, why):
         group.write(rows(1, 2), QUERY, 1)
     assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))  # the others have it
     with pytest.raises(UsageError, match=r"given are .*: name all of them"):
@@ -292,8 +329,10 @@ def test_without_prepared_transactions(tmp_path: Path, plain_server: Postgres) -
 def test_a_member_that_is_new(world: World) -> None:
     world.write(0, 1)
     members = world.sinks() | {"late": sinks.sqlite(world.folder / "late.db", "late")}
-    with pytest.raises(
-        StateError, match=r"member 'late' .* is new in a group whose last batch is 0.* Say added='late'"
+    with documented(
+        "a member is new",
+        StateError,
+        match=r"member 'late' .* is new in a group whose last batch is 0.* Say added='late'",
     ):
         sinks.together(members, log=world.log).write(rows(1, 2), QUERY, 1)
     group = sinks.together(members, log=world.log, added="late")
@@ -309,13 +348,17 @@ def test_a_member_that_is_new(world: World) -> None:
 def test_a_member_that_leaves(world: World) -> None:
     world.write(0, 1)
     members = {name: sink for name, sink in world.sinks().items() if name != "totals"}
-    with pytest.raises(
-        StateError, match=r"member 'totals' .* is not given any more: give it, or, .* say removed='totals'"
+    with documented(
+        "a member is gone",
+        StateError,
+        match=r"member 'totals' .* is not given any more: give it, or, .* say removed='totals'",
     ):
         sinks.together(members, log=world.log).write(rows(1, 2), QUERY, 1)
     assert dies(lambda: world.write(1, 2), "together:decided=kill")
-    with pytest.raises(
-        StateError, match=r"member 'totals' .* cannot leave the group now: batch 1 is decided, and nobody"
+    with documented(
+        "a member is gone, and an epoch is in doubt",
+        StateError,
+        match=r"member 'totals' .* cannot leave the group now: batch 1 is decided, and nobody",
     ):
         sinks.together(members, log=world.log, removed="totals").write(rows(2, 3), QUERY, 2)
     world.group().begin(QUERY)
@@ -339,7 +382,8 @@ def test_a_member_back_from_a_backup_is_refused_or_gets_what_it_lacks(world: Wor
     shutil.copy(world.folder / "totals.db", world.folder / "backup")
     world.write(2, 3)
     shutil.copy(world.folder / "backup", world.folder / "totals.db")
-    with pytest.raises(
+    with documented(
+        BACKUP,
         StateError,
         match=r"member 'totals' .*: the last batch of query 'shop' that is there is 1, and the group's is 2: was it restored",  # noqa: E501
     ):
@@ -365,8 +409,8 @@ def test_an_older_log_is_refused(world: World) -> None:
     world.write(1, 2)
     shutil.rmtree(world.log)
     shutil.copytree(world.folder / "older", world.log)
-    with pytest.raises(
-        StateError, match=r"has batch 1 of query 'shop', and the last that .* has decided is 0: the log is"
+    with documented(
+        OLDER, StateError, match=r"has batch 1 of query 'shop', and the last that .* has decided is 0: the log is"
     ):
         world.write(2, 3)
     shutil.rmtree(world.log)
@@ -385,8 +429,10 @@ def test_one_folder_by_two_names(tmp_path: Path) -> None:
 def test_two_groups_that_share_a_sink(world: World) -> None:
     world.write(0, 1)
     shared = {"archive": sinks.parquet(world.folder / "archive"), "own": sinks.sqlite(world.folder / "own.db", "own")}
-    with pytest.raises(
-        StateError, match=r"member 'archive' .* belongs to another group, whose log is .*log: .*_group.json"
+    with documented(
+        "a target of another group",
+        StateError,
+        match=r"member 'archive' .* belongs to another group, whose log is .*log: .*_group.json",
     ):
         sinks.together(shared, log=world.folder / "log2").write(rows(0, 2), "other", 0)
     assert world.have()["archive"] == expected((0, 1))
@@ -542,3 +588,59 @@ def test_a_server_by_a_url_and_by_pairs(tmp_path: Path, server: Postgres) -> Non
             group(other, table).write(rows(4, 1), QUERY, 4)
     with pytest.raises(UsageError, match=r"are the same target"):
         sinks.together(a=sinks.postgres(dsn, "t"), b=sinks.postgres(pairs, "t"), log=tmp_path / "other")
+
+
+# ---------------------------------------------------------------- what is not everywhere
+
+
+@pytest.fixture(scope="module")
+def small_server() -> Iterator[Postgres]:
+    """One that keeps a single prepared transaction."""
+    yield from server_or_skip(prepared=1)
+
+
+def test_a_server_that_keeps_too_few(tmp_path: Path, small_server: Postgres) -> None:
+    world = World(tmp_path, small_server.database())
+    world.write(0, 1)
+    other = sinks.postgres(str(world.dsn), "other")
+    staged = other.stage(rows(0, 1), "another", 0)
+    other.prepare(staged)
+    assert other.hold(staged, "a1")  # the only one that there can be
+    for what in ("a server that keeps too few of them", REFUSES):
+        with documented(what, PellucidError):
+            world.write(1, 2)
+    other.settle("another", 0, "a1", commit=False)
+    world.write(1, 3)
+    assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 3)))
+
+
+def test_what_is_in_doubt(world: World) -> None:
+    world.write(0, 1)
+    assert doubt_of_group(world.log).lines() == [
+        f"{world.log}: batch 0 of 'shop', decided {_when(world)}, is everywhere: nothing is in doubt",
+        *(f"  {m.name:<12} has it         {m.target}" for m in doubt_of_group(world.log).members),
+    ]
+    assert dies(lambda: world.write(1, 2), "sqlite:after-commit=kill")
+    found = doubt_of_group(world.log)
+    assert (found.in_doubt, found.batch, found.whole, found.epochs) == (True, 1, 0, False)
+    assert {m.name: (m.last, m.lacks) for m in found.members} == {
+        "orders": (1, False), "archive": (0, True), "totals": (0, True)
+    }  # fmt: skip
+    lines = found.lines()
+    assert lines[0].endswith("is in doubt")
+    assert "later batches wait for archive, totals" in lines
+    assert lines[-2].startswith("to resolve it: see that archive and totals can be reached and written to; then start")
+    assert json.loads(json.dumps(found.document()))["members"][1]["lacks"] is True
+    shutil.rmtree(world.folder / "archive")
+    assert next(m for m in doubt_of_group(world.log).members if m.name == "archive").why == "the folder is gone"
+
+
+def _when(world: World) -> str:
+    return doubt_of_group(world.log).lines()[0].partition("decided ")[2].partition(", is ")[0]
+
+
+def test_a_folder_without_a_log(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no group of sinks has a log there"):
+        doubt_of_group(tmp_path)
+    DecisionLog(tmp_path / "together").take(QUERY, {"a": "x"})
+    assert doubt_of_group(tmp_path).lines() == [f"{tmp_path / 'together'}: nothing is decided yet: nothing is in doubt"]

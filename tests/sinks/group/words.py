@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+REFUSES = "a member refuses the rows (a `NOT NULL`, a missing right, a full disk, another program that holds the table)"
 PAGE = Path(__file__).parents[3] / "docs" / "how-to-together.md"
 
 
@@ -28,3 +33,11 @@ def assert_told(what: str, message: str) -> None:
         if re.search(pattern, message, re.DOTALL):
             return
     raise AssertionError(f"{what}: the docs say {texts}, and it is said: {message}")
+
+
+@contextmanager
+def documented(what: str, kind: type[Exception], match: str | None = None) -> Iterator[None]:
+    """What is raised is of this kind, says this, and is in the docs where this goes wrong."""
+    with pytest.raises(kind, match=match) as caught:
+        yield
+    assert_told(what, str(caught.value))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from pellucid.atomic.places.connections import CLIENT, Link, client_tls, keep_alive
+from pellucid.atomic.places.connections import Link, keep_alive
 from pellucid.atomic.places.network import Network, needed_here
 from pellucid.atomic.places.wire import BadFrame, Capability, pack, pack_value, unpack, unpack_value
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
@@ -80,6 +79,7 @@ class Place:
     def __init__(self, network: Network, name: str) -> None:
         self.network, self.name = network, network.place(name).name
         self._secrets = network.secrets(name)
+        self._tls = network.tls(name)
         self._turn = threading.Lock()
         self._socket: socket.socket | None = None
         self._link: Any = None
@@ -168,19 +168,10 @@ class Place:
     def _connect(self) -> None:
         self.close()
         place = self.network.place(self.name)
-        context = client_tls(self.network, place)
         try:
             made = self._socket = socket.create_connection((place.host, place.port), _SECONDS_TO_GREET)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(made)
-            if context is not None:
-                self._socket = context.wrap_socket(made, server_hostname=place.host)
-        except ssl.SSLError as error:
-            self.close()
-            raise NotReached(
-                f"{self.name}: the connection to {place.address} cannot be made safe ({error.reason or error}): see "
-                f"[tls] in {self.network.folder}/network.toml on both sides"
-            ) from None
         except TimeoutError:
             self.close()
             raise self._silent(place.address) from None
@@ -190,7 +181,7 @@ class Place:
                 f"{self.name}: nobody answers at {place.address} ({error.strerror or error}): start the place with "
                 f"`pellucid net up {self.network.folder}`"
             ) from None
-        self._link = Link(CLIENT, self.name, self.name, lambda role, name: self._secrets.client, begins=True)
+        self._link = Link(self._tls, self.name, self.name)
         self._came = []
         try:
             self._send(self._link.opening())
@@ -201,8 +192,8 @@ class Place:
             if error.silent:
                 raise self._silent(place.address) from None
             raise NotReached(
-                f"{self.name}: who listens at {place.address} hung up: it has another key than the one in "
-                f"{self.network.folder}/secrets, or is no place; see {self.network.folder_of(self.name)}/said.log"
+                f"{self.name}: who listens at {place.address} hung up: it is of another network than "
+                f"{self.network.folder}, or is no place; see {self.network.folder_of(self.name)}/said.log"
             ) from None
         except BadFrame as error:
             self.close()

@@ -1,14 +1,13 @@
-"""A connection between two who share a key: nobody else can read it, speak on it, or say something again.
+"""Connections between places, and of programs to their place: mutual TLS 1.3, frames of bounded length inside.
 
-Both send a hello in the clear: who they are, a fresh nonce, a fresh share of a key agreement (X25519).  From the shared
-key, the agreement and all that was said, each direction gets a key of its own (HKDF-SHA256); from then on every frame
-is sealed (ChaCha20-Poly1305) under its number, and the first one, which is empty, shows that the other has the key.
-So a frame that is forged, changed, left out, doubled or from another connection does not open: the connection ends, and
-what was lost with it is sent again by those who need it.  What was recorded stays closed to whoever steals the shared
-key later.
+Both ends show a certificate of the network's own authority (`pellucid.atomic.places.network`); the name in it is who
+they are.  A program has the certificate of its place, so who connects to a place under the place's own name is one of
+its programs.  The first frame of each end says which version it speaks, and that it has accepted the other.
 
-`Link` does this without a socket: bytes in, bytes and messages out.  The places use it with asyncio, clients with
-blocking sockets, tests with neither.
+`Link` does this without a socket: bytes in, bytes and messages out.  The places use it with asyncio, programs with
+blocking sockets, tests with neither.  A stranger has little room and little time to show a certificate.  A connection
+on which something is forged, too large or too slow ends, which is reported; nothing else is disturbed, because what is
+lost with a connection is sent again by those who need an answer.
 """
 
 from __future__ import annotations
@@ -16,179 +15,117 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import hashlib
-import os
 import socket
 import ssl
-import struct
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pellucid.atomic.places.network import Network, PlaceInfo, is_loopback
-from pellucid.atomic.places.wire import MOST, BadFrame, Frames, frame, pack, unpack
+from pellucid.atomic.places.network import Network, PlaceInfo
+from pellucid.atomic.places.wire import BadFrame, Frames, frame, pack, unpack
 from pellucid.errors import UsageError
 
-VERSION = 1
-HELLO_MOST = 512  # bytes of a hello: who has not shown a key yet gets little room
-TAG = 16  # bytes that sealing adds
-PLACE, CLIENT = "place", "client"  # what somebody is who connects
-_COUNT = struct.Struct("<4xQ")
-_FIELDS = {"pellucid": int, "role": str, "from": str, "to": str, "nonce": bytes, "share": bytes}
-
-KeyOf = Callable[[str, str], bytes | None]  # role and name of who connects -> the key shared with them
+VERSION = 2
+PLACE, CLIENT = "place", "client"  # who connects
+_HELLO = {"pellucid": VERSION}
 
 
 class Link:
-    """One end of a connection.  ``key_of`` gives the key shared with the other end, or None for a stranger.
+    """One end of a connection of the place ``name``, or of a program at it; ``context`` is `Network.tls`.  The end that
+    connects names the ``peer`` that it expects.
 
-    >>> agent = Link(PLACE, "agent", "airline", lambda role, name: b"k" * 32, begins=True)
-    >>> airline = Link(PLACE, "airline", "", lambda role, name: b"k" * 32, begins=False)
+    >>> import tempfile
+    >>> from pellucid.atomic.places.network import new_network
+    >>> network = new_network(tempfile.mkdtemp() + "/net", {"agent": [], "airline": []})
+    >>> agent = Link(network.tls("agent"), "agent", "airline")
+    >>> airline = Link(network.tls("airline", server=True), "airline")
     >>> _, back = airline.receive(agent.opening())
-    >>> _, confirm = agent.receive(back)
-    >>> _ = airline.receive(confirm)
+    >>> _, more = agent.receive(back)
+    >>> _, back = airline.receive(more)
+    >>> _ = agent.receive(back)
     >>> agent.ready, airline.ready, airline.peer, airline.peer_role
     (True, True, 'agent', 'place')
     >>> airline.receive(agent.seal(b"a seat, please"))
     ([b'a seat, please'], b'')
     """
 
-    def __init__(self, role: str, name: str, peer: str, key_of: KeyOf, *, begins: bool, most: int = MOST) -> None:
-        self.role, self.name, self.peer, self.begins = role, name, peer, begins
+    def __init__(self, context: ssl.SSLContext, name: str, peer: str = "") -> None:
+        self.name, self.peer, self.begins = name, peer, bool(peer)
         self.peer_role = PLACE
-        self.ready = False  # the other has shown that it has the key
-        self._key_of, self._most = key_of, most
-        self._frames = Frames(HELLO_MOST)
-        self._private: Any = None
-        self._mine = b""  # the hello that was sent
-        self._seal: Any = None
-        self._open: Any = None
-        self._sent = self._received = 0
-
-    @property
-    def partial(self) -> bool:
-        """Whether a frame has begun and is not whole."""
-        return self._frames.partial
+        self.ready = False  # both have accepted each other
+        self.partial = False  # a frame has begun and is not complete
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=not peer)
+        self._secure = False
+        self._frames = Frames()
 
     def opening(self) -> bytes:
-        """The first bytes of whoever begins."""
-        return self._hello(self.peer)
-
-    def _hello(self, to: str) -> bytes:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-        self._private = X25519PrivateKey.generate()
-        self._mine = pack({
-            "pellucid": VERSION, "role": self.role, "from": self.name, "to": to, "nonce": os.urandom(32),
-            "share": self._private.public_key().public_bytes_raw(),
-        })  # fmt: skip
-        return frame(self._mine, HELLO_MOST)
+        """The first bytes of the end that connects."""
+        return self.receive(b"")[1]
 
     def receive(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """What the other says in these bytes, and what is to be sent back at once."""
+        """The messages that are complete with these bytes, and what is to be sent back at once."""
         payloads: list[bytes] = []
-        back = b""
-        self._frames.add(data)
-        while (one := self._frames.next()) is not None:
-            if self._open is None:
-                back += self._greeted(one)
-                self._frames.most = self._most + TAG
-                if self._frames.partial and not self.begins:
-                    raise BadFrame("more than a hello before the answer to it")
-                continue
-            payload = self._opened(one)
-            if self.ready != bool(payload):
-                raise BadFrame("an empty sealed frame" if self.ready else "a first sealed frame that is not empty")
-            if payload:
-                payloads.append(payload)
-            self.ready = True
-        return payloads, back
+        self._in.write(data)
+        read = False
+        try:
+            if not self._secure:
+                self._tls.do_handshake()
+                self._accept()
+            while piece := self._tls.read(1 << 16):
+                read = True
+                self._frames.add(piece)
+                while (payload := self._frames.next()) is not None:
+                    if self.ready:
+                        payloads.append(payload)
+                    else:
+                        self._greeted(payload)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise BadFrame(f"not a connection of this network: {error.reason or error}") from None
+        self.partial = self._frames.partial or not read
+        return payloads, self._out.read()
 
     def seal(self, payload: bytes) -> bytes:
-        """A payload as a sealed frame."""
-        if self._seal is None:
+        """A message as bytes to be sent."""
+        if not self._secure:
             raise BadFrame("the connection is not open yet")
-        if len(payload) > self._most:
-            raise BadFrame(f"a frame of {len(payload):,} bytes: at most {self._most:,} are allowed")
-        sealed = self._seal.encrypt(_COUNT.pack(self._sent), payload, None)
-        self._sent += 1
-        return frame(sealed, self._most + TAG)
+        self._write(payload)
+        return self._out.read()
 
-    def _opened(self, sealed: bytes) -> bytes:
-        from cryptography.exceptions import InvalidTag
+    def _write(self, payload: bytes) -> None:
+        left = memoryview(frame(payload))
+        while left:
+            left = left[self._tls.write(left) :]
 
-        if len(sealed) < TAG:
-            raise BadFrame("a sealed frame that is too short")
-        try:
-            payload: bytes = self._open.decrypt(_COUNT.pack(self._received), sealed, None)
-        except InvalidTag:
-            raise BadFrame("a frame that does not open: forged, changed, out of turn, or another key") from None
-        self._received += 1
-        return payload
+    def _accept(self) -> None:
+        """The other has shown a certificate of this network: whose it is."""
+        self._secure = True
+        shown: Any = self._tls.getpeercert() or {}
+        found = next((value for [(key, value)] in shown["subject"] if key == "commonName"), "")
+        if self.begins and found != self.peer:
+            raise BadFrame(f"expected the place {self.peer} at this address, found {found}")
+        self.peer = found
+        self.peer_role = CLIENT if found == self.name else PLACE
+        self._write(pack(_HELLO))
 
-    def _greeted(self, hello: bytes) -> bytes:
-        """The other's hello: whoever waited answers with its own, and both seal from here on."""
-        said = _hello_of(hello)
-        if self.begins:
-            if said["from"] != self.peer or said["role"] != PLACE or said["to"] != self.name:
-                raise BadFrame(f"expected the place {self.peer} at this address, found another")
-        elif said["to"] != self.name:
-            raise BadFrame("a hello for another place")
-        else:
-            self.peer, self.peer_role = said["from"], said["role"]
-        answer = b"" if self.begins else self._hello(self.peer)
-        key = self._key_of(self.peer_role if not self.begins else self.role, self.peer)
-        if key is None or len(key) < 32:
-            raise BadFrame("a hello of somebody with whom no key is shared")
-        first, second = (self._mine, hello) if self.begins else (hello, self._mine)
-        mine, theirs = self._keys(key, said["share"], first, second)
-        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-        self._seal, self._open = ChaCha20Poly1305(mine), ChaCha20Poly1305(theirs)
-        self._private = None
-        return answer + self.seal(b"")
-
-    def _keys(self, key: bytes, share: bytes, first: bytes, second: bytes) -> tuple[bytes, bytes]:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-        try:
-            agreed = self._private.exchange(X25519PublicKey.from_public_bytes(share))
-        except ValueError:  # a share of small order
-            raise BadFrame("a hello with a share that is none") from None
-        said = hashlib.sha256(len(first).to_bytes(4, "big") + first + second).digest()
-        both = HKDF(SHA256(), 64, said, b"pellucid places 1").derive(key + agreed)
-        return (both[:32], both[32:]) if self.begins else (both[32:], both[:32])
+    def _greeted(self, payload: bytes) -> None:
+        said = unpack(payload)
+        if said != _HELLO:
+            raise BadFrame(f"speaks version {said.get('pellucid')} of places, and this is version {VERSION}")
+        self.ready = True
 
 
-def _hello_of(data: bytes) -> dict[str, Any]:
-    said = unpack(data)
-    if type(said.get("pellucid")) is int and said["pellucid"] != VERSION:
-        raise BadFrame(f"speaks version {said['pellucid']} of places, and this is version {VERSION}")
-    if {name: type(value) for name, value in said.items()} != _FIELDS:
-        raise BadFrame("a hello with other fields than one has")
-    if said["role"] not in (PLACE, CLIENT) or len(said["nonce"]) != 32 or len(said["share"]) != 32:
-        raise BadFrame("a hello with other values than one has")
-    return said
-
-
-# Connections of a place: of clients and other places that come, and those to other places that it makes itself.
-#
-# Whoever connects is a stranger until it has shown a key, and has little room and little time for that.  A
-# connection on
-# which something does not open, is too large or comes too slowly ends, and that is told; nothing else is disturbed,
-# because what is lost with a connection is said again by those who need an answer.
-
-STRANGERS = 64  # connections that have not shown a key
+STRANGERS = 64  # connections that have not shown a certificate
 SECONDS_TO_LISTEN = 1.0
 SECONDS_TO_GREET = 10.0
 SECONDS_OF_A_FRAME = 20.0
 UNREAD = 8 << 20  # bytes that the other end has not read
 WAITING = 4096  # messages for a place that cannot be reached; older ones are said again by who needs an answer
 LONGEST_PAUSE = 1.0
-SECONDS_TO_CONNECT = 30.0  # with TLS over a slow link
+SECONDS_TO_CONNECT = 30.0  # over a slow connection
 
 
 def keep_alive(made: socket.socket | None) -> None:
@@ -204,10 +141,10 @@ def keep_alive(made: socket.socket | None) -> None:
 
 
 class Owner(Protocol):
-    """Who is told what happens on connections."""
+    """Who hears what happens on connections."""
 
     def opened(self, connection: Connection) -> None:
-        """It has shown its key."""
+        """The other end has shown its certificate."""
 
     def heard(self, connection: Connection, payload: bytes) -> None:
         """It says something."""
@@ -273,11 +210,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def source(self) -> str:
-        """Who it is: a name if it has shown a key, else where it comes from."""
+        """Who it is: a name if it has shown a certificate, else where it comes from."""
         if self.open:
             return f"{self.link.peer_role} {self.link.peer}"
         at = self.transport.get_extra_info("peername") if self.transport is not None else None
-        return f"{at[0]}" if at else "somebody"
+        return f"{at[0]}" if at else "unknown"
 
     def send(self, payload: bytes) -> None:
         """Say something; one who does not read what it is sent is let go."""
@@ -303,45 +240,42 @@ class Connection(asyncio.Protocol):
             self._slow.cancel()
             self._slow = None
         if seconds is not None:
-            late = "shows no key in time" if not self.open else "sends a frame too slowly"
+            late = "shows no certificate in time" if not self.open else "sends a frame too slowly"
             self._slow = asyncio.get_running_loop().call_later(seconds, self.end, late)
 
 
 class Listening:
     """The address at which a place can be reached."""
 
-    def __init__(self, network: Network, name: str, key_of: KeyOf, owner: Owner) -> None:
-        self._network, self._name, self._key_of, self._owner = network, name, key_of, owner
+    def __init__(self, network: Network, name: str, owner: Owner) -> None:
+        self._network, self._name, self._owner = network, name, owner
+        self._tls = network.tls(name, server=True)
         self._strangers: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Listen; an address that is taken, or not of this machine, is refused."""
         place = self._network.place(self._name)
-        context = server_tls(self._network, place)
         until = time.monotonic() + SECONDS_TO_LISTEN
         while self._server is None:
             try:
-                self._server = await self._listen(place, context)
+                self._server = await self._listen(place)
             except OSError as error:  # of a process that was killed just now, the system may not have cleared it
                 if error.errno != errno.EADDRINUSE or time.monotonic() > until:
                     raise _cannot_listen(self._name, place, error) from None
                 await asyncio.sleep(0.05)
 
-    async def _listen(self, place: PlaceInfo, context: ssl.SSLContext | None) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(
-            self._made, place.host, place.port, ssl=context, backlog=256,
-            ssl_handshake_timeout=SECONDS_TO_GREET if context else None,
-        )  # fmt: skip
+    async def _listen(self, place: PlaceInfo) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(self._made, place.host, place.port, backlog=256)
 
     def _made(self) -> Connection:
         for greeted in [c for c in self._strangers if c.open or c._over]:
             del self._strangers[greeted]
         if len(self._strangers) >= STRANGERS:
             oldest = next(iter(self._strangers))
-            oldest.end("shows no key, and others wait")
+            oldest.end("shows no certificate, and others wait")
             del self._strangers[oldest]
-        connection = Connection(Link(PLACE, self._name, "", self._key_of, begins=False), self._owner)
+        connection = Connection(Link(self._tls, self._name), self._owner)
         self._strangers[connection] = None
         return connection
 
@@ -364,9 +298,8 @@ def _cannot_listen(name: str, place: PlaceInfo, error: OSError) -> UsageError:
 class Outgoing:
     """What this place says to another: a connection that is made when there is something to say, and made again."""
 
-    def __init__(self, network: Network, name: str, peer: str, key_of: KeyOf, owner: Owner) -> None:
-        self._network, self._name, self.peer = network, name, peer
-        self._key_of, self._owner = key_of, owner
+    def __init__(self, network: Network, tls: ssl.SSLContext, name: str, peer: str, owner: Owner) -> None:
+        self._network, self._tls, self._name, self.peer, self._owner = network, tls, name, peer, owner
         self._waiting: deque[bytes] = deque(maxlen=WAITING)
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -384,7 +317,7 @@ class Outgoing:
     async def _reach(self) -> None:
         pause = 0.02
         while self._waiting:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, ssl.SSLError):
+            with contextlib.suppress(OSError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._connect(), SECONDS_TO_CONNECT)
                 await self._gone.wait()
                 pause = 0.02
@@ -393,14 +326,14 @@ class Outgoing:
 
     async def _connect(self) -> None:
         place = self._network.place(self.peer)
-        link = Link(PLACE, self._name, self.peer, self._key_of, begins=True)
         self._gone = asyncio.Event()
         opened = asyncio.Event()
-        self._connection = Connection(link, _Told(self._owner, opened.set, self._gone.set))
-        context = client_tls(self._network, place)
+        self._connection = Connection(
+            Link(self._tls, self._name, self.peer), _Told(self._owner, opened.set, self._gone.set)
+        )
         loop = asyncio.get_running_loop()
         made = self._connection
-        await loop.create_connection(lambda: made, place.host, place.port, ssl=context)
+        await loop.create_connection(lambda: made, place.host, place.port)
         first = [asyncio.ensure_future(event.wait()) for event in (opened, self._gone)]
         try:
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -437,39 +370,3 @@ class _Told:
 
     def refused(self, what: str, source: str) -> None:
         self._owner.refused(what, source)
-
-
-# ---------------------------------------------------------------- TLS, for addresses that other machines can reach
-
-
-def server_tls(network: Network, place: PlaceInfo) -> ssl.SSLContext | None:
-    """For who listens: both ends show a certificate of the network's own authority."""
-    if is_loopback(place.host):
-        return None
-    return _context(network, ssl.PROTOCOL_TLS_SERVER)
-
-
-def client_tls(network: Network, place: PlaceInfo) -> ssl.SSLContext | None:
-    """For who connects; the certificate has to be that of the address."""
-    if is_loopback(place.host):
-        return None
-    return _context(network, ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _context(network: Network, side: Any) -> ssl.SSLContext:
-    if network.tls is None:
-        raise UsageError(f"{network.folder}: has places that other machines can reach, and no [tls] in network.toml")
-    context = ssl.SSLContext(side)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    for what, file in network.tls.items():
-        if not file.is_file():
-            raise UsageError(f"{file}: is not there: {what} of [tls] in network.toml")
-    if (mode := network.tls["key"].stat().st_mode & 0o777) & 0o077:
-        raise UsageError(f"{network.tls['key']}: others can read this key (mode {mode:o}): `chmod 600` it")
-    try:
-        context.load_verify_locations(network.tls["ca"])
-        context.load_cert_chain(network.tls["certificate"], network.tls["key"])
-    except (ssl.SSLError, OSError) as error:
-        raise UsageError(f"[tls] in {network.folder / 'network.toml'}: {error.strerror or error}") from None
-    return context

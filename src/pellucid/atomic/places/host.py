@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic.places.connections import CLIENT, PLACE, Connection, Listening, Outgoing, client_tls
+from pellucid.atomic.places.connections import CLIENT, PLACE, Connection, Listening, Outgoing
 from pellucid.atomic.places.core import Asked, Core, Effects, Event, Heard, Noted, Refused, Tick
 from pellucid.atomic.places.core.commit import WHAT_TO_DO, an_older_copy
 from pellucid.atomic.places.core.state import MINUTE, in_words, new_mark, view
 from pellucid.atomic.places.log import LISTENS, SAID, Newest, lost_log, open_log
-from pellucid.atomic.places.network import Network, check_may_listen, needed_here
+from pellucid.atomic.places.network import Network, needed_here
 from pellucid.atomic.places.processes import only_one
 from pellucid.atomic.places.wire import MOST, ROOM, BadFrame, fits, pack, unpack
 from pellucid.errors import PellucidError, StateError, UsageError, from_outside, printable
@@ -59,11 +59,9 @@ class Host:
 
     def __init__(self, network: Network, name: str) -> None:
         needed_here()
-        check_may_listen(network, name)
-        for place in network.places.values():
-            client_tls(network, place)  # certificates that are missing are told now, and not when they are needed
         self.network, self.name = network, name
         self.secrets = network.secrets(name)
+        self._tls = network.tls(name)
         if (lost := lost_log(network, name)) is not None:
             raise StateError(str(lost))
         self.log = open_log(network.log_of(name), name)
@@ -103,7 +101,7 @@ class Host:
         await self._carry_out([*effects, self.core.handle(Tick(time.time()))])
         for start, (source, n) in self.core.state.behind.items():  # also what an earlier start was told
             self._say_copy(f"{start}/{n}", source)
-        listening = Listening(self.network, self.name, self._key_of, self)
+        listening = Listening(self.network, self.name, self)
         try:
             await listening.start()
             say(f"{LISTENS}{self.network.place(self.name).address}")
@@ -218,7 +216,7 @@ class Host:
         if peer not in self._outgoing:
             if peer not in self.network.places:
                 return
-            self._outgoing[peer] = Outgoing(self.network, self.name, peer, self._key_of, self)
+            self._outgoing[peer] = Outgoing(self.network, self._tls, self.name, peer, self)
         packed = pack(message)
         if len(packed) > MOST:
             self._say_in_parts(peer, message)
@@ -251,17 +249,12 @@ class Host:
 
     # ---------------------------------------------------------------- in
 
-    def _key_of(self, role: str, name: str) -> bytes | None:
-        if role == CLIENT:
-            return self.secrets.client if name == self.name else None
-        return self.secrets.peers.get(name)
-
     def _event(self, event: Event) -> None:
         self._inbox.append(event)
         self._wake.set()
 
     def opened(self, connection: Connection) -> None:
-        """A client or a place has shown its key."""
+        """A client or a place has shown its certificate."""
         self._connected.add(connection)
         if connection.link.peer_role == CLIENT:
             self._numbers += 1

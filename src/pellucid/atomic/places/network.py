@@ -1,13 +1,14 @@
-"""A network of places is a folder: who there is, who is inside whom, where each listens, and the keys that they share.
+"""A network of places is a folder: its places, which is inside which, where each listens, and their secrets.
 
 ::
 
     DIR/network.toml          places, the tree, addresses, channels; no secrets
-    DIR/secrets/PLACE.toml    (0600) the keys that PLACE shares with others and its clients, the tokens of its own gates
-                              and channels, and those that it was given
+    DIR/secrets/PLACE.toml    (0600) the certificate of PLACE with its key, that of the network's authority, the tokens
+                              of its own gates and channels, and those that it was given
     DIR/places/PLACE/         the durable log, the lock of the process, what it said
 
-A place on another machine needs ``network.toml`` and its own file of ``secrets/``, and no other.
+A place on another machine needs ``network.toml`` and its own file of ``secrets/``, and no other.  The authority is made
+with the network and signs the certificates of its places; its key is not kept, so nobody can add a place later.
 
 A **capability** is a token that cannot be guessed: one for each ``in`` and ``out`` of a place and one for each channel.
 A message goes along a path of them, and every place on its way compares the one that is its own, in constant time.
@@ -16,13 +17,14 @@ A message goes along a path of them, and every place on its way compares the one
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
-import ipaddress
 import os
 import random
 import re
 import secrets as chance
 import socket
+import ssl
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,20 +33,19 @@ from typing import Any
 
 from pellucid.atomic.places.core.events import Tree
 from pellucid.atomic.places.wire import Capability
-from pellucid.errors import StateError, UsageError, nearest, option
+from pellucid.errors import StateError, UsageError, nearest
 from pellucid.internal.address import Address
 from pellucid.internal.base.files import own_folder, read_own, write_lasting
 
-# What ``network.toml`` may say: places, the tree, addresses, channels, certificates; everything else is refused by
-# its
-# place in the file.
+# What ``network.toml`` may say: places, the tree, addresses, channels; everything else is refused by its place in the
+# file.
 
 VERSION = 1
+SECRETS_VERSION = 2
 HERE = "127.0.0.1"
 _FIRST_PORT = 10_000  # of those that are chosen
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _PLACE_KEYS = {"address": str, "inside": str, "channels": list, "may": list, "log": str}
-_TLS_KEYS = {"ca": str, "certificate": str, "key": str}
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,13 @@ def places_of(said: Mapping[str, Any], file: str) -> dict[str, PlaceInfo]:
     if said.get("version") != VERSION:
         raise UsageError(f"{file}: version = {said.get('version')!r}: expected {VERSION}, which this Pellucid reads")
     for key in said:
-        if key not in ("version", "places", "tls"):
-            raise UsageError(f"{file}: {key!r} is not known{nearest(key, ['version', 'places', 'tls'])}")
+        if key == "tls":
+            raise UsageError(
+                f"{file}: [tls]: is not used any more: a network has certificates of its own in {SECRETS}/, and every "
+                "connection shows them; remove it"
+            )
+        if key not in ("version", "places"):
+            raise UsageError(f"{file}: {key!r} is not known{nearest(key, ['version', 'places'])}")
     found = said.get("places")
     if not isinstance(found, dict) or not found:
         raise UsageError(f'{file}: has no places: expected [places.NAME] with address = "127.0.0.1:PORT"')
@@ -150,34 +156,6 @@ def address_of(text: str, where: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def tls_of(said: Mapping[str, Any], root: Path, file: str) -> dict[str, Path] | None:
-    """The files of certificates, or None."""
-    if (tls := said.get("tls")) is None:
-        return None
-    where = f"{file}: [tls]"
-    if not isinstance(tls, dict):
-        raise UsageError(f"{where}: expected a table")
-    _typed(tls, _TLS_KEYS, where)
-    for key in _TLS_KEYS:
-        if key not in tls:
-            raise UsageError(f"{where}: has no {key}: expected ca, certificate and key, each a file")
-    return {key: root / tls[key] for key in _TLS_KEYS}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def free_ports(count: int) -> list[int]:
     """Ports of this machine that nobody uses now, each another, and none that the system gives to connections: while a
     place is down, a client that tries to reach it could otherwise be given the place's own port.
@@ -209,7 +187,7 @@ def _given_to_connections() -> int:
     return low if low >= _FIRST_PORT + 5000 else 65_536
 
 
-def text_of(places: Iterable[PlaceInfo], tls: Mapping[str, str] | None) -> str:
+def text_of(places: Iterable[PlaceInfo]) -> str:
     """A file that says this."""
     lines = ["# Places, who is inside whom, and where they listen; the keys are in secrets/.", f"version = {VERSION}"]
     for place in places:
@@ -221,8 +199,6 @@ def text_of(places: Iterable[PlaceInfo], tls: Mapping[str, str] | None) -> str:
             lines.append(f"may = [{', '.join(map(_quoted, place.may))}]")
         if place.log is not None:
             lines.append(f"log = {_quoted(place.log)}")
-    if tls is not None:
-        lines += ["", "[tls]", *(f"{key} = {_quoted(value)}" for key, value in tls.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -249,10 +225,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Secrets:
-    """What one place knows and others must not: keys shared with peers and clients; tokens of its own, and held."""
+    """What one place knows and others must not: the tokens of its own gates and channels, and those that it holds; and
+    the certificate of the authority (PEM), which is no secret."""
 
-    client: bytes = field(repr=False)
-    peers: Mapping[str, bytes] = field(repr=False)
+    authority: str = field(repr=False)
     own: Mapping[str, bytes] = field(repr=False)  # "in", "out", "channel NAME"
     held: Mapping[str, bytes] = field(repr=False)  # "in PLACE", "out PLACE", "PLACE.CHANNEL"
 
@@ -267,7 +243,6 @@ class Network:
 
     folder: Path
     places: Mapping[str, PlaceInfo]
-    tls: Mapping[str, Path] | None = None
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> Network:
@@ -286,7 +261,7 @@ class Network:
             raise UsageError(f"{file}: cannot be read: it is nested too deeply") from None
         except OSError as error:
             raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
-        return Network(root, places_of(said, str(file)), tls_of(said, root, str(file)))
+        return Network(root, places_of(said, str(file)))
 
     @property
     def tree(self) -> dict[str, str | None]:
@@ -449,11 +424,14 @@ class Network:
                     "new network if somebody may have read it"
                 )
             said = tomllib.loads(text)
-            if said.pop("version") != VERSION:
-                raise StateError(f"{file}: is of another version than {VERSION}: use the Pellucid that has made it")
+            if (version := said.pop("version")) != SECRETS_VERSION:
+                raise StateError(
+                    f"{file}: is of version {version}, and this Pellucid reads version {SECRETS_VERSION}: make a new "
+                    f"network with the same places in another folder, and copy its {SECRETS}/ here; logs stay"
+                )
             self._whole(name, file, said)
-            told = {part: {k: bytes.fromhex(v) for k, v in said[part].items()} for part in ("peers", "own", "held")}
-            return Secrets(bytes.fromhex(said["client"]), **told)
+            tokens = {part: {k: bytes.fromhex(v) for k, v in said[part].items()} for part in ("own", "held")}
+            return Secrets(said["authority"], **tokens)
         except FileNotFoundError:
             raise StateError(
                 f"{file}: is not there, and the keys of {name} are needed: copy it from where the network was made"
@@ -466,17 +444,36 @@ class Network:
     def _whole(self, name: str, file: Path, said: Mapping[str, Any]) -> None:
         """Refuse a file of secrets that lacks something, or that is another place's."""
         again = "copy it again from where the network was made"
-        for part in ("client", "peers", "own", "held"):
+        for part in ("place", "authority", "identity"):
+            if not isinstance(said.get(part), str):
+                raise BadSecretsError(f"{file}: has no {part}: {again}")
+        for part in ("own", "held"):
             if part not in said:
-                raise BadSecretsError(f"{file}: has no {part if part == 'client' else f'[{part}]'}: {again}")
-        if name in said["peers"]:  # nobody shares a key with himself
-            whose = [other for other in self.places if other not in said["peers"]]
-            of = whose[0] if len(whose) == 1 else "another place"
-            raise BadSecretsError(f"{file}: has the keys of {of}, not of {name}: {again}")
-        for part, keys in (("own", ["in", "out"]), ("peers", [other for other in self.places if other != name])):
-            for key in keys:
-                if key not in said[part]:
-                    raise BadSecretsError(f"{file}: [{part}]: has no {key!r}: {again}")
+                raise BadSecretsError(f"{file}: has no [{part}]: {again}")
+        if said["place"] != name:
+            raise BadSecretsError(f"{file}: has the keys of {said['place']}, not of {name}: {again}")
+        for key in ("in", "out"):
+            if key not in said["own"]:
+                raise BadSecretsError(f"{file}: [own]: has no {key!r}: {again}")
+
+    def tls(self, name: str, *, server: bool = False) -> ssl.SSLContext:
+        """How a place makes connections, or with ``server`` takes them: it shows its certificate, and accepts those of
+        this network alone."""
+        authority, file = self.secrets(name).authority, self._secrets(name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # names of places, not of machines: `Link` compares them
+        context.verify_mode = ssl.CERT_REQUIRED
+        if server:
+            context.num_tickets = 0
+        try:
+            context.load_verify_locations(cadata=authority)
+            context.load_cert_chain(file)  # the first key and certificate (PEM) of the file; other lines are skipped
+        except (ssl.SSLError, ValueError):
+            raise BadSecretsError(f"{file}: is damaged; copy it again from where the network was made") from None
+        except OSError as error:
+            raise StateError(f"{file}: cannot be read: {error.strerror or error}") from None
+        return context
 
 
 def needed_here() -> None:
@@ -491,36 +488,14 @@ def network_of(folder: str | os.PathLike[str]) -> Network:
     return Network.load(folder)
 
 
-def check_may_listen(network: Network, name: str) -> None:
-    """Refuse a place that would listen beyond loopback without tokens and TLS."""
-    place = network.place(name)
-    if is_loopback(place.host):
-        return
-    lacks = []
-    if not network.has_secrets(name):
-        lacks.append(f"its tokens ({SECRETS}/{name}.toml)")
-    if network.tls is None:
-        lacks.append("TLS ([tls] with ca, certificate and key)")
-    if lacks:
-        raise _open(place, f"{network.folder / FILE}: ", lacks)
-
-
-def _open(place: PlaceInfo, where: str, lacks: Sequence[str]) -> UsageError:
-    return UsageError(
-        f"{where}{place.name} would listen at {place.address}, which other machines can reach, without "
-        f"{' and without '.join(lacks)}: use 127.0.0.1, or add what is missing"
-    )
-
-
 # ---------------------------------------------------------------- a new one
 
 
 def new_network(
     folder: str | os.PathLike[str],
     places: Iterable[PlaceInfo] | Mapping[str, Sequence[str]],
-    tls: Mapping[str, str] | None = None,
 ) -> Network:
-    """Make the folder of a new network, with fresh keys and tokens; one that is there is left alone.
+    """Make the folder of a new network, with fresh certificates and tokens; one that is there is left alone.
 
     The channels of each place are enough: they then listen on this machine, at ports that are free now.
 
@@ -537,9 +512,10 @@ def new_network(
         raise UsageError(f"{root}: is a network already: choose another folder, or remove this one")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise UsageError(f"{root}: is there and not empty: choose another folder")
-    text = text_of(places, tls)
+    needed_here()
+    text = text_of(places)
     found = places_of(tomllib.loads(text), str(root / FILE))
-    network = Network(root, found, tls_of(tomllib.loads(text), root, FILE))
+    network = Network(root, found)
     for place in found.values():
         if place.log is not None and Address(place.log).secrets():
             raise UsageError(
@@ -547,11 +523,6 @@ def new_network(
                 f"every machine: leave it out ({Address(place.log).stored}), and "
                 "set PGPASSWORD, or write ~/.pgpass, where the place runs"
             )
-        if network.tls is None and not is_loopback(place.host):
-            raise _open(place, f"{root}: ", ["TLS (certificates for both ends)"])
-    for what, file in (network.tls or {}).items():
-        if not file.is_file():
-            raise UsageError(f"{file}: {'is no file' if file.exists() else 'is not there'}: {what} of {option('tls')}")
     own_folder(root, "DIR")
     for inner in (root / SECRETS, root / PLACES):
         own_folder(inner, "DIR")
@@ -562,9 +533,9 @@ def new_network(
 
 
 def _fresh(network: Network) -> dict[str, str]:
-    """The files of secrets, with everybody's keys and tokens."""
+    """The files of secrets: certificates with their keys, and tokens."""
     names = list(network.places)
-    shared = {frozenset((a, b)): chance.token_bytes(32) for a in names for b in names if a < b}
+    authority, identities = _certificates(names)
     own = {
         name: {what: chance.token_bytes(32) for what in ("in", "out", *(f"channel {c}" for c in place.channels))}
         for name, place in network.places.items()
@@ -582,13 +553,48 @@ def _fresh(network: Network) -> dict[str, str]:
                     held[f"{way} {step}"] = own[step][way]
             if to != name:
                 held[one] = own[to][f"channel {channel}"]
-        parts = {
-            "peers": {other: shared[frozenset((name, other))] for other in names if other != name},
-            "own": own[name],
-            "held": held,
-        }
-        lines = [f"version = {VERSION}", f'client = "{chance.token_hex(32)}"']
-        for part, tokens in parts.items():
+        lines = [f"version = {SECRETS_VERSION}", f'place = "{name}"']
+        lines += [f'identity = """\n{identities[name]}"""', f'authority = """\n{authority}"""']  # in this order: `tls`
+        for part, tokens in (("own", own[name]), ("held", held)):
             lines += ["", f"[{part}]", *(f'"{what}" = "{token.hex()}"' for what, token in tokens.items())]
         files[name] = "\n".join(lines) + "\n"
     return files
+
+
+_ALWAYS = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
+
+
+def _certificates(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The certificate of a new authority, and for each name a key with a certificate, all as PEM.  They do not expire:
+    who must not take part any more is left out of a new network."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("", *names)}
+    signed = {name: _certificate(name, key, keys[""]).public_bytes(Encoding.PEM).decode() for name, key in keys.items()}
+    plain = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    return signed[""], {name: keys[name].private_bytes(*plain).decode() + signed[name] for name in names}
+
+
+def _certificate(name: str, key: Any, authority: Any) -> Any:
+    """Of a place; without a name, of the authority itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    def called(common: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
+
+    us, public = "the authority of a network of places", key.public_key()
+    return (
+        x509.CertificateBuilder()
+        .subject_name(called(name or us))
+        .issuer_name(called(us))
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))  # clocks of machines differ
+        .not_valid_after(_ALWAYS)
+        .add_extension(x509.BasicConstraints(ca=not name, path_length=None if name else 0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+        .sign(authority, SHA256())
+    )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pellucid.atomic.places.network import Network, check_may_listen
+from pellucid.atomic.places.network import Network
 from pellucid.errors import PellucidError, StateError
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import no_links, own_folder
@@ -95,8 +95,6 @@ def start(
     (`base.faults`) is not armed there.
     """
     names = list(names) or list(network.places)
-    for name in names:
-        check_may_listen(network, name)
     new = [name for name in names if running(network, name) is None]
     if new:
         _begin(network, new, calm, time.monotonic() + seconds + _to_read(network, new))

@@ -21,7 +21,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pellucid.errors import UsageError
 from pellucid.failures.checker.system import Calls, Observation, input_streams, sink_streams
 from pellucid.failures.model import EV, Configuration, Map, Message, Normal, State, initial, steps
 
@@ -69,7 +68,6 @@ class MicroBatch:
     """
 
     name = "microbatch"
-    wrong = ""
     order = ("planned", "computed", "stored", "sunk", "committed")
 
     def __init__(
@@ -250,57 +248,6 @@ class MicroBatch:
                 )
                 ends[Map({p: state.archive[1] for p, state in at.Sigma.items()}), rows] = None
         return list(ends)
-
-
-# ---------------------------------------------------------------- what can be wrong
-
-
-class CommitBeforeSink(MicroBatch):
-    """The commit log is written before the sink."""
-
-    name, wrong = "commit-before-sink", "the commit log is written before the sink"
-    order = ("planned", "computed", "stored", "committed", "sunk")
-
-    def commit(self, at: Query, b: int) -> list[tuple[BatchStep, Query]]:
-        return [(BatchStep("COMMIT", b), dataclasses.replace(at, commits=b, phase="committed"))]
-
-    def write(self, at: Query, b: int) -> list[tuple[BatchStep, Query]]:
-        done = super().write(at, b)
-        return [(label, self._next(after) if after.phase == "sunk" else after) for label, after in done]
-
-
-class NoOffsetLog(MicroBatch):
-    """After a restart the batch is planned anew: nobody knows what it was."""
-
-    name, wrong = "no-offset-log", "the offsets of a batch are not logged before it runs"
-
-    def restarted(self, at: Query) -> Query:
-        return dataclasses.replace(at, phase="idle", offsets=at.offsets[: at.commits])
-
-
-class NewestState(MicroBatch):
-    """A batch that is run again starts from the newest state version, which may be its own."""
-
-    name, wrong = "newest-state", "a batch starts from the newest state version, which may be its own"
-
-    def version(self, at: Query, b: int) -> int:
-        return max(at.store)
-
-
-BATCH_VARIANTS: dict[str, type[MicroBatch]] = {v.name: v for v in (CommitBeforeSink, NoOffsetLog, NewestState)}
-
-
-def batch_variant(name: str) -> type[MicroBatch]:
-    """The class of a mutant.
-
-    >>> batch_variant("newest-state").wrong
-    'a batch starts from the newest state version, which may be its own'
-    """
-    if not isinstance(name, str) or name not in BATCH_VARIANTS:
-        raise UsageError(
-            f"no variant of micro-batches is called {name!r}: there are {', '.join(sorted(BATCH_VARIANTS))}"
-        )
-    return BATCH_VARIANTS[name]
 
 
 def _number(m: Message) -> int:

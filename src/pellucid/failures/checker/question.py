@@ -14,11 +14,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import partial
-from html import escape
 from typing import Any, TypeAlias, TypeVar
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
+from pellucid.failures.checker.microbatch import MicroBatch
 from pellucid.failures.checker.search import (
     Explored,
     Judged,
@@ -41,7 +40,6 @@ from pellucid.failures.checker.system import (
     UnalignedRules,
     sink_streams,
 )
-from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import (
     EV,
     Configuration,
@@ -57,6 +55,7 @@ from pellucid.failures.model import (
 from pellucid.failures.model.tasks import TaskGraph, tasks_of
 from pellucid.failures.picture import from_trace, spacetime_svg
 from pellucid.internal.draw.labels import clean
+from pellucid.internal.draw.svg import lines_svg
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Budget, Counterexample, CutShort, Machine, Status, Verdict, follow
@@ -83,7 +82,7 @@ class GivenArguments:
     protocol: Any
     observe: Any
     inputs: Any
-    variant: Any
+    rules: Any
     fuse: Any
     timeout: Any
     max_states: Any
@@ -92,7 +91,7 @@ class GivenArguments:
     def said(self) -> dict[str, Any]:
         """The arguments that say what is asked, where they are not the usual ones."""
         usual = {"crashes": 2, "source": "replayable", "protocol": "aligned", "fuse": False}
-        names = ("epochs", "events", "crashes", "sink", "source", "protocol", "observe", "inputs", "variant", "fuse")
+        names = ("epochs", "events", "crashes", "sink", "source", "protocol", "observe", "inputs", "rules", "fuse")
         values = {name: getattr(self, name) for name in names}
         return {name: v for name, v in values.items() if v is not None and v != usual.get(name)}
 
@@ -111,14 +110,19 @@ class GivenArguments:
             raise UsageError(f"progress= takes a function of a dict, found {self.progress!r}")
         _one_of("source", self.source, SOURCES)
         _one_of("protocol", self.protocol, PROTOCOLS)
-        if self.variant is not None and not isinstance(self.variant, str | Rules):
+        if self.rules is not None and not isinstance(self.rules, Rules):
+            batch = isinstance(self.rules, type) and issubclass(self.rules, MicroBatch)
+            if not batch or self.protocol != "microbatch":
+                raise UsageError(
+                    "rules= takes an object of pellucid.failures.Rules (with protocol='microbatch' a subclass of "
+                    f"MicroBatch), found {self.rules!r}"
+                )
+        elif self.rules is not None and (
+            self.protocol == "microbatch" or isinstance(self.rules, UnalignedRules) != (self.protocol == "unaligned")
+        ):
             raise UsageError(
-                f"variant= takes the name of a variant or Rules, an object of them, found {self.variant!r}"
-            )
-        if self.protocol == "microbatch" and isinstance(self.variant, Rules):
-            raise UsageError(
-                "variant= takes Rules for tasks that exchange messages; micro-batches have variants by name: leave one "
-                "of them out"
+                f"rules={self.rules.name!r} are not rules of the protocol {self.protocol!r}: leave one of them out, or "
+                "take another"
             )
         self._observed()
         self._input()
@@ -198,9 +202,10 @@ class GivenArguments:
         """The sink of a query: one that micro-batches know by name, or one of the user's own."""
         return observation.name if type(observation) in SINKS.values() else observation
 
-    def rules(self) -> Rules:
-        """The rules of the protocol."""
-        return UnalignedRules() if self.protocol == "unaligned" else Rules()
+    def rules_in_force(self) -> Rules:
+        """Those that are given, else those of the protocol."""
+        found = self.rules or (UnalignedRules() if self.protocol == "unaligned" else Rules())
+        return NotReplayable(found) if self.source == "not-replayable" else found
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
@@ -315,20 +320,9 @@ class FaultyExecution(Counterexample):
     def picture(self, question: str = "") -> str:
         """The space-time picture as SVG; of micro-batches, which have no messages between tasks, the lines."""
         if self.start is None:
-            return self._lines_as_svg()
+            return lines_svg(self.lines, self.why)
         drawn = [label for label in self.steps if getattr(label, "X", True)]  # one without messages has no place there
         return spacetime_svg(from_trace(drawn, self.start), title=self.why.split(":")[0])
-
-    def _lines_as_svg(self) -> str:
-        rows = "".join(
-            f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{escape(line)}</text>'
-            for i, line in enumerate(self.lines)
-        )
-        width, height = 24 + 8 * max(map(len, self.lines), default=0), 24 + 18 * len(self.lines)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'role="img" font-family="monospace" font-size="13" fill="currentColor">{rows}</svg>'
-        )
 
     def replay(self) -> bool:
         """Whether the literal rules take these steps once more, and show the same."""
@@ -479,7 +473,7 @@ def failures(
     protocol: str = "aligned",
     observe: Callable[[Configuration], Hashable] | None = None,
     inputs: Any = None,
-    variant: str | Rules | None = None,
+    rules: Rules | type[MicroBatch] | None = None,
     fuse: bool | Mapping[str, Sequence[str]] = False,
     timeout: float | None = 60.0,
     max_states: int = 2_000_000,
@@ -495,8 +489,8 @@ def failures(
     ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source``
     is ``replayable`` or ``not-replayable``; ``protocol`` is ``aligned`` (the paper), ``unaligned`` or ``microbatch``
     (Spark).  ``observe`` is an observability function of one's own, from a `Configuration` to a value; it must be
-    monotone.  ``variant`` names rules with a mistake in them (`pellucid.failures.checker.variants`), ``fuse`` puts
-    steps together into one task.
+    monotone.  ``rules`` are rules of one's own (`pellucid.failures.Rules`), ``fuse`` puts steps together into one
+    task.
 
     >>> from pellucid import check, pipeline
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
@@ -523,7 +517,7 @@ def failures(
         protocol,
         observe,
         inputs,
-        variant,
+        rules,
         fuse,
         timeout,
         max_states,
@@ -533,15 +527,14 @@ def failures(
     c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
     budget = Budget(timeout, max_states, progress)
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
-    mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
-    how = f"{protocol}{mistake}, {shown}, {source} source"
+    how = f"{protocol}{'' if rules is None else f', rules {rules.name}'}, {shown}, {source} source"
     bound = f"{_size(c)}{'' if inputs is not None or isinstance(p, Configuration) else ' (made up)'}, with "
     bound += f"at most {_count(crashes, 'crash', 'crashes')}" if crashes else "no crash"
     asked = _Asked(
         f"crashes cannot be seen ({how})", bound, budget, time.perf_counter(), getattr(p, "graph", p), given.said()
     )
     if protocol == "microbatch":
-        query = (batch_variant(variant) if isinstance(variant, str) else MicroBatch)(
+        query = (rules if isinstance(rules, type) else MicroBatch)(
             c,
             sink=given.batch_sink(observation),
             crashes=crashes,
@@ -549,14 +542,8 @@ def failures(
             sinks=tuple(sinks),
         )
         return asked.answer(query, partial(_microbatch, observation=observation))
-    rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
-    if variant is not None and isinstance(rules, UnalignedRules) != (protocol == "unaligned"):
-        raise UsageError(
-            f"variant={rules.name!r} is no variant of the protocol {protocol!r}: leave one of them out, or take another"
-        )
-    if source == "not-replayable":
-        rules = NotReplayable(rules)
-    return asked.answer(CrashSystem(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks), _decide)
+    system = CrashSystem(c, crashes=crashes, rules=given.rules_in_force(), observation=observation, sinks=sinks)
+    return asked.answer(system, _decide)
 
 
 # ---------------------------------------------------------------- what was asked

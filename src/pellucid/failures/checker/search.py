@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.system import CrashSystem, Own, Situation, Transactional, Uncommitted, written
+from pellucid.failures.checker.system import CrashSystem, Own, Situation, Transactional, written
 from pellucid.failures.model import (
     FL,
     Configuration,
@@ -329,7 +329,7 @@ class Packed:
         if isinstance(observation, Transactional):  # gce cannot be above this task's own newest snapshot
             newest = max(after.archive)
             return newest != max(before.archive) or any(m.e <= newest for m in new)
-        return bool(new) or not isinstance(observation, Uncommitted)
+        return True
 
     # ------------------------------------------------------------ what is seen
 

@@ -66,19 +66,14 @@ from pellucid.internal.model import CutShort, on_time
 # Sets of rules: the paper's, and room for others that differ in one place.
 #
 # A set of rules R says three things about configurations: which failure-free steps there are (R \ F), what a failure
-# leaves, and where a recovery leads.  Here they are the literal functions of `pellucid.failures.model`; a variant
-# (`pellucid.failures.checker.variants`, `unaligned`) overrides one of them.  Whatever explores (fast or literally),
-# replays or tells a trace asks these, so a variant is written once.
+# leaves, and where a recovery leads.  Here they are the literal functions of `pellucid.failures.model`;
+# `UnalignedRules`, and rules of a user's own, override some of them.  Every search, replay and description asks an
+# object of these rules.
 #
-# Three promises let a search do less: ``settled`` says when nobody else can add or take away a step of a task, so
-# that it
-# commutes with what others do (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is taken,
-# even if
-# the task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at
-# volatile
-# states.  Who changes a rule in a subclass makes them anew, or they are not made.
-
-# ruff: noqa: N806 - the paper's letters
+# Three promises let a search do less: ``settled`` says when no other task can add or take away a step of a task, so
+# that it commutes with the steps of others (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is
+# taken, even if the task is left out of it; ``paper_recovery``, that a recovery leads to `lcs` of the paper, which does
+# not look at volatile states.  A subclass that changes a rule makes these promises itself, or they do not hold.
 
 
 def _not_promised(self: Rules, c: Configuration, p: str) -> bool:
@@ -95,7 +90,6 @@ class Rules:
     """
 
     name = "aligned"
-    wrong = ""  # of a mutant: what is wrong with it, in words
     paper_recovery = True
 
     def __init_subclass__(cls) -> None:
@@ -150,7 +144,6 @@ class NotReplayable(Rules):
     def __init__(self, base: Rules) -> None:
         self.base = base
         self.name = f"{base.name}, source not replayable"
-        self.wrong = "what a source gave before the crash is gone"
 
     def start(self, c: Configuration) -> Configuration:
         return self.base.start(c)
@@ -317,16 +310,6 @@ class UnalignedRules(Rules):
         return Unaligned(taking.v, taking.buffers)
 
 
-class NotCaptured(UnalignedRules):
-    """A mutant: the events in flight are not part of the snapshot."""
-
-    name = "not-captured"
-    wrong = "an unaligned snapshot leaves out the events in flight"
-
-    def snapshot(self, taking: Taking) -> Unaligned:
-        return Unaligned(taking.v, ((),) * len(taking.buffers))
-
-
 def _events(task: Task, state: State, j: int, unread: list[Message]) -> Iterator[Local]:
     """The next event of input j: of its buffer or, if that is empty, of the stream."""
     assert isinstance(state.volatile, Normal)
@@ -413,18 +396,6 @@ class Transactional(Observation):
 
     def see(self, c: Configuration, held: Held) -> Hashable:
         return out(c)
-
-    def tell(self, seen: Any) -> str:
-        return _messages(seen)
-
-
-class Uncommitted(Observation):
-    """A wrong `out`, for a mutant: it shows every message at once, committed or not."""
-
-    name = "uncommitted"
-
-    def see(self, c: Configuration, held: Held) -> Hashable:
-        return c.M
 
     def tell(self, seen: Any) -> str:
         return _messages(seen)

@@ -19,17 +19,17 @@ from pellucid.errors import StepError, UsageError, nearest, option
 from pellucid.internal.address import Address, epochs_of, from_environment
 from pellucid.internal.cli.signals import checkpoint, stopping_means
 from pellucid.internal.cli.terminal import Progress, TellPlain, columns, count_text, once, rate_text, tell
-from pellucid.internal.data.dead_letters import FAIL, BadOption, BadRows, said_bad
+from pellucid.internal.data.bind import FAIL, BadOption, BadRows, said_bad
 from pellucid.internal.graph.model import why_cut
 from pellucid.internal.secrets import redact
 from pellucid.sinks.interface import is_folder
 
 if TYPE_CHECKING:
     from pellucid.capacity.measured.read import Recorder
+    from pellucid.internal.data.bind import BadRow
     from pellucid.internal.data.columns import Output
-    from pellucid.internal.data.dead_letters import BadRow
     from pellucid.internal.data.feed import Fed, Feed
-    from pellucid.internal.data.writers import Writer
+    from pellucid.internal.data.outputs import Writer
     from pellucid.internal.engine.epochs.coordinator import Report
     from pellucid.internal.engine.kernel.engine import StepTime
     from pellucid.internal.graph.model import Graph
@@ -58,7 +58,7 @@ class Rows:
             return
         if not self.order:
             raise UsageError(f"--late {self.late} needs --order, the columns that say which row comes first")
-        from pellucid.internal.data.order import check_late
+        from pellucid.internal.data.feed import check_late
 
         check_late(self.late)
 
@@ -271,7 +271,7 @@ class Writing:
         stdout: Any,
         stack: contextlib.ExitStack,
     ) -> None:
-        from pellucid.internal.data.writers import open_writer
+        from pellucid.internal.data.outputs import open_writer
 
         key = feed.key
         types = {name: graph.nodes[i].type for name, i in graph.outputs}
@@ -296,14 +296,14 @@ class Writing:
         """Where rows go that are set aside: beside the outputs, and with them whole or not at all."""
         self.bad = BadRows(bad.most)
         if bad.address is not None:
-            from pellucid.internal.data.dead_letters import schema
-            from pellucid.internal.data.writers import open_writer
+            from pellucid.internal.data.bind import schema
+            from pellucid.internal.data.outputs import open_writer
 
             self._letters = stack.enter_context(open_writer(bad.address, schema(), None, exists=exists))
 
     def set_aside(self, rows: list[BadRow]) -> None:
         """Write rows down that were not pushed."""
-        from pellucid.internal.data.dead_letters import table_of
+        from pellucid.internal.data.bind import table_of
 
         self.bad.add(rows)
         self._letters.write(table_of(rows))
@@ -360,7 +360,7 @@ def _where(output: Output, fed: Fed) -> Callable[[int], str]:
 
 def _shared_lines(name: str, batch: Any) -> list[str]:
     """Lines that say which output they are of: ``{"sums": 3}``, ``{"trades": {"price": 1.5}}``."""
-    from pellucid.internal.data.writers import json_texts
+    from pellucid.internal.data.outputs import json_texts
 
     names = batch.schema.names
     columns = [json_texts(column, n) for n, column in zip(names, batch.columns, strict=True)]
@@ -446,7 +446,7 @@ def run_here(
     from pellucid.internal.base.files import write_whole
     from pellucid.internal.data.feed import Feed, ahead
     from pellucid.internal.data.files import flows, open_reader, paths_of
-    from pellucid.internal.data.writers import refuse_same_file
+    from pellucid.internal.data.outputs import refuse_same_file
     from pellucid.internal.engine.in_memory import OnCores, cores_here
     from pellucid.internal.engine.kernel.engine import plain_reasons
 

@@ -40,8 +40,8 @@ from pellucid.internal.cli.terminal import (
     tell,
     tell_left_out,
 )
+from pellucid.internal.data.bind import FAIL, BadOption, BadRow, too_many
 from pellucid.internal.data.cells import check_nulls, missing_in
-from pellucid.internal.data.dead_letters import FAIL, BadOption, BadRow, too_many
 from pellucid.internal.graph.model import refuse_answer_names
 from pellucid.internal.secrets import redact
 from pellucid.sinks.decisions import DecisionLog

@@ -237,13 +237,13 @@ def column_at(batch: Any, path: str) -> Any:
         found = batch.column(names.index(path))
     else:
         head, rest = next((path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names)
-        found = _one(batch.column(names.index(head)))
+        found = one_array(batch.column(names.index(head)))
         while rest and not pa.types.is_null(found.type):
             fields = [found.type.field(i).name for i in range(found.type.num_fields)]
             step = next(f for f in fields if rest == f or rest.startswith(f + "."))
             found = found.flatten()[fields.index(step)]  # flatten, so that a null struct has null fields
             rest = rest[len(step) + 1 :]
-    return _one(found)
+    return one_array(found)
 
 
 def columns_of_nothing(schema: Any) -> list[str]:
@@ -274,7 +274,7 @@ def type_at(schema: Any, path: str) -> Any:
     return found
 
 
-def _one(array: Any) -> Any:
+def one_array(array: Any) -> Any:
     """A chunked array as one array."""
     if isinstance(array, pa.ChunkedArray):
         if array.num_chunks == 1:
@@ -353,7 +353,7 @@ def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> M
 
 def _nulls(array: Any) -> list[int]:
     """The rows in which there is nothing."""
-    found: list[int] = np.flatnonzero(~numpy_of(_one(array).is_valid())).tolist()
+    found: list[int] = np.flatnonzero(~numpy_of(one_array(array).is_valid())).tolist()
     return found
 
 
@@ -376,7 +376,7 @@ def column_leaves(
     if not isinstance(t, OptionalType):
         found, mask = leaf_column(t, array, column=column, place=place, silent=silent, nan=nan, form=form)
         return [found], mask
-    array = _one(array)
+    array = one_array(array)
     count = len(array)
     if t.inner == INT and pa.types.is_floating(array.type):
         array = _whole_numbers(array, column, place)
@@ -415,7 +415,7 @@ def leaf_column(
     pellucid.errors.DataError: events: row 2: column 'x' is null: expected int; fill it, remove the row, or
     declare it as int | None
     """
-    array = _one(array)
+    array = one_array(array)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     mask: Mask = None

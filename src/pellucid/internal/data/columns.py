@@ -98,6 +98,11 @@ class Output:
         return events_of(self.type, self.columns)
 
 
+def part_of(column: Column, start: int, stop: int) -> Column:
+    """Some rows of a column, one after the other."""
+    return Strings(column.codes[start:stop], column.values) if isinstance(column, Strings) else column[start:stop]
+
+
 def columns_of(t: Type, events: Iterable[Any]) -> list[Column]:
     """Events as plain leaf columns."""
     rows = [t.flatten(e) for e in events]

@@ -1,13 +1,15 @@
-"""Which rows of a block of CSV may be bad: found by whole columns, so that only those are read one by one.
+"""CSV files: Arrow's parser, held to the one meaning of a cell (see `data.text`).
 
-A row that is not named here is read by the fast parser; one that is may still be good (``+5``), and only the exact
-reader, which is asked about it, says what is wrong with it.
+What Arrow refuses, or might take for something else, is read row by row.  Where bad rows are set aside, whole columns
+tell which rows may be bad, and only those are read so: one that is not named is read by the fast parser; one that is
+may still be good (``+5``), and only the exact reader says what is wrong with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,21 +20,155 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from pellucid.errors import DataError, option
-from pellucid.internal.data import exact
-from pellucid.internal.data.bind import Place, refuse_twice
+from pellucid.internal.data.bind import Place, refuse_twice, some
 from pellucid.internal.data.cells import (
     BLANKS,
     EXACT,
     FALSE,
     FLOAT_CELL,
     INT_CELL,
+    NEVER,
     TRUE,
     WHOLE_CELL,
+    Missing,
+    bool_of,
+    float_of,
     inner_type,
+    int_of,
     is_spelled,
+    quoted_cells,
+    whole_of,
 )
-from pellucid.internal.data.text import SMALL, Block, RowsOf, TextReader, cell_type, lists_in, refuse_loose
+from pellucid.internal.data.text import (
+    CUT,
+    SMALL,
+    Block,
+    RowsOf,
+    TextReader,
+    Unreadable,
+    advised,
+    cell_type,
+    is_text_cell,
+    lists_in,
+    refuse_loose,
+)
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
+
+# ------------------------------------------------------------------ row by row, exactly
+
+
+def csv_rows(data: bytes, delimiter: str, blank: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a block with the number of the line (0-based in the block) on which each begins.
+
+    With ``blank`` an empty line is a row with one empty cell, as in a file of one column; else it is no row.
+
+    >>> list(csv_rows(b"1\\n\\n2\\n", ",")), list(csv_rows(b"1\\n\\n", ",", blank=True))
+    ([(0, ['1']), (2, ['2'])], [(0, ['1']), (1, [''])])
+    """
+    csv.field_size_limit(1 << 30)
+    reader = csv.reader(_lines(data), delimiter=delimiter)
+    begin = 0
+    for row in reader:
+        if row or blank:
+            yield begin, row or [""]
+        begin = reader.line_num
+
+
+def _lines(data: bytes) -> list[str]:
+    lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+    # splitlines also parts at characters such as U+2028, which are no line ends in a file
+    if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
+        lines = re.findall(r"[^\n]*\n|[^\n]+", data.decode("utf-8", "surrogateescape"))
+    return lines
+
+
+def csv_columns(
+    data: bytes,
+    delimiter: str,
+    header: Sequence[str],
+    wanted: Mapping[str, Type],
+    place: Place,
+    last: bool,
+    missing: Missing = NEVER,
+) -> dict[str, list[Any]]:
+    """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then."""
+    places = {name: i for i, name in enumerate(header)}
+    where = [(name, t, _reader_of(t), places[name]) for name, t in wanted.items()]
+    empty = _Empty(data, delimiter, missing, {places[name] for name in wanted if name in missing.columns})
+    found: list[list[Any]] = [[] for _ in where]
+    rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
+    whole = data.isascii()
+    for i, (_, row) in enumerate(rows):
+        try:
+            if len(row) != len(header):
+                cut = last and i == len(rows) - 1 and not data.endswith(b"\n")
+                raise Unreadable(_other_length(row, header, cut))
+            if not whole:
+                _refuse_no_text(row, header)
+            gone = empty(rows, i)
+            values = [
+                row[at] if read is None else None if at in gone else _cell(name, t, read, row[at])
+                for name, t, read, at in where
+            ]
+        except Unreadable as error:
+            place.refuse(i, str(error), error.column)
+            values = [None] * len(where)
+        for out, value in zip(found, values, strict=True):
+            out.append(value)
+    return {name: out for (name, *_), out in zip(where, found, strict=True)}
+
+
+class _Empty:
+    """Which cells of a row hold a word for nothing, and are not in quotes."""
+
+    def __init__(self, data: bytes, delimiter: str, missing: Missing, places: set[int]) -> None:
+        self._words, self._places, self._delimiter = {*missing.words}, places, delimiter
+        self._lines = _lines(data) if places and b'"' in data else None
+
+    def __call__(self, rows: Sequence[tuple[int, list[str]]], i: int) -> set[int]:
+        begin, row = rows[i]
+        found = {at for at in self._places if row[at] in self._words}
+        if not found or self._lines is None:
+            return found
+        end = rows[i + 1][0] if i + 1 < len(rows) else len(self._lines)
+        quoted = quoted_cells("".join(self._lines[begin:end]).rstrip("\r\n"), self._delimiter)
+        return {at for at in found if not quoted[at]}
+
+
+def _other_length(row: Sequence[str], header: Sequence[str], cut: bool) -> str:
+    text = f"{len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
+    if cut:
+        return f"{text}: {CUT}"
+    more = "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
+    return f"{text}: {more}"
+
+
+def _cell(name: str, t: Type, read: Callable[[str], Any], text: str) -> Any:
+    if text == "":
+        return None
+    try:
+        return read(text)
+    except ValueError as error:
+        raise Unreadable(f"column {name!r}: {error}{advised(error, text, t)}", name) from None
+
+
+def _refuse_no_text(row: Sequence[str], header: Sequence[str]) -> None:
+    for name, text in zip(header, row, strict=True):
+        if any("\udc80" <= c <= "\udcff" for c in text):
+            raw = text.encode("utf-8", "surrogateescape")
+            why = f"the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+            raise Unreadable(f"column {name!r}: {why}", name)
+
+
+def _reader_of(t: Type) -> Callable[[str], Any] | None:
+    """What makes a value of a cell that is not empty; None for a text, which may be."""
+    if t == OptionalType(INT):
+        return whole_of
+    readers: dict[Type, Callable[[str], Any]] = {INT: int_of, FLOAT: float_of, BOOL: bool_of}
+    return None if is_text_cell(t) else readers.get(inner_type(t), str)
+
+
+# ------------------------------------------------------------------ which rows may be bad
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _SHORT = r"[ \t]*[+-]?[0-9]{1,18}[ \t]*"  # fits in 64 bits
@@ -103,7 +239,7 @@ def _fits(t: Type, column: Any) -> Any:
     return np.asarray(found.combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)
 
 
-# CSV files: Arrow's parser, held to the one meaning of a cell (see `data.text`).
+# ------------------------------------------------------------------ the reader
 
 if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
     pa.enable_signal_handlers(False)  # a program that handles signals itself: Arrow's own handlers would take them
@@ -157,7 +293,7 @@ class CsvReader(TextReader):
     def _parted(self, head: Block) -> tuple[list[str], Block]:
         """The names in the header of a first block, and its rows."""
         refuse_loose(head, self.delimiter, self.name)
-        rows = exact.csv_rows(head.data, self.delimiter, blank=True)
+        rows = csv_rows(head.data, self.delimiter, blank=True)
         try:
             header = next((row for _, row in rows if row != [""]), None)
             if header is None:
@@ -211,7 +347,7 @@ class CsvReader(TextReader):
         which, data = np.flatnonzero(maybe), rows.without(~maybe)
         with contextlib.suppress(csv.Error):
             there = place.picked(lambda i: int(which[i]))
-            exact.csv_columns(data, self.delimiter, self.names, wanted, there, block.last, self.missing)
+            csv_columns(data, self.delimiter, self.names, wanted, there, block.last, self.missing)
 
     def _texts(self, data: bytes, columns: Sequence[str]) -> dict[str, Any]:
         """Columns as texts; what is empty, or a word for nothing where one may be, is null."""
@@ -301,7 +437,7 @@ class CsvReader(TextReader):
             return batch
         wanted, nulls, types = self._cells(wanted, nulls, keep)
         try:
-            found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
+            found = csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
         except csv.Error as error:
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
         texts = [n for n in wanted if n in nulls and pa.types.is_string(types[n])]

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from pellucid.errors import DataError, TypeMismatch, printable
 from pellucid.internal.data.cells import NOTHING, bool_of, float_of, int_of
+from pellucid.internal.data.feed import is_text
 from pellucid.internal.data.files import open_reader
-from pellucid.internal.data.order import is_text
 from pellucid.internal.data.rich import is_list
 from pellucid.internal.expr import types as expr_types
 from pellucid.internal.expr.types.rich import MOST_PLACES

@@ -5,17 +5,37 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.errors import DataError
-from pellucid.internal.data.bind import Binding, Place, bind, missing_keys, no_nan, parted
-from pellucid.internal.data.cells import inner_type
-from pellucid.internal.data.columns import Column, Given, Output, Strings, events_of, from_events, values_of
+from pellucid.internal.data.arrow import (
+    EXACT,
+    array_of,
+    arrow_type,
+    column_at,
+    column_names,
+    columns_of_nothing,
+    event_fields,
+    key_type,
+    no_whole,
+    numbers_of,
+    one_array,
+    output_batch,
+    output_schema,
+    source_columns,
+    struct_fields,
+)
+from pellucid.internal.data.bind import Binding, Place, bind, missing_keys, parted
+from pellucid.internal.data.cells import inner_type, is_spelled
+from pellucid.internal.data.columns import Column, Given, Output, dict_rows, events_of, from_events, values_of
+from pellucid.internal.data.rich import from_objects, plain_lists
 from pellucid.internal.expr.types import (
     BOOL,
     DATE,
@@ -32,7 +52,110 @@ from pellucid.internal.expr.types import (
     TimeType,
     TupleType,
     Type,
+    conform,
 )
+
+# ------------------------------------------------------------------ columns of pandas
+#
+# A column of objects may hold anything, and Arrow guesses one type for all of it: of a naive and an aware time, or of a
+# whole number and a float, it makes one kind and loses the difference.  So where a number, a time or a decimal is
+# wanted, each object is looked at; texts and the columns that pandas itself has types for go to Arrow as they are.
+
+
+def pandas_array(
+    name: str,
+    series: Any,
+    types: Mapping[str, Type],
+    place: Place | None = None,
+    *,
+    nan_is_null: bool = False,
+    nan: bool = False,
+) -> Any:
+    """A column as an Arrow array; ``types`` are what is read of it: at ``""`` itself, else at paths inside of it.
+
+    >>> import pandas
+    >>> pandas_array("n", pandas.Series([None, None]), {"": OptionalType(INT)}).to_pylist()
+    [None, None]
+    """
+    t = types.get("")
+    place = place or Place("the table", lambda i: f"position {i:,}")
+    if series.dtype == object:
+        found = _records(name, series, types, place, nan) if types and t is None else None
+        if found is not None:
+            return found
+        if t is not None and isinstance(inner_type(t), ListType):
+            return _lists(name, t, _present(series, False), len(series), place)
+        if t is not None and inner_type(t) != STR and not isinstance(inner_type(t), EnumType):
+            values = _present(series, nan and t == FLOAT)
+            if not (is_spelled(t) and {type(v) for v in values.values()} <= {str}):
+                return _each(name, t, values, len(series), place)
+    missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
+    try:  # in a column of objects a NaN is nothing but a hole
+        array = pa.array(series, from_pandas=missing or series.dtype == object)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        if place.bad is not None and t is not None:
+            return _each(name, t, _present(series, False), len(series), place)
+        raise DataError(f"{place.name}: column {name!r} mixes types: {error}") from None
+    if isinstance(t, OptionalType) and array.null_count == len(array):
+        return pa.nulls(len(array))  # of a column without a value nobody knows the type: pandas says float
+    return array
+
+
+def _present(series: Any, nan: bool) -> dict[int, Any]:
+    """The objects of a column that are there, by their positions; with ``nan`` a NaN is one."""
+    gone = series.isna().to_numpy()
+    return {i: v for i, v in enumerate(series.tolist()) if not gone[i] or (nan and isinstance(v, float))}
+
+
+def _each(name: str, t: Type, values: Mapping[int, Any], count: int, place: Place) -> Any:
+    """Objects as the values of a type, each of them checked; the others are null."""
+
+    out: list[Any] = [None] * count
+    inner = inner_type(t)
+    for i, value in values.items():
+        try:
+            if inner == INT and isinstance(t, OptionalType) and isinstance(value, float):
+                if not value.is_integer() or abs(value) > EXACT["double"]:
+                    raise ValueError(no_whole(value, EXACT["double"]))
+                value = int(value)  # ints with holes in between are floats in pandas, in a dict as well
+            found = conform(inner, value)
+            out[i] = found.name if isinstance(found, enum.Enum) else found
+        except ValueError as error:
+            place.refuse(i, f"column {name!r}: {error}", name)
+    return pa.array(out, pa.decimal128(38, inner.places) if isinstance(inner, DecimalType) else arrow_type(inner))
+
+
+def _lists(name: str, t: Type, values: Mapping[int, Any], count: int, place: Place) -> Any:
+    """Objects as lists, each of them checked; the others are null."""
+
+    out: list[Any] = [None] * count
+    for i, value in values.items():
+        try:
+            out[i] = from_objects(inner_type(t), value)
+        except ValueError as error:
+            place.refuse(i, f"column {name!r}: {error}", name)
+    return pa.array(out, arrow_type(t))
+
+
+def _records(name: str, series: Any, types: Mapping[str, Type], place: Place, nan: bool) -> Any:
+    """Dicts as a struct of the fields that are read; None if it holds something else, or if a field is nowhere."""
+    import pandas as pd
+
+    rows = _present(series, False)
+    if not all(isinstance(row, dict) for row in rows.values()):
+        return None
+    inside: dict[str, dict[str, Type]] = {}
+    for path, t in types.items():
+        head, _, rest = path.partition(".")
+        inside.setdefault(head, {})[rest] = t
+    if rows and not all(any(head in row for row in rows.values()) for head in inside):
+        return None
+    arrays = []
+    for head, below in inside.items():
+        values = [rows[i].get(head) if i in rows else None for i in range(len(series))]
+        arrays.append(pandas_array(f"{name}.{head}", pd.Series(values, dtype=object), below, place, nan=nan))
+    return pa.StructArray.from_arrays(arrays, list(inside))
+
 
 _NONE: Mapping[str, Type] = MappingProxyType({})
 _NO_FORMATS: Mapping[str, str] = MappingProxyType({})
@@ -59,9 +182,6 @@ def read(
         if isinstance(t, OptionalType):
             data = data.where(data.notna(), None)
         return from_events(place.name.split(":")[0], source, t, data.tolist(), place, nan=nan)
-    import pyarrow as pa
-
-    from pellucid.internal.data.arrow import column_names, columns_of_nothing
 
     table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()}, place=place, nan=nan)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
@@ -74,7 +194,6 @@ def read(
 
 def _bound(binding: Binding, table: Any, place: Place, *, silent: bool = False) -> Given:
     """What a source reads from a table, and the columns of the key."""
-    from pellucid.internal.data.arrow import column_at, key_type, source_columns
 
     columns, mask, keys = source_columns(binding, table, place, silent=silent)
     kinds = [key_type(column_at(table, n).type, n, place.name, binding.missing.get(n)) for n in binding.key]
@@ -98,9 +217,6 @@ def read_wide(
     nan: bool = False,
 ) -> list[Given]:
     """Several sources from one table: each reads the columns of its name, a null (in pandas NaN) is silence."""
-    import pyarrow as pa
-
-    from pellucid.internal.data.arrow import column_names, columns_of_nothing
 
     table = (
         data if isinstance(data, (pa.Table, pa.RecordBatch)) else arrow_table("DataFrame", "", data, nan_is_null=True)
@@ -130,13 +246,11 @@ def arrow_table(
     In pandas a NaN means that there is nothing: it is null where that may be.  Else it stays a NaN, which is a value
     (``nan``) or what the message speaks of.
     """
-    import pyarrow as pa
 
     if kind in ("Table", "RecordBatch"):
         return data
     if kind in ("Array", "ChunkedArray"):
         return pa.table({source: data})
-    from pellucid.internal.data.pandas_columns import pandas_array
 
     if kind == "Series":
         only = dict(zip([""], types.values(), strict=True)) if len(types) == 1 else {}
@@ -163,86 +277,36 @@ def _from_numpy(source: str, t: Type, data: Any, place: Place, nan: bool) -> Giv
         data = data.data
     if data.dtype == object:
         return from_events(place.name.split(":")[0], source, t, data.tolist(), place, nan=nan)
-    if data.dtype.names is None:
-        if isinstance(t, (RecordType, TupleType)):
-            raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
-        return Given(len(data), _numpy_leaves(t, data, "", place, nan))
-    if not isinstance(t, RecordType):
+    if data.dtype.names is None and isinstance(t, (RecordType, TupleType)):
+        raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
+    if data.dtype.names is not None and not isinstance(t, RecordType):
         raise DataError(f"{place.name}: expected {t}, found a structured array: choose one field of it")
-    fields = [(path, c, _field(data, path, place)) for path, c in t.columns()]
-    columns = [leaf for path, c, found in fields for leaf in _numpy_leaves(c, found, path, place, nan)]
-    return Given(len(data), columns)
+    columns = {path or source: _numpy_column(_field(data, path, place), path, place) for path, _ in t.columns()}
+    return _bound(Binding(source, t, tuple(columns), nan=nan), pa.table(columns), place)
 
 
 def _field(data: Any, path: str, place: Place) -> Any:
-    """The field of a structured array at a dotted path."""
-    if path in (data.dtype.names or ()):
-        return data[path]
+    """The field of a structured array at a dotted path, or an array itself."""
+    if not path or path in (data.dtype.names or ()):
+        return data[path] if path else data
     head, _, rest = path.partition(".")
     if not rest or head not in (data.dtype.names or ()):
         raise DataError(f"{place.name}: no field {path!r} in the array: it has {', '.join(data.dtype.names or ())}")
     return _field(data[head], rest, place)
 
 
-def _numpy_leaves(t: Type, data: Any, path: str, place: Place, nan: bool) -> list[Column]:
-    """One array as the columns of its leaves; a time that is none (NaT) is missing where it may be."""
-    if not isinstance(inner_type(t), (TimeType, DecimalType, ListType)) and not isinstance(t, OptionalType):
-        return [_numpy_leaf(t, data, path, place, nan)]
-    import pyarrow as pa
-
-    from pellucid.internal.data.arrow import column_leaves
-
-    if data.dtype == object:
-        return list(from_events(place.name.split(":")[0], path, t, data.tolist(), place, nan=nan).columns)
-    if data.dtype.kind in "mM" and np.datetime_data(data.dtype)[0] not in ("s", "ms", "us", "ns", "D"):
-        raise DataError(f"{place.name}: {f'field {path!r}: ' if path else ''}cannot read an array of {data.dtype}")
-    return column_leaves(t, pa.array(data), column=path or "value", place=place, nan=nan)[0]
-
-
-def _numpy_leaf(t: Type, data: Any, path: str, place: Place, nan: bool) -> Column:
-    """One array as a leaf column, if nothing is lost by it."""
+def _numpy_column(data: Any, path: str, place: Place) -> Any:
+    """An array as an Arrow array; numbers are not copied where their memory has the right form."""
     kind = data.dtype.kind
-    field = f"field {path!r}: " if path else ""
-    if (kind in "SUT" and (t == STR or isinstance(t, EnumType))) or isinstance(t, EnumType):
-        return _coded(t, data, field, place)
-    fits = {"int": "iub", "float": "iubf", "bool": "b", "str": ""}[str(t)]
-    if kind not in fits:
-        hint = ": view it as int64 first, so that its unit is your choice" if kind in "mM" else ""
-        raise DataError(f"{place.name}: {field}expected {t}, found an array of {data.dtype}{hint}")
-    if t == INT:
-        if kind == "u" and data.itemsize == 8 and len(data) and data.max() > np.uint64(2**63 - 1):
-            place.refuse_all(
-                np.flatnonzero(data > np.uint64(2**63 - 1)).tolist(),
-                lambda i: f"{field}{data[i]} does not fit in 64 bits",
-                path or None,
-            )
-        return np.ascontiguousarray(data, dtype=np.int64)
-    if t == FLOAT:
-        values = np.ascontiguousarray(data, dtype=np.float64)
-        if not nan and kind == "f":
-            why = f"{field}{no_nan(t)}"
-            place.refuse_all(np.flatnonzero(np.isnan(values)).tolist(), lambda _: why, path or None)
-        return values
-    return np.ascontiguousarray(data, dtype=np.bool_)
-
-
-def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
-    if t == STR and data.dtype.kind == "S":
-        raise DataError(f"{place.name}: {field}expected str, found an array of bytes: decode it first")
-    found, codes = np.unique(data, return_inverse=True)
-    values = found.tolist()
-    codes = codes.astype(np.int64, copy=False)
-    if not isinstance(t, EnumType):
-        return Strings(codes, values)
-    known: dict[Any, int] = {m.value: i for i, m in enumerate(t.members) if isinstance(m.value, (int, float, str))}
-    known |= {m.name: i for i, m in enumerate(t.members)}
-    table = np.array([known.get(v, -1) for v in values] or [0], dtype=np.int64)
-    place.refuse_all(
-        np.flatnonzero(table[codes] < 0).tolist(),
-        lambda i: f"{field}{t.problem(data[i].item() if hasattr(data[i], 'item') else data[i])}",
-    )
-    out: Column = np.maximum(table[codes], 0)
-    return out
+    if kind in "iuf" and data.itemsize <= 8:
+        return numbers_of(data, data.dtype.newbyteorder("="))
+    if kind in "bUT":
+        return array_of(BOOL if kind == "b" else STR, data if kind == "b" else data.tolist())
+    if kind == "O" or (kind in "mM" and np.datetime_data(data.dtype)[0] in ("s", "ms", "us", "ns", "D")):
+        return pa.array(data)
+    hint = ": decode it first" if kind == "S" else ""
+    what = "bytes" if kind == "S" else data.dtype
+    raise DataError(f"{place.name}: {f'field {path!r}: ' if path else ''}cannot read an array of {what}{hint}")
 
 
 # ------------------------------------------------------------------ results
@@ -264,20 +328,15 @@ def result(
     if kind == "ndarray":
         return _to_numpy(output)
     if key:
-        from pellucid.internal.data.passthrough import refuse_other_keys
+        from pellucid.internal.data.outputs import refuse_other_keys
 
         refuse_other_keys(output, key, where, formats)
     if kind in ("Series", "DataFrame"):
         return _to_pandas(kind, output, first, rows, key, extra)
-    import pyarrow as pa
-
-    from pellucid.internal.data.arrow import event_fields, output_batch, output_schema
 
     schema = output_schema(output.type, output.name, _key_types(output, key))
     fields = event_fields(output.type, output.name)
     if kind == "dicts":
-        from pellucid.internal.data.columns import dict_rows
-
         found = output.keys if key and output.keys is not None else []  # else it may be that of a key_by
         kinds = _key_types(output, key)
         keys = dict(zip(key, zip(kinds.values(), parted(kinds.values(), found), strict=True), strict=True))
@@ -293,7 +352,7 @@ def result(
         arrays = _between(batch.columns, [c for _, c in extra], len(fields))
         if kind == "Table":
             return pa.table(arrays, names=names) if extra else pa.Table.from_batches([batch])
-        return pa.RecordBatch.from_arrays([_unchunked(array) for array in arrays], names=names) if extra else batch
+        return pa.RecordBatch.from_arrays([one_array(array) for array in arrays], names=names) if extra else batch
     array = batch.to_struct_array() if isinstance(output.type, (RecordType, TupleType)) else batch.column(0)
     if kind == "polars Series":
         import polars as pl
@@ -308,17 +367,8 @@ def _between(columns: Any, extra: Any, event: int) -> list[Any]:
     return [*columns[:at], *extra, *columns[at:]]
 
 
-def _unchunked(array: Any) -> Any:
-    import pyarrow as pa
-
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
-
-
 def shown_as(kind: str, column: Any) -> Any:
     """A column of any library in the form of a kind: for a result of several inputs."""
-    import pyarrow as pa
 
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
         column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
@@ -407,8 +457,6 @@ def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
 def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str], extra: Along) -> Any:
     import pandas as pd
 
-    from pellucid.internal.data.arrow import event_fields, output_schema
-
     index = first.index[rows] if not len(rows) or rows.min() >= 0 else None
     kinds = _key_types(output, key)
     own = output_schema(output.type, output.name, kinds).names  # refuses names that meet
@@ -427,7 +475,6 @@ def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[s
 
 def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
     """A field of a record: a record in it is a dict, as Arrow's structs become in pandas."""
-    from pellucid.internal.data.arrow import struct_fields
 
     fields = struct_fields(t)
     if fields is None:
@@ -451,8 +498,6 @@ def _pandas_values(t: Type, columns: Iterator[Column]) -> Any:
     if isinstance(inner, EnumType):
         return np.array([None if m is None else m.name for m in events_of(t, leaves)], dtype=object)
     if isinstance(inner, ListType):
-        from pellucid.internal.data.rich import plain_lists
-
         return _filled([plain_lists(inner, value) for value in events_of(t, leaves)])
     if inner == STR and int(pd.__version__.split(".")[0]) >= 3:  # before, "str" spells None and loses a last "\0"
         return pd.array(events_of(t, leaves), dtype="str")

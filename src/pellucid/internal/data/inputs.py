@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError, StepError, UsageError, nearest
 from pellucid.internal.data.bind import (
+    COLUMNS,
+    BadOption,
+    BadRow,
+    BadRows,
     Kept,
     Place,
+    as_text,
     kept_columns,
     missing_keys,
+    of_row,
     own_paths,
     refuse_order_names,
     refuse_twice,
+    row_text,
+    schema,
+    shorten,
+    table_of,
 )
 from pellucid.internal.data.cells import check_formats
 from pellucid.internal.data.columns import (
@@ -36,23 +46,12 @@ from pellucid.internal.data.columns import (
     place_of,
     refuse_scalars,
 )
-from pellucid.internal.data.dead_letters import (
-    COLUMNS,
-    BadOption,
-    BadRow,
-    BadRows,
-    as_text,
-    of_row,
-    row_text,
-    schema,
-    table_of,
-)
 from pellucid.internal.expr.types import RecordType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.stream import silent
 
 if TYPE_CHECKING:
-    from pellucid.internal.data.order import Keyed, Lineup
+    from pellucid.internal.data.feed import Keyed, Lineup
     from pellucid.internal.request import Request
 
 #: Kinds that have columns with names.
@@ -91,7 +90,7 @@ def kind_of(data: Any, who: str = "the input") -> str:
     if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
         raise DataError(
             f"{who}: expected a list or another iterable of events, a NumPy array, a pandas, polars or Arrow object, "
-            f"found {type(data).__name__} {_short(data)}"
+            f"found {type(data).__name__} {shorten(data)}"
         )
     if hasattr(data, "to_arrow"):
         raise DataError(
@@ -228,11 +227,6 @@ def _polars_table(frame: Any) -> Any:
 def kind_of_module(data: Any) -> str:
     """The library that an object is of."""
     return type(data).__module__.partition(".")[0].lstrip("_")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 # Which columns of a table a run needs: those of its sources, of the key, of the order, and those that come along.
@@ -409,11 +403,11 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: Request) -> Read
     elif options.aside and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
-        from pellucid.internal.data.order import line_up, refuse_different
+        from pellucid.internal.data.feed import as_given, line_up, refuse_different, without_bad
 
         names = [""] if "" in inputs else list(types)
         keyed = [_keyed(name, types, inputs[name], run.given, options, places[name]) for name in names]
-        goods = [_good(keyed_one, places[name]) for keyed_one, name in zip(keyed, names, strict=True)]
+        goods = [without_bad(one) for one in keyed]
         run.lineup = line_up([one for one, _ in goods], options.order, options.late)
         for name, (rows_of, good), doubled in zip(names, goods, run.lineup.doubled, strict=True):
             values: dict[str, Any] = {
@@ -424,7 +418,7 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: Request) -> Read
             values |= {column: partial(inputs[name].taken, column) for column in kept.from_input(name)}
             refuse_different(rows_of, options.order, doubled, values, good)
         run.lineup = replace(
-            run.lineup, rows=[_back(r, good) for r, (_, good) in zip(run.lineup.rows, goods, strict=True)]
+            run.lineup, rows=[as_given(r, good) for r, (_, good) in zip(run.lineup.rows, goods, strict=True)]
         )
         pushed = run.lineup.rows * len(run.given) if "" in inputs else run.lineup.rows
         run.given = [lined_up(g, rows) for g, rows in zip(run.given, pushed, strict=True)]
@@ -439,34 +433,13 @@ def _silence(given: list[Given], gone: set[int]) -> None:
             one.mask = [here and i not in gone for i, here in enumerate(mask)]
 
 
-def _good(keyed: Keyed, place: Place) -> tuple[Keyed, Any]:
-    """Without the rows that cannot be read; and which those are that can (None: all)."""
-    if not place.bad:
-        return keyed, None
-    import numpy as np
-
-    there = np.ones(len(keyed.order[0]), dtype=bool)
-    there[list(place.bad)] = False
-    good = np.flatnonzero(there)
-    rows = _indices(good)
-    some = replace(keyed, key=[k.take(rows) for k in keyed.key], order=[o.take(rows) for o in keyed.order])
-    return replace(some, place=place.picked(lambda i: int(good[i]))), good
-
-
-def _back(rows: Any, good: Any) -> Any:
-    """Rows among the good ones as rows of the input."""
-    import numpy as np
-
-    return rows if good is None or not len(good) else np.where(rows < 0, -1, good[rows])
-
-
 def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: Request) -> None:
     check_formats(options.time_format, _read(types, wide="" in inputs), graph.name)
     for name, one in inputs.items():
         if options.time_format and one.kind in ("list", "dicts"):
             raise UsageError(
                 f"{graph.name}: time_format= is for columns of texts, so the source {name!r} must be a DataFrame or an "
-                f"Arrow table, found {_short(one.data)}; make times of them with datetime.strptime"
+                f"Arrow table, found {shorten(one.data)}; make times of them with datetime.strptime"
             )
 
 
@@ -486,7 +459,7 @@ def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type]
         if not one.is_table and (not isinstance(options.keep, Mapping) or name in options.keep):
             raise UsageError(
                 f"{graph.name}: keep= names columns, so the source {name!r} must be a table (a DataFrame, an Arrow "
-                f"table, a list of dicts), found {_short(one.data)}"
+                f"table, a list of dicts), found {shorten(one.data)}"
             )
     if not next(iter(inputs.values())).is_table:
         raise UsageError(
@@ -571,7 +544,7 @@ def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Re
 def _refuse_no_table(graph: Graph, source: str, what: str, data: Any) -> None:
     raise UsageError(
         f"{graph.name}: {what}= names columns, so the source {source!r} must be a table (a DataFrame, an Arrow table, "
-        f"a list of dicts or of records), found {_short(data)}; for a list of keys use "
+        f"a list of dicts or of records), found {shorten(data)}; for a list of keys use "
         "p.engine(key=str).push(events, key=keys)"
     )
 
@@ -600,7 +573,7 @@ def _keyed(
 
     from pellucid.internal.data.arrow import column_at, column_names, key_array
     from pellucid.internal.data.bind import some
-    from pellucid.internal.data.order import Keyed, order_values
+    from pellucid.internal.data.feed import Keyed, order_values
 
     mine = given[0] if not name else given[list(types).index(name)]
     key = [key_array(t, leaves) for t, leaves in mine.key.values()]
@@ -775,7 +748,7 @@ def shown_letters(rows: Sequence[BadRow], shows: str) -> Any:
 
 def write_letters(rows: Sequence[BadRow], path: str) -> None:
     """A file of dead letters, which appears whole."""
-    from pellucid.internal.data.writers import open_writer
+    from pellucid.internal.data.outputs import open_writer
 
     with open_writer(path, schema(), None) as writer:
         if rows:

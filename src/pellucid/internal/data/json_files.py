@@ -1,14 +1,17 @@
-"""Columns of JSON Lines that come along: nobody declared them, so their first rows say what they hold.
+"""JSON Lines: Arrow's parser, held to the one meaning of a value (see `data.text`).
 
-What does not fit later is refused with its row: a number that becomes a text, a key inside an object that was not there
-before.  Nothing is left out in silence.
+What Arrow refuses, or might take for something else, is read value by value.  Columns that are kept and not declared
+are what their first rows hold; what does not fit later is refused with its row: nothing is left out in silence.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,18 +20,218 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from pellucid.errors import DataError, option
-from pellucid.internal.data import exact
 from pellucid.internal.data.arrow import column_at
 from pellucid.internal.data.bind import Place, below, shorten
-from pellucid.internal.data.cells import inner_type
-from pellucid.internal.data.text import SMALL, Block, TextReader, cell_type, lists_in
-from pellucid.internal.expr.types import FLOAT, EnumType, Type
+from pellucid.internal.data.cells import inner_type, int_of, is_spelled, whole_of
+from pellucid.internal.data.text import (
+    CUT,
+    SMALL,
+    Block,
+    TextReader,
+    Unreadable,
+    advised,
+    cell_type,
+    is_text_cell,
+    lists_in,
+)
+from pellucid.internal.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    DecimalType,
+    EnumType,
+    ListType,
+    OptionalType,
+    RecordType,
+    TupleType,
+    Type,
+)
+
+# ------------------------------------------------------------------ value by value, exactly
+
+
+class Twice(dict[str, Any]):
+    """An object in which some keys come twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.keys_twice = {key for key, count in counts.items() if count > 1}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A number without point and exponent, by its digits: what it is depends on what is wanted."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Real(float):
+    """A number with a point or an exponent, and its digits: what a decimal needs."""
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> Real:
+        """The number that a text spells."""
+        found = cls(text)
+        found.text = text
+        return found
+
+
+@dataclass(frozen=True)
+class _Word:
+    """``NaN``, ``Infinity``, ``-Infinity``: words that some write, but that JSON does not have."""
+
+    text: str
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Twice(pairs)
+
+
+_DECODE = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=Whole, parse_float=Real.read, parse_constant=_Word
+).decode
+
+
+def json_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block that are not blank, with their numbers (0-based in the block)."""
+    for i, line in enumerate(data.split(b"\n")):
+        if line.strip(b" \t\r"):
+            yield i, line
+
+
+def json_columns(
+    data: bytes, wanted: Mapping[str, Type], place: Place, last: bool, bare: str | None
+) -> dict[str, list[Any]]:
+    """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then.  ``bare``:
+    each line is the value itself."""
+    out: dict[str, list[Any]] = {name: [] for name in wanted}
+    lines = list(json_lines(data))
+    for i, (_, line) in enumerate(lines):
+        try:
+            value = json_value(line, last and i == len(lines) - 1 and not data.endswith(b"\n"))
+            if bare is None and not isinstance(value, dict):
+                raise Unreadable(f"expected an object such as {{{_example(wanted)}}}, found {shorten(value)}")
+            row = [_json_cell(name, t, value, bare is not None) for name, t in wanted.items()]
+        except Unreadable as error:
+            place.refuse(i, str(error), error.column)
+            row = [None] * len(wanted)
+        for cells, cell in zip(out.values(), row, strict=True):
+            cells.append(cell)
+    return out
+
+
+def _json_cell(name: str, t: Type, value: Any, bare: bool) -> Any:
+    try:
+        found = value if bare else json_path(value, name)
+        return None if found is None else _from_json(t, found)
+    except ValueError as error:
+        hint = advised(error, value if isinstance(value, str) else "", t)
+        raise Unreadable(f"{'' if bare else f'column {name!r}: '}{error}{hint}", name) from None
+
+
+def json_value(line: bytes, cut: bool) -> Any:
+    """The value on a line, or what is wrong with it; ``cut``: it may be that the file ends in the middle of it."""
+    try:
+        return _DECODE(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raw = line[max(0, error.start - 10) : error.start + 20]
+        raise Unreadable(f"the text {raw!r} is not UTF-8: convert the file, for example with iconv -t UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        if cut:
+            raise Unreadable(f"the line is no whole JSON value: {CUT}") from None
+        why = f"{error.msg} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep"
+        text = line.decode("utf-8", "replace").strip()
+        raise Unreadable(f"no JSON value ({why}): {shorten(text)}; give one value on each line") from None
+
+
+def json_path(value: Mapping[str, Any], path: str) -> Any:
+    """What an object holds at a dotted path, flat or nested; None where it holds nothing, a ``ValueError`` where it
+    holds two.
+
+    >>> json_path({"a": {"b": 1}}, "a.b"), json_path({"a.b": 2}, "a.b"), json_path({}, "a.b")
+    (1, 2, None)
+    """
+    head, _, rest = path.partition(".")
+    inner = value.get(head) if rest else None
+    nested = json_path(inner, rest) if isinstance(inner, dict) else None
+    if path not in value:
+        if rest and isinstance(value, Twice) and head in value.keys_twice:
+            raise ValueError(f"the key {head!r} comes twice in one object: leave one out")
+        return nested
+    if nested is not None or (isinstance(value, Twice) and path in value.keys_twice):
+        raise ValueError(f"the key {path!r} comes twice in one object: leave one out")
+    return value[path]
+
+
+def _inside(t: Type, value: Any) -> Any:
+    """An element of a list, or a part of one: an object for a record."""
+    fields = [*t.fields] if isinstance(t, RecordType) else None
+    if isinstance(t, TupleType):
+        fields = [(f"_{i}", part) for i, part in enumerate(t.items)]
+    if value is None or fields is None:
+        return None if value is None else _from_json(t, value)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object for {t}, found {shorten(value)}")
+    if isinstance(value, Twice):
+        raise ValueError(f"the key {min(value.keys_twice)!r} comes twice in one object: leave one out")
+    return {name: _inside(part, value.get(name)) for name, part in fields}
+
+
+def _from_json(t: Type, value: Any) -> Any:
+    if t == OptionalType(INT) and isinstance(value, Real):
+        return whole_of(value.text)
+    t = inner_type(t)
+    if isinstance(t, ListType):
+        if not isinstance(value, list):
+            raise ValueError(f"expected {t}, found {shorten(value)}")
+        return [_inside(t.item, item) for item in value]
+    if isinstance(t, DecimalType) and isinstance(value, (Whole, Real)):
+        return value.text
+    if is_spelled(t) and isinstance(value, str):
+        return value
+    if isinstance(value, Whole) and t == INT:
+        return int_of(value.text)
+    if isinstance(value, (Whole, float)) and t == FLOAT:
+        return float(value.text) if isinstance(value, Whole) else float(value)
+    if isinstance(value, _Word):
+        raise ValueError(
+            f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN has none; correct the value or "
+            "remove the row"
+        )
+    if t == BOOL and isinstance(value, bool):
+        return value
+    if isinstance(t, EnumType) and isinstance(value, (str, Whole, float, bool)):
+        value = str(value.text if isinstance(value, Whole) else int(value) if isinstance(value, bool) else value)
+    elif isinstance(value, (Whole, float)) or not (is_text_cell(t) and isinstance(value, str)):
+        raise ValueError(f"expected {t}, found {shorten(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text {shorten(value)} holds half a surrogate pair (\\u{ord(value[error.start]):04x}), which is no "
+            "character: write both halves, or none"
+        ) from None
+    return value
+
+
+def _example(wanted: Mapping[str, Type]) -> str:
+    return ", ".join(f'"{name}": …' for name in wanted)
+
+
+# ------------------------------------------------------------------ columns that are kept
 
 
 def json_type(values: Sequence[Any], where: str) -> Any:
     """The Arrow type that holds all of these values; text if there are none.
 
-    >>> json_type([exact.Whole("1"), None, 1.5], "x"), json_type([None], "x"), json_type([[True]], "x")
+    >>> json_type([Whole("1"), None, 1.5], "x"), json_type([None], "x"), json_type([[True]], "x")
     (DataType(double), DataType(string), ListType(list<item: bool>))
     """
     try:
@@ -52,12 +255,12 @@ def _no_nulls(t: Any) -> Any:
 def kept_from_json(data: bytes, types: Mapping[str, Any], place: Place, last: bool) -> dict[str, Any]:
     """The columns of these types in some lines."""
     out: dict[str, list[Any]] = {name: [] for name in types}
-    lines = list(exact.json_lines(data))
+    lines = list(json_lines(data))
     for i, (_, line) in enumerate(lines):
         try:
-            row = exact.json_value(line, last and i == len(lines) - 1 and not data.endswith(b"\n"))
+            row = json_value(line, last and i == len(lines) - 1 and not data.endswith(b"\n"))
             values = [_kept(row, name, t) for name, t in types.items()]
-        except exact.Unreadable as error:
+        except Unreadable as error:
             place.refuse(i, str(error), error.column)
             values = [None] * len(types)
         for column, value in zip(out.values(), values, strict=True):
@@ -67,24 +270,24 @@ def kept_from_json(data: bytes, types: Mapping[str, Any], place: Place, last: bo
 
 def _kept(row: Any, name: str, t: Any) -> Any:
     if not isinstance(row, dict):
-        raise exact.Unreadable(f"expected an object, found {shorten(row)}")
+        raise Unreadable(f"expected an object, found {shorten(row)}")
     try:
-        if isinstance(row, exact.Twice) and name in row.keys_twice:
+        if isinstance(row, Twice) and name in row.keys_twice:
             raise ValueError(f"the key {name!r} comes twice in one object: leave one out")
         value = _value(row.get(name))
         _refuse_other(value, t)
     except ValueError as error:
-        raise exact.Unreadable(f"column {name!r}, which is kept: {error}", name) from None
+        raise Unreadable(f"column {name!r}, which is kept: {error}", name) from None
     return value
 
 
 def _value(found: Any) -> Any:
     """A value of JSON as Python has it."""
-    if isinstance(found, exact.Whole):
+    if isinstance(found, Whole):
         return int(found.text)
-    if isinstance(found, exact.Real):
+    if isinstance(found, Real):
         return float(found)
-    if isinstance(found, exact.Twice):
+    if isinstance(found, Twice):
         raise ValueError(f"the key {min(found.keys_twice)!r} comes twice in one object: leave one out")
     if isinstance(found, dict):
         return {name: _value(inner) for name, inner in found.items()}
@@ -125,9 +328,9 @@ def _refuse_other(value: Any, t: Any) -> None:
         raise ValueError(f"the first rows hold {t}, found {shorten(value)}: make them of one kind, or keep it not")
 
 
-# JSON Lines: Arrow's parser, held to the one meaning of a value (see `data.text`).
+# ------------------------------------------------------------------ the reader
 
-_JSON_KINDS = {bool: pa.bool_(), exact.Whole: pa.int64(), float: pa.float64(), str: pa.string()}
+_JSON_KINDS = {bool: pa.bool_(), Whole: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
 class JsonLinesReader(TextReader):
@@ -154,7 +357,7 @@ class JsonLinesReader(TextReader):
         if self._first is None:
             return
         wrong: DataError | None = None
-        for i, (_, line) in enumerate(exact.json_lines(self._first.data)):
+        for i, (_, line) in enumerate(json_lines(self._first.data)):
             if i >= 1000:
                 break
             if i == 0 and line.lstrip().startswith(b"["):
@@ -186,8 +389,8 @@ class JsonLinesReader(TextReader):
     def _looked_at(self, line: bytes, i: int) -> Any:
         assert self._first is not None
         try:
-            return exact.json_value(line, self._first.last and not self._first.data.endswith(b"\n"))
-        except exact.Unreadable as error:
+            return json_value(line, self._first.last and not self._first.data.endswith(b"\n"))
+        except Unreadable as error:
             raise DataError(f"{self._place(self._first, 0).at(i)}: {error}") from None
 
     @property
@@ -217,7 +420,7 @@ class JsonLinesReader(TextReader):
         """The Arrow type that the first rows of a column suggest."""
         for value in self._sample:
             try:
-                found = exact.json_path(value, column)
+                found = json_path(value, column)
             except ValueError:
                 continue  # it comes twice: reading for real will say so
             if found is not None:
@@ -225,11 +428,11 @@ class JsonLinesReader(TextReader):
         return pa.string()
 
     def _begins(self, block: Block) -> list[int]:
-        return [n for n, _ in exact.json_lines(block.data)]
+        return [n for n, _ in json_lines(block.data)]
 
     def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
         bare = next(iter(wanted)) if self.bare else None
-        exact.json_columns(block.data, wanted, place, block.last, bare)
+        json_columns(block.data, wanted, place, block.last, bare)
         if keep:
             kept_from_json(block.data, {name: self.kept_type(name) for name in keep}, place, block.last)
 
@@ -246,7 +449,7 @@ class JsonLinesReader(TextReader):
             for part in parts[:-1]:
                 at = at.setdefault(part, {})
             at[parts[-1]] = kind
-        return _struct(tree)
+        return pa.schema(_fields(tree))
 
     def _is_flat(self, path: str) -> bool:
         if path not in self._flat:
@@ -267,7 +470,7 @@ class JsonLinesReader(TextReader):
             batch = self._fast(block.data, wanted, bare)
         if batch is None:
             with self._doubting() if bare is not None else contextlib.nullcontext():
-                found = exact.json_columns(block.data, wanted, place, block.last, bare)
+                found = json_columns(block.data, wanted, place, block.last, bare)
             batch = pa.RecordBatch.from_arrays(
                 [pa.array(found[n], cell_type(t)) for n, t in wanted.items()], names=list(wanted)
             )
@@ -286,7 +489,7 @@ class JsonLinesReader(TextReader):
             if b":" in data:
                 return None  # a line could bring a key of its own
             field = b'{"' + bare.encode() + b'":'
-            data = b"\n".join(field + line + b"}" for _, line in exact.json_lines(data)) + b"\n"
+            data = b"\n".join(field + line + b"}" for _, line in json_lines(data)) + b"\n"
         lines = _objects(data)
         if lines is None or (bare is None and self._otherwise(data, wanted)):
             return None
@@ -333,7 +536,7 @@ def _objects(data: bytes) -> int | None:
         before = np.where(before == 13, raw[inner - 2], before)
         if (before == ord("}")).all() and (raw[inner + 1] == ord("{")).all():
             return len(inner) + 1
-    lines = [line for _, line in exact.json_lines(data)]
+    lines = [line for _, line in json_lines(data)]
     for line in lines:
         bare = line.strip(b" \t\r")
         if bare[:1] != b"{" or bare[-1:] != b"}":
@@ -349,10 +552,5 @@ def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + key, inner
 
 
-def _struct(tree: dict[str, Any]) -> Any:
-    fields = [(n, _struct_type(t) if isinstance(t, dict) else t) for n, t in tree.items()]
-    return pa.schema(fields)
-
-
-def _struct_type(tree: dict[str, Any]) -> Any:
-    return pa.struct([(n, _struct_type(t) if isinstance(t, dict) else t) for n, t in tree.items()])
+def _fields(tree: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, pa.struct(_fields(t)) if isinstance(t, dict) else t) for name, t in tree.items()]

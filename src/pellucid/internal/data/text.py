@@ -1,8 +1,11 @@
 """CSV and JSON Lines, block by block: what the two share.
 
 Arrow's parser does the work.  It is both laxer and stricter than the one meaning that a text has here: what it would
-take wrongly is found before or after it, block by block; and where it refuses a block, ``exact`` reads it, or finds the
-row.
+take wrongly is found before or after it, block by block; and a block that it refuses is read once more, exactly, or the
+row is found.
+
+A block is a few megabytes of whole lines, so memory stays bounded whatever the file's size, and a pipe or a compressed
+file is read the same way.
 """
 
 from __future__ import annotations
@@ -21,13 +24,8 @@ import pyarrow as pa
 from pellucid.errors import DataError
 from pellucid.internal.data.arrow import arrow_type, struct_fields
 from pellucid.internal.data.bind import Place
-from pellucid.internal.data.cells import NEVER, Missing, inner_type, is_spelled
-from pellucid.internal.expr.types import ListType, Type
-
-# A text cut into blocks of whole lines, and what must be right about any text before its cells are looked at.
-#
-# A block is a few megabytes of whole lines, so memory stays bounded whatever the file's size, and a pipe or a
-# compressed file is read the same way.
+from pellucid.internal.data.cells import NEVER, Missing, advice, inner_type, is_spelled
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, ListType, Type
 
 BLOCK = 4 << 20
 BOM = b"\xef\xbb\xbf"
@@ -549,3 +547,26 @@ def cell_type(t: Type) -> Any:
 def lists_in(wanted: Mapping[str, Type]) -> list[str]:
     """The columns that hold lists."""
     return [name for name, t in wanted.items() if isinstance(inner_type(t), ListType)]
+
+
+# ------------------------------------------------------------------ what the exact readers of both share
+
+CUT = "the file ends in the middle of it and seems cut off"
+
+
+class Unreadable(ValueError):  # noqa: N818 - reads as what it is
+    """What is wrong with a row, and in which column."""
+
+    def __init__(self, why: str, column: str | None = None) -> None:
+        super().__init__(why)
+        self.column = column
+
+
+def advised(error: ValueError, text: str, t: Type) -> str:
+    """What to do about a cell that is not what it should be, as the end of a message."""
+    return f"; {advice(text, t)}" if str(error).startswith("expected") else ""
+
+
+def is_text_cell(t: Type) -> bool:
+    """Whether every text is a value of this type."""
+    return inner_type(t) not in (INT, FLOAT, BOOL) and not is_spelled(t)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from pellucid.errors import UsageError, known
+from pellucid.internal.draw import svg
 from pellucid.internal.draw.labels import OPAQUE, cells, clean, describe, frame_title, label, shorten, start_text, wrap
 from pellucid.internal.draw.layout import FoldedRows, Item, Layout, Segment, Wire, arrange, fold
-from pellucid.internal.draw.theme import BOX, CHAR, document
-from pellucid.internal.draw.theme import number as _n
+from pellucid.internal.draw.svg import BOX, CHAR, PAGE, circle, document, drawn, element, group, moved, path
+from pellucid.internal.draw.svg import number as _n
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.processors import PROCESSORS
 
@@ -95,9 +95,8 @@ def _apply(inputs: int) -> str:
     """f, and a pipe for each of its inputs."""
     shown = min(inputs, 5)
     heights = [20.0] if shown == 1 else [6 + 28 * i / (shown - 1) for i in range(shown)]
-    pipes = "".join(
-        f"M1 {_num(y)}C9 {_num(y)} 6 {_num(20 + (y - 20) * 0.45)} 12 {_num(20 + (y - 20) * 0.45)}" for y in heights
-    )
+    ends = [20 + (y - 20) * 0.45 for y in heights]
+    pipes = "".join(drawn("M1", y, "C9", y, "6", end, "12", end) for y, end in zip(heights, ends, strict=True))
     return (
         f'<path d="{pipes}" opacity=".6"/><circle class="wash" cx="25" cy="20" r="13.5"/>'
         f'<circle cx="25" cy="20" r="13.5"/><g transform="translate(17.8 5.6) scale(.72)"><path d="{_F}" '
@@ -147,7 +146,7 @@ def _gear(teeth: int = 8) -> str:
     for tooth in range(teeth):
         for share, radius in ((-0.30, 12.5), (-0.20, 17.0), (0.20, 17.0), (0.30, 12.5)):
             angle = 2 * math.pi * (tooth + share) / teeth
-            points.append(f"{_num(20 + radius * math.cos(angle))} {_num(20 + radius * math.sin(angle))}")
+            points.append(f"{_n(20 + radius * math.cos(angle))} {_n(20 + radius * math.sin(angle))}")
     outline = "M" + "L".join(points) + "z"
     return (
         f'<path class="wash" d="{outline}"/><path d="{outline}"/>'
@@ -166,11 +165,11 @@ def window_glyph(k: int, width: float = 64.0) -> str:
     pitch = width / total
     first, last = 1.5 * pitch - pitch / 2, (1 + shown) * pitch
     dots = "".join(_dot(pitch * (i + 0.5), 17, min(3.0, pitch * 0.3), full=1 <= i <= shown) for i in range(total))
-    middle = (first + last) / 2
+    middle, wide = (first + last) / 2, last - first
     return (
         dots
-        + f'<path d="M{_num(first)} 12V8.5h{_num(last - first)}V12M{_num(first)} 22v3.5h{_num(last - first)}V22"/>'
-        + f'<path d="M{_num(middle)} 4h{_num(pitch * 1.6)}m-3.5-3l3.5 3-3.5 3" opacity=".6"/>'
+        + path("", "M", first, "12V8.5h", wide, "V12M", first, "22v3.5h", wide, "V22")
+        + element("path", d=drawn("M", middle, "4h", pitch * 1.6, "m-3.5-3l3.5 3-3.5 3"), opacity=".6")
     )
 
 
@@ -196,7 +195,7 @@ def frame_glyph(node: Node) -> str:
         "session": ((3, 24), (37, 12)),
     }
     brackets = "".join(
-        f"M{_num(x)} {_num(9 - 3 * (i % 2) * (node.kind == 'sliding'))}v-4h{_num(width)}v4"
+        drawn("M", x, 9 - 3 * (i % 2) * (node.kind == "sliding"), "v-4h", width, "v4")
         for i, (x, width) in enumerate(known(edges, node.kind, "the pictograms"))
     )
     return f'{dots}{axis}<path d="{brackets}"/>'
@@ -217,25 +216,17 @@ _MADE: dict[str, Callable[[Node], str]] = {
 
 def queue_glyph(x: float, y: float) -> str:
     """A queue on a pipe that ends at ``x``: slots where events wait, open where they come in."""
-    return (
-        f'<path class="plc-queue" d="M{_num(x - 22)} {_num(y - 6)}h20v12h-20'
-        f'M{_num(x - 8)} {_num(y - 6)}v12M{_num(x - 14)} {_num(y - 6)}v12"/>'
-    )
+    return path("queue", "M", x - 22, y - 6, "h20v12h-20M", x - 8, y - 6, "v12M", x - 14, y - 6, "v12")
 
 
 def _dot(x: float, y: float, radius: float, *, full: bool) -> str:
     """An event: full if it is kept, or in the window."""
     mark = ' class="full"' if full else ""
-    return f'<circle{mark} cx="{_num(x)}" cy="{_num(y)}" r="{_num(radius)}"/>'
+    return f'<circle{mark} cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"/>'
 
 
 def _number(text: str) -> str:
     return text if len(text) <= 6 else text[:5] + "…"
-
-
-def _num(value: float) -> str:
-    """A number for an attribute, without noise."""
-    return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
 # The graph as a picture: one self-contained SVG, for papers, pages and notebooks.
@@ -253,7 +244,24 @@ _LINE = 13.0
 _FRAME = 12.0  # around a window's sub-pipeline
 _BACK = 14.0  # under a loop's body, for the way back
 _HEAD = 40.0  # its title
-_PAGE = 1180.0  # a longer pipeline goes on in the next row
+
+_STYLE = """
+.plc .plc-pipe path{fill:none;stroke:var(--pipe);stroke-width:1.6}
+.plc .plc-pipe .plc-feel{stroke:transparent;stroke-width:12;pointer-events:stroke}
+.plc .plc-pipe:hover path:not(.plc-feel){stroke-width:2.6}
+.plc .plc-fork,.plc .plc-tip{fill:var(--pipe)}
+.plc .plc-queue{fill:var(--page);stroke:var(--pipe);stroke-width:1.3}
+.plc .plc-frame>g>.plc-box{fill:var(--page);stroke-dasharray:none}
+.plc .plc-rule{stroke:currentColor;stroke-width:1;opacity:.45}
+.plc .plc-icon{fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
+.plc .plc-icon .wash{fill:currentColor;stroke:none;opacity:.16}
+.plc .plc-icon .full{fill:currentColor}
+.plc .plc-icon .hole{fill:var(--box)}
+.plc .plc-icon .number{fill:currentColor;stroke:none;font-size:12px;font-weight:700}
+.plc .plc-end{font-size:13px;font-weight:700}
+.plc .plc-badge circle{fill:var(--page);stroke:var(--badge);stroke-width:1.4}
+.plc .plc-badge text{fill:var(--badge);font-weight:700}
+"""
 
 
 @dataclass(frozen=True)
@@ -280,18 +288,16 @@ def draw_svg(graph: Graph) -> str:
     """
     layout, placed, columns = parts(graph)
     margin = 16.0
-    rows = fold(layout, columns, _PAGE)
+    rows = fold(layout, columns, PAGE)
     width, height = rows.width + 2 * margin, rows.height + 2 * margin
-    mark = f"plc-{graph.digest[:10]}"
     name = clean(graph.name)
     steps = len(graph.nodes) - len(graph.sources)
     says = f"From {_join(graph.nodes[i].id for i in graph.sources)} to {_join(n for n, _ in graph.outputs)}, by "
     says += f"{steps} step{'' if steps == 1 else 's'}: " + "; ".join(
         _sentence(graph, n) for n in graph.nodes if n.inputs
     )
-    body = _draw(graph, layout, placed, rows)
-    moved = f'<g transform="translate({_n(margin)} {_n(margin)})">\n{body}</g>\n'
-    return document(mark, (width, height), f"Pipeline {name}", clean(says), moved)
+    body = moved(margin, margin, _draw(graph, layout, placed, rows))
+    return document((width, height), f"Pipeline {name}", clean(says), body, _STYLE, f"plc-{graph.digest[:10]}")
 
 
 def parts(graph: Graph) -> tuple[Layout, list[SvgPart], list[tuple[float, float]]]:
@@ -362,8 +368,8 @@ def _way_back(part: SvgPart, over: float) -> str:
     right = over + columns[-1][0] + again.left + again.width
     height = _HEAD + _FRAME + layout.vertices[len(sub.nodes)].pin
     port = part.item.ports[0]
-    way = f"M{_n(right)} {_n(height)}H{_n(part.width - 6)}V{_n(part.height - 8)}H6V{_n(port)}"
-    return f'<path class="plc-feed" d="{way}"/><path class="plc-tip" d="M2 {_n(port + 7)}l4-7 4 7z"/>'
+    way = path("feed", "M", right, height, "H", part.width - 6, "V", part.height - 8, "H6V", port)
+    return way + path("tip", "M2", port + 7, "l4-7 4 7z")
 
 
 def _window_title(node: Node) -> str:
@@ -409,13 +415,10 @@ def _draw(graph: Graph, layout: Layout, placed: list[SvgPart], rows: FoldedRows)
             continue
         a, b = columns[vertex.layer]
         x = a if vertex.item is None else corners[vertex.item][0] + placed[vertex.item].width
-        d = f"M{_n(x)} {_n(vertex.pin)}H{_n(b)}" + "".join(_curve(s, b, rows, corners) for s in vertex.out)
+        d = drawn("M", x, vertex.pin, "H", b) + "".join(_curve(s, b, rows, corners) for s in vertex.out)
         source = graph.nodes[vertex.source]
-        title = escape(clean(f"{source.id}: {source.type}"))
-        fork = f'<circle class="plc-fork" cx="{_n(b)}" cy="{_n(vertex.pin)}" r="4"/>' if len(vertex.out) > 1 else ""
-        out.append(
-            f'<g class="plc-pipe"><title>{title}</title><path class="plc-feel" d="{d}"/><path d="{d}"/>{fork}</g>\n'
-        )
+        fork = circle("fork", b, vertex.pin, 4) if len(vertex.out) > 1 else ""
+        out.append(group("pipe", path("feel", d), path("", d), fork, title=f"{source.id}: {source.type}"))
     for i, part in enumerate(placed):
         out.append(_box(part, *corners[i]))
     return "".join(out)
@@ -428,77 +431,80 @@ def _curve(segment: Segment, b: float, rows: FoldedRows, corners: list[tuple[flo
     middle = (a + b) / 2
     if end.layer in rows.turns:  # on to the next row: out, down, back and in
         back = rows.turns[end.layer]
-        bend = f"M{_n(b)} {_n(y0)}h4q8 0 8 8V{_n(back - 8)}q0 8-8 8H8q-8 0-8 8V{_n(y1 - 8)}q0 8 8 8H{_n(a)}"
+        bend = drawn("M", b, y0, "h4q8 0 8 8V", back - 8, "q0 8-8 8H8q-8 0-8 8V", y1 - 8, "q0 8 8 8H", a)
     else:
-        bend = f"M{_n(b)} {_n(y0)}C{_n(middle)} {_n(y0)} {_n(middle)} {_n(y1)} {_n(a)} {_n(y1)}"
-    return bend if end.item is None else bend + f"H{_n(corners[end.item][0])}"
+        bend = drawn("M", b, y0, "C", middle, y0, middle, y1, a, y1)
+    return bend if end.item is None else bend + drawn("H", corners[end.item][0])
 
 
 def _box(part: SvgPart, x: float, y: float) -> str:
     node = part.node
     family = "edge" if node is None else node.processor.family
     heights = part.item.ports
-    arrows = "".join(f"M{_n(x - 7)} {_n(y + h - 4)}l7 4-7 4z" for h in heights)
+    title = describe(node) if node is not None else f"{part.name}: output"
+    arrows = "".join(drawn("M", x - 7, y + h - 4, "l7 4-7 4z") for h in heights)
     queues = "".join(queue_glyph(x - 6, y + h) for h in heights) if node is not None and node.queued else ""
     if node is None or node.kind == "source":
-        title = describe(node) if node is not None else f"{part.name}: output"
-        inside = f'<text class="plc-end" x="{_n(part.width / 2)}" y="18.5">{escape(part.name)}</text>'
-        radius = part.height / 2
+        inside, radius = svg.text("end", part.width / 2, 18.5, part.name), part.height / 2
     elif part.inner is not None:
-        title, radius = describe(node), 10.0
-        sub, layout, placed, columns = part.inner
-        over = (part.width - columns[-1][1]) / 2
-        first, last = placed[sub.sources[0]], placed[-1]
-        starts = over + columns[0][1] - first.item.width + first.left
-        ends = over + columns[-1][0] + last.left + last.width
-        inside = (
-            f'<g class="plc-icon" transform="translate(12 10)">{frame_glyph(node)}</g>'
-            f'<text class="plc-head" x="84" y="28">{escape(_window_title(node))}</text>'
-            f'<path class="plc-rule" d="M0 {_n(_HEAD)}H{_n(part.width)}"/>'
-            f'<path class="plc-feed" d="M0 {_n(part.item.ports[0])}H{_n(starts)}'
-            f'M{_n(ends)} {_n(part.item.pin)}H{_n(part.width)}"/>'
-            f"{_way_back(part, over) if node.kind == 'iterate' else ''}"
-            f'<g transform="translate({_n(over)} '
-            f'{_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, FoldedRows(columns, 0.0, 0.0))}</g>'
-        )
+        inside, radius = _frame(part, node, part.inner), 10.0
     else:
-        title, radius = describe(node), 9.0
-        offset = (BOX - 40) / 2
-        inside = (
-            f'<g class="plc-icon" transform="translate({_n(offset)} '
-            f'{_n((part.height - 40) / 2)})">{pictogram(node)}</g>'
-        )
-    step = f' data-step="{escape(clean(node.id), {chr(34): "&quot;"})}"' if node is not None else ""
-    badge = _badge(node, part.width) if node is not None else ""
-    return (
-        f'<g class="plc-step plc-{family}"{step}><title>{escape(title)}</title>{queues}'
-        f'<path class="plc-tip" d="{arrows}"/><g transform="translate({_n(x)} {_n(y)})">'
-        f'<rect class="plc-box" width="{_n(part.width)}" height="{_n(part.height)}" rx="{_n(radius)}"/>{inside}{badge}'
-        f"{_below(part)}</g></g>\n"
+        inside, radius = _icon((BOX - 40) / 2, (part.height - 40) / 2, pictogram(node)), 9.0
+    return group(
+        f"step {family}",
+        queues,
+        path("tip", arrows),
+        moved(
+            x,
+            y,
+            element("rect", "box", width=part.width, height=part.height, rx=radius),
+            inside,
+            _badge(node, part.width) if node is not None else "",
+            _below(part),
+        ),
+        title=title,
+        data_step=clean(node.id) if node is not None else None,
     )
+
+
+def _icon(x: float, y: float, glyph: str) -> str:
+    return element("g", "icon", glyph, transform=f"translate({_n(x)} {_n(y)})")
+
+
+def _frame(part: SvgPart, node: Node, inner: tuple[Graph, Layout, list[SvgPart], list[tuple[float, float]]]) -> str:
+    """A sub-pipeline in its frame, with the way of events through it."""
+    sub, layout, placed, columns = inner
+    over = (part.width - columns[-1][1]) / 2
+    first, last = placed[sub.sources[0]], placed[-1]
+    starts = over + columns[0][1] - first.item.width + first.left
+    ends = over + columns[-1][0] + last.left + last.width
+    return "".join([
+        _icon(12, 10, frame_glyph(node)),
+        svg.text("head", 84, 28, _window_title(node)),
+        path("rule", "M0", _HEAD, "H", part.width),
+        path("feed", "M0", part.item.ports[0], "H", starts, "M", ends, part.item.pin, "H", part.width),
+        _way_back(part, over) if node.kind == "iterate" else "",
+        moved(over, _HEAD + _FRAME, _draw(sub, layout, placed, FoldedRows(columns, 0.0, 0.0))),
+    ])  # fmt: skip
 
 
 def _badge(node: Node, width: float) -> str:
     fn = next((fn for fn in node.functions if fn.runs is None), None)
     if fn is None:
         return ""
-    why = escape(clean(f"opaque: {fn.name} {fn.reason}"))
-    return (
-        f'<g class="plc-badge"><title>{why}</title><circle cx="{_n(width)}" cy="0" r="8"/>'
-        f'<text x="{_n(width)}" y="3.8">?</text></g>'
+    return group(
+        "badge", circle("", width, 0, 8), svg.text("", width, 3.8, "?"), title=f"opaque: {fn.name} {fn.reason}"
     )
 
 
 def _below(part: SvgPart) -> str:
-    lines = []
-    for i, line in enumerate(part.text):
-        if part.node is None or part.node.kind == "source":
-            role = "id"
-        else:
-            role = "id" if i == len(part.text) - 1 else "kind" if i == 0 else "what"
-        y = part.height + _LINE * (i + 1)
-        lines.append(f'<text class="plc-{role}" x="{_n(part.width / 2)}" y="{_n(y)}">{escape(line)}</text>')
-    return "".join(lines)
+    """The words under a box."""
+    end = part.node is None or part.node.kind == "source"
+    roles = ["id"] * len(part.text) if end else ["kind", *["what"] * (len(part.text) - 2), "id"][-len(part.text) :]
+    return "".join(
+        svg.text(role, part.width / 2, part.height + _LINE * (i + 1), line)
+        for i, (role, line) in enumerate(zip(roles, part.text, strict=True))
+    )
 
 
 def _sentence(graph: Graph, node: Node) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import html
 import re
+import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from xml.sax.saxutils import escape, quoteattr
 
 from pellucid.internal.draw.labels import clean
 from pellucid.internal.model.counterexample import Counterexample
@@ -377,41 +377,39 @@ def junit(outcomes: Sequence[Outcome], *, suite: str = "pellucid") -> str:
     """
     seconds = sum(o.verdict.seconds for o in outcomes if o.verdict is not None)
     counts = Counter("skipped" if o.status in ("bounded", "unknown") and not o.passed else o.status for o in outcomes)
-    numbers = (
-        f'tests="{len(outcomes)}" failures="{counts["refuted"]}" errors="{counts["error"]}" '
-        f'skipped="{counts["skipped"]}" time="{seconds:.3f}"'
-    )
-    cases = "".join(_case(o, suite) for o in outcomes)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<testsuites>\n<testsuite name={_attribute(suite)} {numbers}>\n{cases}</testsuite>\n</testsuites>\n"
-    )
+    root = ET.Element("testsuites")
+    top = ET.SubElement(
+        root, "testsuite", name=_xml(suite), tests=str(len(outcomes)), failures=str(counts["refuted"]),
+        errors=str(counts["error"]), skipped=str(counts["skipped"]), time=f"{seconds:.3f}",
+    )  # fmt: skip
+    for outcome in outcomes:
+        _case(top, outcome, suite)
+    ET.indent(root, "")
+    return str(ET.tostring(root, encoding="UTF-8", xml_declaration=True), "utf-8") + "\n"
 
 
-def _case(outcome: Outcome, suite: str) -> str:
+def _case(suite: ET.Element, outcome: Outcome, classname: str) -> None:
     verdict = outcome.verdict
     time = f"{verdict.seconds:.3f}" if verdict is not None else "0.000"
+    case = ET.SubElement(suite, "testcase", name=_xml(outcome.name), classname=_xml(classname), time=time)
     file, _, line = outcome.where.rpartition(":")
-    place = f" file={_attribute(file)} line={_attribute(line)}" if file and line.isdigit() else ""
-    head = f'<testcase name={_attribute(outcome.name)} classname={_attribute(suite)} time="{time}"{place}'
+    if file and line.isdigit():
+        case.attrib |= {"file": _xml(file), "line": line}
     if verdict is None:
         message = outcome.error.splitlines()[0] if outcome.error else "not asked"
-        return f"{head}>\n<error message={_attribute(message)}>{_text(outcome.error)}</error>\n</testcase>\n"
-    if verdict.refuted:
-        message = _attribute(f"refuted: {verdict.question}")
-        body = f"<failure message={message}>{_text(verdict_text(verdict, width=120))}</failure>"
+        ET.SubElement(case, "error", message=_xml(message)).text = _xml(outcome.error)
+    elif verdict.refuted:
+        failure = ET.SubElement(case, "failure", message=_xml(f"refuted: {verdict.question}"))
+        failure.text = _xml(verdict_text(verdict, width=120))
     elif outcome.passed:
         within = f" in {verdict.bound}" if verdict.bounded else ""
-        body = f"<system-out>{_text(f'{verdict.status}{within} ({evidence(verdict)})')}</system-out>"
+        ET.SubElement(case, "system-out").text = _xml(f"{verdict.status}{within} ({evidence(verdict)})")
     else:
         reasons = [verdict.bound] if verdict.bounded else []
-        body = f"<skipped message={_attribute(f'{verdict.status}: ' + '; '.join([*reasons, *remarks(verdict)]))}/>"
-    return f"{head}>\n{body}\n</testcase>\n"
+        message = f"{verdict.status}: " + "; ".join([*reasons, *remarks(verdict)])
+        ET.SubElement(case, "skipped", message=_xml(message))
 
 
-def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("?", text))
-
-
-def _text(text: str) -> str:
-    return escape(_NOT_XML.sub("?", text))
+def _xml(text: str) -> str:
+    """The text without what XML cannot have."""
+    return _NOT_XML.sub("?", text)

@@ -122,9 +122,8 @@ def _network(folder: str, names: Sequence[str] = (), verb: str = "") -> tuple[Ne
     help="The channels that a place has capabilities for; repeat it. Without it, all.",
 )  # fmt: skip
 @click.option("--log", "logs", multiple=True, metavar="PLACE=ADDRESS", help="A log in PostgreSQL instead of a file.")
-@click.option("--tls", nargs=3, metavar="CA CERTIFICATE KEY", help="Files, for addresses that others can reach.")
-def new_verb(folder: str, places: Sequence[str], tls: tuple[str, str, str] | None, **more: Sequence[str]) -> None:
-    """Make the folder of a network: places, channels, fresh keys and tokens.
+def new_verb(folder: str, places: Sequence[str], **more: Sequence[str]) -> None:
+    """Make the folder of a network: places, channels, fresh certificates and tokens.
 
     \b
     Examples:
@@ -135,18 +134,11 @@ def new_verb(folder: str, places: Sequence[str], tls: tuple[str, str, str] | Non
 
     given = {what: _pairs(texts, what.rstrip("s")) for what, texts in more.items()}
     found = _described(places, given)
-    files = None if tls is None else dict(zip(("ca", "certificate", "key"), map(_absolute, tls), strict=True))
-    made = new_network(folder, found, files)
+    made = new_network(folder, found)
     for name, place in made.places.items():
         channels = ", ".join(place.channels) or "none"
         click.echo(f"{name:12} {place.address:21} channels {channels}")
     click.echo(f"start its places with: pellucid net up {folder}")
-
-
-def _absolute(file: str) -> str:
-    from pathlib import Path
-
-    return str(Path(file).absolute())
 
 
 def _pairs(texts: Sequence[str], what: str) -> dict[str, str]:

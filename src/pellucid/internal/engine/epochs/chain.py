@@ -28,7 +28,7 @@ from pellucid.internal.address import Address, epochs_of
 from pellucid.internal.base import faults
 from pellucid.internal.base.container import refused
 from pellucid.internal.base.files import no_links
-from pellucid.internal.data import writers
+from pellucid.internal.data import outputs as writers
 from pellucid.internal.data.arrow import source_columns
 from pellucid.internal.data.arrow_files import ArrowReader, row_place
 from pellucid.internal.data.bind import Binding, Place

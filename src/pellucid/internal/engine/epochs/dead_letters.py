@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.errors import StepError
-from pellucid.internal.data.bind import Place
+from pellucid.internal.data.bind import BadRow, Place, of_row, set_aside
 from pellucid.internal.data.columns import columns_of
 from pellucid.internal.data.columns import events_of as values_in
-from pellucid.internal.data.dead_letters import BadRow, of_row, set_aside
 from pellucid.internal.engine.epochs.messages import Events, positions_of, take
 from pellucid.internal.expr.types import Type, type_of
 

@@ -33,9 +33,8 @@ from pellucid.internal.data.arrow_files import ArrowReader, ParquetReader, row_p
 from pellucid.internal.data.bind import Binding, Place, together
 from pellucid.internal.data.cells import NEVER, Missing
 from pellucid.internal.data.columns import Strings
-from pellucid.internal.data.feed import Feed, wanted_columns
+from pellucid.internal.data.feed import Feed, looked_at, sorted_tables, wanted_columns
 from pellucid.internal.data.files import Found, format_of, open_reader, part_value, parts_of
-from pellucid.internal.data.order import looked_at, sorted_tables
 from pellucid.internal.data.text import BOM, Block, Chunk, TextReader, blocks
 from pellucid.internal.engine.epochs.messages import Events
 from pellucid.internal.expr.types import Type

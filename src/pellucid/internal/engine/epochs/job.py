@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.internal.address import Address, alike, epochs_of
 from pellucid.internal.data.bind import Binding
+from pellucid.internal.data.bind import schema as bad_schema
 from pellucid.internal.data.cells import Missing
-from pellucid.internal.data.dead_letters import schema as bad_schema
 from pellucid.internal.data.feed import Feed
 from pellucid.internal.data.files import Found, flows, format_of, input_files, open_reader, paths_of, said_files
-from pellucid.internal.data.passthrough import Along, refuse_no_cells
-from pellucid.internal.data.writers import refuse_packing, refuse_same_file
+from pellucid.internal.data.outputs import Along, refuse_no_cells, refuse_packing, refuse_same_file
 from pellucid.internal.engine.epochs.chain import ChainLane, Upstreams, by_chain, fits_types
 from pellucid.internal.engine.epochs.dead_letters import BAD
 from pellucid.internal.engine.epochs.inputs import THERE, Lane, ManyLane, check_files, check_unchanged, look_at_order

@@ -30,9 +30,9 @@ import pyarrow as pa
 from pellucid.errors import DataError, StateError, option
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import Draft, no_links, output_draft, sync
-from pellucid.internal.data import writers
+from pellucid.internal.data import outputs as writers
 from pellucid.internal.data.files import format_of
-from pellucid.internal.data.writers import Packer
+from pellucid.internal.data.outputs import Packer
 from pellucid.internal.engine.epochs.store import Store
 from pellucid.sinks.interface import Sink, Staged, Written
 from pellucid.sinks.postgres_sink import PostgresSink

@@ -20,11 +20,10 @@ from pellucid.errors import DataError, PellucidError, StateError, Unreachable, o
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import no_links, sync, write_lasting
 from pellucid.internal.data.arrow import array_of, column_at, event_fields, output_batch, output_schema
-from pellucid.internal.data.bind import Place, type_of_key
+from pellucid.internal.data.bind import BadRow, Place, table_of, too_many, type_of_key
 from pellucid.internal.data.columns import Output
-from pellucid.internal.data.dead_letters import BadRow, table_of, too_many
-from pellucid.internal.data.order import order_values
-from pellucid.internal.data.passthrough import Along, fitting, refuse_other_keys
+from pellucid.internal.data.feed import order_values
+from pellucid.internal.data.outputs import Along, fitting, refuse_other_keys
 from pellucid.internal.engine.epochs.dead_letters import BAD, LETTER, STREAM, RowFinder, from_events
 from pellucid.internal.engine.epochs.group_commit import Span
 from pellucid.internal.engine.epochs.inputs import Lane, ManyLane

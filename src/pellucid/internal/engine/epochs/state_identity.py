@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import StateError, UsageError, option
 from pellucid.internal.address import Address, in_one_form
 from pellucid.internal.base.container import VERSION, other_columns, refuse_other, refused
-from pellucid.internal.data.writers import refuse_there
+from pellucid.internal.data.outputs import refuse_there
 from pellucid.internal.engine.epochs.group_commit import sinks_of
 from pellucid.internal.engine.epochs.plan import steps_of
 from pellucid.internal.engine.epochs.store import READ, Store

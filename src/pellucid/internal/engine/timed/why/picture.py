@@ -7,29 +7,13 @@ holds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from xml.sax.saxutils import escape, quoteattr
-
 from pellucid.internal.draw.labels import clean, shorten
-from pellucid.internal.draw.theme import STYLE, document
-from pellucid.internal.draw.theme import number as _n
-from pellucid.internal.engine.timed.why.answer import Progress, StepNow, head
+from pellucid.internal.draw.lanes import Arrow, Item, Lane, Mark, Point, Span, Strip, Upright, page
+from pellucid.internal.engine.timed.why.answer import Progress, head
 from pellucid.internal.expr.types import Type
 from pellucid.internal.graph.timing import shown_time
 
-_LEFT, _RIGHT, _TOP, _WIDE, _LANE = 150.0, 120.0, 58.0, 720.0, 26.0
-_MORE = """
-.plc .plc-name{text-anchor:end;font-weight:700}
-.plc .plc-side{text-anchor:start;fill:var(--soft);font-size:9.5px}
-.plc .plc-done{fill:var(--route);opacity:.55}
-.plc .plc-may{fill:var(--route);opacity:.18}
-.plc .plc-mark{stroke:var(--route);stroke-width:2.2}
-.plc .plc-clock{stroke:var(--time);stroke-width:2.2}
-.plc .plc-open{fill:var(--state);opacity:.3;stroke:var(--state)}
-.plc .plc-kept{fill:var(--soft);opacity:.15;stroke:var(--soft)}
-.plc .plc-hold{fill:none;stroke:var(--badge);stroke-width:1.2;stroke-dasharray:4 3}
-.plc .plc-grid{stroke:var(--soft);stroke-width:.5;opacity:.5}
-"""
+_LEFT, _WIDE = 150.0, 720.0
 
 
 def lanes_svg(found: Progress) -> str:
@@ -46,88 +30,62 @@ def lanes_svg(found: Progress) -> str:
     """
     title = head(found)
     kinds = list(dict.fromkeys([at.times for s in found.sources for at in s.ats] + [s.times for s in found.steps]))
-    parts, y, said = [], _TOP, []
-    for times in kinds:  # events of two types of times never meet: each has an axis of its own
-        text, y, words = _section(found, times, y)
-        parts.append(text)
-        said += words
-        y += 34
-    heading = f'<text class="plc-head" x="14" y="20">{escape(shorten(clean(title), 130))}</text>\n'
-    size = (_LEFT + _WIDE + _RIGHT, max(y - 20, 60.0))
-    body = heading + "".join(parts)
-    return document("plc-waits", size, clean(found.pipeline), clean("; ".join(said) or title), body, STYLE + _MORE)
+    sections = [_section(found, times) for times in kinds]  # events of two types of times never meet: each has an axis
+    words = "; ".join(word for _, _, said in sections for word in said) or title
+    blocks = [(block, height) for block, height, _ in sections]
+    return page(blocks, _LEFT + _WIDE + 100.0, named=found.pipeline, words=words, title=title)
 
 
-def _section(found: Progress, times: Type, y: float) -> tuple[str, float, list[str]]:
-    lanes = [(source, at) for source in found.sources for at in source.ats if at.times == times]
-    steps = [step for step in found.steps if step.times == times]
+def _section(found: Progress, times: Type) -> tuple[str, float, list[str]]:
+    """The lanes of one axis: what is drawn, its height, and the same in words."""
     low, high = _range(found, times)
+    lanes: list[Lane] = []
+    items: list[Item] = [
+        Upright(at, "grid", shown_time(times, at), "id")
+        for at in dict.fromkeys(low + (high - low) * i // 4 for i in range(5))
+    ]
+    words: list[str] = []
+    clocks: dict[str, Point] = {}  # of each step that reads times: where its watermark stands
+    for source in found.sources:
+        for at in source.ats:
+            if at.times != times:
+                continue
+            name = source.name if len(source.ats) == 1 else f"{source.name}: {at.step}"
+            key, side = f"source {name}", at.status + (", silent" if source.silent else "")
+            lanes.append(_lane(key, name, side, {"source": clean(source.name)}))
+            words.append(f"{name}: no event yet, {at.status}")
+            if at.watermark is not None and at.greatest is not None:
+                items += [
+                    Span(key, low, at.watermark, "done"),
+                    Span(key, at.watermark, at.greatest, "may"),
+                    Mark(key, at.watermark, "tick", "route"),
+                ]
+                words[-1] = f"{name}: watermark {shown_time(times, at.watermark)}, {at.status}"
+            clocks.setdefault(at.step, (key, low if at.watermark is None else at.watermark))
+    for step in (step for step in found.steps if step.times == times):
+        key, count = f"step {step.step}", sum(waits.count for waits in step.waits if waits.comes)
+        side = f"{count:,} wait{'s' * (count == 1)}" if count else "nothing waits"
+        lanes.append(_lane(key, step.step, side, {"step": clean(step.step)}))
+        words.append(f"{step.step}: {count:,} waiting")
+        items += [Mark(key, clock, "tick", "time") for clock in step.clocks if clock is not None]
+        for waits in step.waits:
+            first, last = waits.first[0], waits.last[1]
+            items.append(Span(key, first, last, "open" if waits.comes else "kept"))
+            items += [
+                Arrow(clocks[hold.at], (key, (first + last) / 2), "hold", tip=False)
+                for hold in (waits.holds if waits.comes else ())
+                if hold.at in clocks
+            ]
 
-    def x(time: int) -> float:
+    def x(time: float) -> float:
         return _LEFT + _WIDE * min(max((time - low) / max(high - low, 1), 0.0), 1.0)
 
-    top, parts, said = y, [], []
-    marks: dict[str, tuple[float, float]] = {}
-    drawn: set[str] = set()
-    for source, at in lanes:
-        name = source.name if len(source.ats) == 1 else f"{source.name}: {at.step}"
-        parts.append(_name(y, name, at.status + (", silent" if source.silent else "")))
-        bar = ""
-        if at.watermark is not None and at.greatest is not None:
-            bar = (
-                _box("plc-done", x(low), x(at.watermark), y)
-                + _box("plc-may", x(at.watermark), x(at.greatest), y)
-                + f'<path class="plc-mark" d="M{_n(x(at.watermark))} {_n(y - 2)}v18"/>'
-            )
-            said.append(f"{name}: watermark {shown_time(times, at.watermark)}, {at.status}")
-        else:
-            said.append(f"{name}: no event yet, {at.status}")
-        if at.step not in drawn:
-            marks[at.step] = (x(at.watermark) if at.watermark is not None else x(low), y + 14)
-            drawn.add(at.step)
-        parts.append(f"<g data-source={quoteattr(clean(source.name))}>{bar}</g>\n")
-        y += _LANE
-    for step in steps:
-        text, words = _step(step, x, y, marks)
-        parts.append(text)
-        said.append(words)
-        y += _LANE
-    ends = [low + (high - low) * i // 4 for i in range(5)]
-    grid = "".join(
-        f'<path class="plc-grid" d="M{_n(x(at))} {_n(top - 8)}V{_n(y)}"/>'
-        f'<text class="plc-id" x="{_n(x(at))}" y="{_n(top - 12)}">{escape(shown_time(times, at))}</text>'
-        for at in dict.fromkeys(ends)
-    )
-    return f"{grid}\n{''.join(parts)}", y, said
+    strip = Strip(lanes, x, _LEFT, _LEFT + _WIDE, 26.0)
+    return strip.draw(items), strip.bottom + 10.0, words
 
 
-def _step(step: StepNow, x: Callable[[int], float], y: float, marks: dict[str, tuple[float, float]]) -> tuple[str, str]:
-    boxes, ways = [], []
-    for waits in step.waits:
-        left, right = x(waits.first[0]), x(waits.last[1])
-        boxes.append(_box("plc-open" if waits.comes else "plc-kept", left, max(right, left + 2), y))
-        for hold in waits.holds if waits.comes else ():
-            if hold.at in marks:
-                across, down = marks[hold.at]
-                ways.append(f'<path class="plc-hold" d="M{_n(across)} {_n(down)}L{_n((left + right) / 2)} {_n(y)}"/>')
-    clocks = "".join(
-        f'<path class="plc-clock" d="M{_n(x(clock))} {_n(y - 3)}v20"/>' for clock in step.clocks if clock is not None
-    )
-    count = sum(waits.count for waits in step.waits if waits.comes)
-    text = _name(y, step.step, f"{count:,} wait{'s' * (count == 1)}" if count else "nothing waits")
-    inner = f"<g data-step={quoteattr(clean(step.step))}>{''.join(boxes)}{clocks}{''.join(dict.fromkeys(ways))}</g>\n"
-    return text + inner, f"{step.step}: {count:,} waiting"
-
-
-def _name(y: float, name: str, side: str) -> str:
-    return (
-        f'<text class="plc-name" x="{_n(_LEFT - 10)}" y="{_n(y + 11)}">{escape(shorten(clean(name), 20))}</text>'
-        f'<text class="plc-side" x="{_n(_LEFT + _WIDE + 8)}" y="{_n(y + 11)}">{escape(shorten(clean(side), 18))}</text>'
-    )
-
-
-def _box(kind: str, left: float, right: float, y: float) -> str:
-    return f'<rect class="{kind}" x="{_n(left)}" y="{_n(y)}" width="{_n(max(right - left, 0.5))}" height="14"/>'
+def _lane(key: str, name: str, side: str, data: dict[str, str]) -> Lane:
+    return Lane(key, shorten(clean(name), 20), 26.0, kind="", side=side, data=data)
 
 
 def _range(found: Progress, times: Type) -> tuple[int, int]:

@@ -1,22 +1,14 @@
 # ruff: noqa: N803, N806 - the paper's letters
-"""Rules that are wrong in one place each: what a checker must be able to refute.
-
-Each changes one rule or one part of Definition 4.5 and nothing else; the search, the replay and the words know nothing
-of them.  They show which part of the protocol a promise hangs on, and they are what tests of a runtime can plant.
-
->>> sorted(VARIANTS)
-['border-before-snapshot', 'early-snapshot', 'no-alignment', 'not-captured', 'not-common', 'not-purged',
- 'not-recovered', 'not-reset']
-"""
+"""Rules, sinks and micro-batches that are wrong in one place each: what `check.failures` must be able to refute."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pellucid.errors import UsageError
-from pellucid.failures.checker.system import NotCaptured, Rules
+from pellucid.failures.checker.microbatch import BatchStep, MicroBatch, Query
+from pellucid.failures.checker.system import Observation, Rules, Taking, Unaligned, UnalignedRules
 from pellucid.failures.model import (
     BD,
     EV,
@@ -56,7 +48,6 @@ class NoAlignment(_Changed):
     """A task does not wait for the borders of its other inputs: the first one makes it take its snapshot."""
 
     name = "no-alignment"
-    wrong = "a task takes its snapshot at the first border and does not wait for the others"
 
     def steps(self, c: Configuration) -> Steps:
         found: Steps = []
@@ -86,7 +77,6 @@ class EarlySnapshot(_Changed):
     """The snapshot of an epoch is the state before the epoch's last event."""
 
     name = "early-snapshot"
-    wrong = "a snapshot is taken before the last event of its epoch"
     paper_recovery = True
 
     def start(self, c: Configuration) -> Configuration:
@@ -114,7 +104,6 @@ class BorderBeforeSnapshot(_Changed):
     """I-BORDER in two steps: the border goes on; the snapshot is stored later, of the state as it then is."""
 
     name = "border-before-snapshot"
-    wrong = "a border goes on before the snapshot is stored"
     paper_recovery = True
 
     def steps(self, c: Configuration) -> Steps:
@@ -138,7 +127,6 @@ class NotCommon(_Changed):
     """Recovery goes to the newest epoch that *some* task has: max in place of min in Definition 4.2."""
 
     name = "not-common"
-    wrong = "a recovery goes to the newest epoch of some task, not to a common one"
 
     def recover(self, c: Configuration) -> Configuration | None:
         if not any(state.volatile is FL for state in c.Sigma.values()):
@@ -154,7 +142,6 @@ class NotPurged(_Changed):
     """Recovery leaves the messages of discarded epochs where they are: M' = M."""
 
     name = "not-purged"
-    wrong = "a recovery does not remove the messages of discarded epochs"
 
     def recover(self, c: Configuration) -> Configuration | None:
         after = f_recover(c)
@@ -165,7 +152,6 @@ class NotReset(_Changed):
     """Recovery leaves the sequence numbers as they are: N' = N."""
 
     name = "not-reset"
-    wrong = "a recovery does not reset the sequence numbers"
 
     def recover(self, c: Configuration) -> Configuration | None:
         after = f_recover(c)
@@ -179,7 +165,6 @@ class NotRecovered(_Changed):
 
     def __init__(self, task: str = "") -> None:
         self.task = task
-        self.wrong = f"a recovery forgets {f'task {task!r}' if task else 'the last task'}"
 
     def recover(self, c: Configuration) -> Configuration | None:
         if not any(state.volatile is FL for state in c.Sigma.values()):
@@ -188,7 +173,60 @@ class NotRecovered(_Changed):
         return dataclasses.replace(after, Sigma=after.Sigma.updated({q: c.Sigma[q]}), N=after.N.updated({q: c.N[q]}))
 
 
-VARIANTS: dict[str, Callable[[], Rules]] = {
+class NotCaptured(UnalignedRules):
+    """The events in flight are not part of the snapshot."""
+
+    name = "not-captured"
+
+    def snapshot(self, taking: Taking) -> Unaligned:
+        return Unaligned(taking.v, ((),) * len(taking.buffers))
+
+
+class CommitBeforeSink(MicroBatch):
+    """The commit log is written before the sink."""
+
+    name = "commit-before-sink"
+    order = ("planned", "computed", "stored", "committed", "sunk")
+
+    def commit(self, at: Query, b: int) -> list[tuple[BatchStep, Query]]:
+        return [(BatchStep("COMMIT", b), dataclasses.replace(at, commits=b, phase="committed"))]
+
+    def write(self, at: Query, b: int) -> list[tuple[BatchStep, Query]]:
+        done = super().write(at, b)
+        return [(label, self._next(after) if after.phase == "sunk" else after) for label, after in done]
+
+
+class NoOffsetLog(MicroBatch):
+    """After a restart the batch is planned anew: nobody knows what it was."""
+
+    name = "no-offset-log"
+
+    def restarted(self, at: Query) -> Query:
+        return dataclasses.replace(at, phase="idle", offsets=at.offsets[: at.commits])
+
+
+class NewestState(MicroBatch):
+    """A batch that is run again starts from the newest state version, which may be its own."""
+
+    name = "newest-state"
+
+    def version(self, at: Query, b: int) -> int:
+        return max(at.store)
+
+
+class Uncommitted(Observation):
+    """A wrong `out`, it shows every message at once, committed or not."""
+
+    name = "uncommitted"
+
+    def see(self, c: Configuration, held: Any) -> Any:
+        return c.M
+
+    def tell(self, seen: Any) -> str:
+        return ", ".join(sorted(map(str, seen)))
+
+
+RULES: dict[str, Callable[[], Rules]] = {
     found.name: found
     for found in (
         NoAlignment,
@@ -201,17 +239,7 @@ VARIANTS: dict[str, Callable[[], Rules]] = {
         NotCaptured,
     )
 }
-
-
-def variant(name: str) -> Rules:
-    """The rules of a mutant.
-
-    >>> variant("not-reset").wrong
-    'a recovery does not reset the sequence numbers'
-    """
-    if name not in VARIANTS:
-        raise UsageError(f"no variant of the rules is called {name!r}: there are {', '.join(sorted(VARIANTS))}")
-    return VARIANTS[name]()
+BATCHES: dict[str, type[MicroBatch]] = {found.name: found for found in (CommitBeforeSink, NoOffsetLog, NewestState)}
 
 
 def _heads(c: Configuration) -> list[tuple[str, str, Message]]:
