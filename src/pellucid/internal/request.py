@@ -242,7 +242,7 @@ class Request:
     )
     state: str | None = _field(
         None, "--state", EPOCHS, "Epochs: where the run keeps its snapshots; the same command resumes from there.",
-        metavar="FOLDER", python=EPOCHS | SPARK, why=_ON_SPARK,
+        metavar="FOLDER", python=EPOCHS | STREAM, why=_ON_SPARK,
     )
     workers: int = _field(
         1, "--workers", EPOCHS, "Epochs: share the keys among N processes (with --key).", kind=Kind.WHOLE, metavar="N",
@@ -260,8 +260,8 @@ class Request:
         3, "--snapshots", EPOCHS, "Epochs: keep the last N of each task (3).", kind=Kind.WHOLE, metavar="N", least=1,
         why=_ON_SPARK,
     )
-    patience: float = _field(
-        120.0, "--patience", EPOCHS,
+    patience: float | None = _field(
+        None, "--patience", EPOCHS,
         "Epochs: a task that is busy for longer hangs (120); several --out: try a commit again for so long.",
         kind=Kind.NUMBER, metavar="SECONDS", least=0.1, command=EPOCHS | STREAM,
     )
@@ -308,7 +308,7 @@ class Request:
     )
     wait: Any = _field(
         None, "--wait", STREAM, "Spark, --stream: hold rows back until the order has advanced by so much.",
-        metavar="TIME", python=SPARK, timed={SPARK: "how late events may come is said at the step at, with lateness="},
+        metavar="TIME", timed={SPARK: "how late events may come is said at the step at, with lateness="},
     )
     sequence: int | None = _field(
         None, "--sequence", SPARK, "Spark: the order counts up by one from N; a gap is an error.", kind=Kind.WHOLE,
@@ -316,7 +316,7 @@ class Request:
     )
     gaps: str = _field(
         "fail", "--gaps", STREAM, "Spark, --stream: if a number is missing.", choices=("fail", "wait"),
-        python=SPARK, why={BATCH: "in a batch, what is missing does not come any more"}, timed={SPARK: _NO_ORDER},
+        why={BATCH: "in a batch, what is missing does not come any more"}, timed={SPARK: _NO_ORDER},
     )
     drop: tuple[str, ...] = _field(
         (), "--drop", STREAM, "Spark, --stream: give up the state of a step that is gone.", kind=Kind.TEXTS,
@@ -346,7 +346,7 @@ class Request:
         "own", None, SPARK, "Who keeps the state of a stream: snapshots in state=, or Spark.", choices=("own", "spark"),
     )
     buckets: int | None = _field(
-        None, None, SPARK, "Into how many parts the keys of a stream go.", kind=Kind.WHOLE, least=1,
+        None, None, STREAM, "Into how many parts the keys of a stream go.", kind=Kind.WHOLE, least=1,
     )
 
     # fmt: on
@@ -354,6 +354,11 @@ class Request:
     def aside(self) -> BadOption:
         """What becomes of bad rows; a sink is known by its address."""
         return said_bad(getattr(self.bad, "identity", self.bad), self.max_bad)
+
+    @property
+    def busy_at_most(self) -> float:
+        """The seconds for which a task of a run with epochs may be busy, or a disk full."""
+        return 120.0 if self.patience is None else self.patience
 
     @property
     def nan_is_value(self) -> bool:
@@ -375,7 +380,7 @@ def _about(one: Field[Any]) -> About:
 
 #: What is known of each field, in the order of the help.
 FIELDS = {one.name: _about(one) for one in fields(Request)}
-_CALLS = {CALL: "p(…)", EPOCHS: "run_epochs", SPARK: "p.spark"}
+_CALLS = {CALL: "p(…)", EPOCHS: "run_epochs", BATCH: "p.spark", STREAM: "p.spark"}
 _NOTHING = Request()
 
 
@@ -436,8 +441,10 @@ def refusal(one: About, mode: Mode, *, command: bool = False) -> str:
     'workers= is for a run with epochs: p.run_epochs has it'
     """
     places = one.command if command else one.python
-    if mode in SPARK and places & SPARK:
+    if mode in SPARK and places & SPARK and command:
         goes = "does not go with --stream" if mode is STREAM else "goes with --stream"
+    elif mode in SPARK and places & SPARK:
+        goes = "is for streaming DataFrames, and this one is not"
     elif mode in SPARK:
         goes = "goes with the local engine"
     elif not places & HERE:

@@ -210,7 +210,7 @@ def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
             if name not in told:
                 tell(f"pellucid: {name} is called {names[name]} now")
             told.add(name)
-            arg = names[name] + equals + value
+            arg = names[name] + equals + value  # a new name may bring its value: --exists=overwrite
         out.append(arg)
     return out
 

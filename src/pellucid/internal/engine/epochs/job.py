@@ -157,7 +157,7 @@ class Job:
         """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
         sink = sink_of(path)
         sink.wait_at_most(
-            self.settings.patience / 2
+            self.settings.busy_at_most / 2
         )  # who is kept waiting says so before it is taken for one that hangs
         if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
             setattr(sink, "drained", True)  # noqa: B010 - only tables know it
@@ -176,7 +176,7 @@ class Job:
         sink = place if isinstance(place, Sink) else self._sink(output, place)
         sink.grouped = output in self.members
         if isinstance(sink, PostgresSink):
-            sink.answers_within = _ANSWERS * self.settings.patience
+            sink.answers_within = _ANSWERS * self.settings.busy_at_most
         return sink
 
     def target(self, output: str) -> Target:

@@ -141,7 +141,7 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
     if task.place in job.members:
         return MemberSink(
             context, task.output, task.step, t, target, schema, job.key, keeper, place=task.place,
-            log=DecisionLog(job.log_folder), patience=job.settings.patience, keeps_open=keeps_open(job, task.place),
+            log=DecisionLog(job.log_folder), patience=job.settings.busy_at_most, keeps_open=keeps_open(job, task.place),
             formats=job.settings.time_format,
         )  # fmt: skip
     # An epoch that waits for another run to commit must not keep the one before it waiting.
