@@ -36,31 +36,6 @@ def test_no_copy_where_none_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("t", "array", "expected"),
-    [
-        (INT, pa.array([1, 2], pa.int8()), [1, 2]),
-        (INT, pa.array([1, 2], pa.uint64()), [1, 2]),
-        (INT, pa.array([1, 2, 1]).dictionary_encode(), [1, 2, 1]),
-        (INT, pa.array([True, False]), [1, 0]),
-        (FLOAT, pa.array([1, 2], pa.int64()), [1.0, 2.0]),
-        (FLOAT, pa.array([1.5], pa.float32()), [1.5]),
-        (FLOAT, pa.array([2**60 + 1]), [float(2**60 + 1)]),
-        (BOOL, pa.array([True, False, True]).slice(1), [False, True]),
-        (STR, pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
-        (STR, pa.array(["a", "b"], pa.string_view()), ["a", "b"]),
-        (STR, pa.array([], pa.string()), []),
-        (EnumType(Color), pa.array(["RED", "BLUE"]), [Color.RED, Color.BLUE]),
-        (EnumType(Color), pa.array([2, 1], pa.int8()), [Color.BLUE, Color.RED]),
-        (EnumType(Color), pa.array(["2"]), [Color.BLUE]),
-        (INT, pa.array([], pa.null()), []),
-    ],
-)
-def test_what_fits(t: Type, array: Any, expected: list[Any]) -> None:
-    column, _ = there(t, array)
-    assert values_of(t, column) == expected
-
-
-@pytest.mark.parametrize(
     ("t", "array"),
     [
         (INT, pa.array([None, 2])),

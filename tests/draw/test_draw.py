@@ -128,9 +128,9 @@ def drawn(fn: Any, **types: Any) -> list[str]:
     return [line.strip() for line in draw_mermaid(pipeline(fn, **types).graph).splitlines()]
 
 
-def test_every_kind_but_a_window_has_its_own_shape() -> None:
-    """A window is a frame around others; for the steps of event time Mermaid has no shapes left."""
-    shapes = [p.shape for kind, p in PROCESSORS.items() if kind != "window" and not p.timed]
+def test_kinds_have_shapes_of_their_own() -> None:
+    """A window is a frame around others; for `take` (it has that of `trim`) and event time Mermaid has none left."""
+    shapes = [p.shape for kind, p in PROCESSORS.items() if kind not in ("window", "take") and not p.timed]
     assert len(set(shapes)) == len(shapes)
 
 
@@ -200,6 +200,7 @@ def test_every_kind_has_its_own_pictogram() -> None:
             y.explode(lambda v: [v, v + 1])
             .decimate(3)
             .trim(3)
+            .take(3)
             .lag(2)
             .map(lambda p: p[0])
             .task(lambda s, v: (v, [s]), initial=0)

@@ -24,207 +24,59 @@ from pellucid.errors import NotNamed, PellucidError
 from pellucid.internal.export.language import SmvKind, SmvWriter
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr import rewrite as text
-from pellucid.internal.expr.evaluate import _OPS, Int64, UserRaise, evaluate, wrap
+from pellucid.internal.expr.evaluate import Int64, evaluate, wrap
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.node import OPERATIONS, Expr, Operation, Overflow64, show
 from pellucid.internal.expr.rewrite import substitute
+from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import Traced, trace
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type, fits_int, type_of
 from pellucid.internal.solve.terms import Terms
 from pellucid.spark.column import _Translation, why_not
 from tests.expr.compare import Compiled, values
 from tests.expr.functions import PAIR, POINT, SIDE, Pair, Point, Side
-from tests.volumes import volumes
+from tests.expr.written import Program
 
 I0, I1, F0, F1, B0, B1, S0, E0 = (n.var(i, t) for i, t in enumerate((INT, INT, FLOAT, FLOAT, BOOL, BOOL, STR, SIDE)))
 ZERO, ONE = n.const(0), n.const(1)
 
 
-class _Fail(Exception):  # noqa: N818
-    pass
-
-
-# ---------------------------------------------------------------- random expressions against their definition
-# A recipe is (operation, type, arguments); it is built with the constructors, which simplify, and it is also computed
-# as it stands.
-
-
-@st.composite
-def recipes(draw: st.DrawFn, t: Any = INT, depth: int = 4) -> Any:
-    index = {INT: (0, 1), FLOAT: (2, 3), BOOL: (4, 5)}[t]
-    if depth == 0 or draw(st.integers(0, 5)) == 0:
-        if draw(st.booleans()):
-            return ("var", t, draw(st.sampled_from(index)))
-        small = {
-            INT: st.sampled_from([0, 1, -1, 2, 63, INT_MIN, INT_MAX]),
-            FLOAT: st.sampled_from([0.0, -0.0, 1.0, -2.5, math.inf]),
-        }
-        return ("const", t, draw(small.get(t, st.booleans())))
-    sub = lambda kind: draw(recipes(kind, depth - 1))
-    if t == INT:
-        op = draw(
-            st.sampled_from(
-                [
-                    "add",
-                    "sub",
-                    "mul",
-                    "floordiv",
-                    "mod",
-                    "band",
-                    "bor",
-                    "bxor",
-                    "shl",
-                    "shr",
-                    "neg",
-                    "abs",
-                    "invert",
-                    "ite",
-                    "int_of_bool",
-                    "trunc",
-                    "after",
-                    "raise",
-                    "same",
-                ]
-            )
-        )
-    elif t == FLOAT:
-        op = draw(
-            st.sampled_from(
-                [
-                    "add",
-                    "sub",
-                    "mul",
-                    "floordiv",
-                    "mod",
-                    "truediv",
-                    "itruediv",
-                    "neg",
-                    "abs",
-                    "ite",
-                    "float_of_int",
-                    "sqrt",
-                    "after",
-                ]
-            )
-        )
-    else:
-        op = draw(
-            st.sampled_from(["eq", "lt", "le", "feq", "flt", "fle", "mixed", "beq", "and", "or", "not", "ite", "after"])
-        )
-    if op == "raise":
-        return ("raise", t)
-    if op == "ite":
-        return (op, t, sub(BOOL), sub(t), sub(t))
-    if op == "after":
-        return (op, t, sub(INT), sub(t))
-    if op == "same":  # x op x, where most simplifications are
-        x = sub(INT)
-        return (draw(st.sampled_from(["sub", "bxor", "band", "bor", "floordiv", "mod"])), t, x, x)
-    if t == BOOL:
-        kinds = {"eq": (INT, INT), "lt": (INT, INT), "le": (INT, INT), "mixed": (INT, FLOAT), "not": (BOOL,)}
-        if op in ("feq", "flt", "fle"):
-            return (op[1:], t, sub(FLOAT), sub(FLOAT))
-        if op == "mixed":
-            return (draw(st.sampled_from(["eq", "lt", "le"])), t, sub(INT), sub(FLOAT))
-        if op == "beq":
-            return ("eq", t, sub(BOOL), sub(BOOL))
-        return (op, t, *(sub(k) for k in kinds.get(op, (BOOL, BOOL))))
-    if op in ("int_of_bool", "float_of_int", "trunc", "sqrt"):
-        return (op, t, sub({"int_of_bool": BOOL, "float_of_int": INT}.get(op, FLOAT)))
-    if op in ("neg", "abs", "invert"):
-        return (op, t, sub(t))
-    if op == "itruediv":
-        return ("truediv", t, sub(INT), sub(INT))
-    return (op, t, sub(t), sub(t))
-
-
-def build(r: Any) -> n.Expr:
-    op, t, *args = r
-    if op == "var":
-        return n.var(args[0], t)
-    if op == "const":
-        return n.const(args[0])
-    if op == "raise":
-        return n.raise_(0, t)
-    parts = [build(a) for a in args]
-    if op == "after":
-        return n.after((parts[0],), parts[1])
-    special = {
-        "ite": n.ite,
-        "and": n.and_,
-        "or": n.or_,
-        "not": n.not_,
-        "eq": n.eq,
-        "lt": n.lt,
-        "le": n.le,
-        "sqrt": n.sqrt,
-    }
-    special |= {"int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int}
-    if op in special:
-        return special[op](*parts)
-    if op == "trunc":
-        return n.round_to_int("trunc", *parts)
-    return n.unary(op, *parts) if len(parts) == 1 else n.binary(op, *parts)
-
-
-def compute(r: Any, leaves: tuple[Any, ...]) -> Any:
-    op, t, *args = r
-    if op == "var":
-        return leaves[args[0]]
-    if op == "const":
-        return args[0]
-    if op == "raise":
-        raise _Fail
-    first = compute(args[0], leaves)
-    if op == "ite":
-        return compute(args[1] if first else args[2], leaves)
-    if op in ("and", "or"):
-        return compute(args[1], leaves) if bool(first) == (op == "and") else first
-    rest = [compute(a, leaves) for a in args[1:]]
-    if op == "after":
-        return rest[0]
+def random_expression(seed: int) -> n.Expr:
+    """What a random program computes, as an expression; a leaf where it has no trace."""
+    program = Program(seed)
     try:
-        value = _OPS[op](first, *rest)
-    except (ArithmeticError, ValueError) as error:
-        raise _Fail from error
-    if t == INT and not fits_int(value):
-        raise _Fail
-    return value
+        return trace(program.function(), program.params).outputs[0]
+    except Untraceable:
+        return n.var(0, INT)
 
 
-@pytest.mark.seeded
-@volumes(200, 1500)
-@pytest.mark.parametrize("t", [INT, FLOAT, BOOL], ids=str)
-def test_simplified_means_the_same(t: Any, examples: int) -> None:
-    @settings(max_examples=examples)
-    @given(recipes(t), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
-    def same(recipe: Any, leaves: tuple[Any, ...]) -> None:
-        expr = build(recipe)
-        assert expr.type == t
-        try:
-            want = repr(compute(recipe, leaves))
-        except _Fail:
-            want = "fails"
-        try:
-            got = repr(evaluate(expr, leaves))
-        except (Overflow64, UserRaise, ArithmeticError, ValueError):
-            got = "fails"
-            assert n.fails(expr)
-        assert got == want, expr
-
-    same()
+random_cases = given(st.integers(0, 10**6).map(random_expression), st.tuples(*map(values, Program.params)))
 
 
-@settings(max_examples=150)
-@given(recipes(INT), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
-def test_strict_parts_are_always_evaluated(recipe: Any, leaves: tuple[Any, ...]) -> None:
-    expr = build(recipe)
+@settings(max_examples=100)
+@random_cases
+def test_strict_parts_are_always_evaluated(expr: n.Expr, leaves: tuple[Any, ...]) -> None:
     memo: dict[int, Any] = {}
     try:
         evaluate(expr, leaves, memo)
     except Exception:
         return
     assert all(id(part) in memo for part in n.strict_parts(expr))
+
+
+@settings(max_examples=100)
+@random_cases
+def test_the_text_is_python_and_means_the_same(expr: n.Expr, leaves: tuple[Any, ...]) -> None:
+    text = show(expr, limit=10_000)
+    try:
+        want = repr(evaluate(expr, leaves))
+    except Exception:
+        assert n.fails(expr)
+        return
+    space = {f"v{i}": leaf for i, leaf in enumerate(leaves)} | {"after": lambda *parts: parts[-1]}
+    space |= {name: getattr(math, name) for name in ("trunc", "floor", "sqrt", "inf", "nan")}
+    if "raise" not in text and "…" not in text:  # else it is no expression of Python's
+        assert repr(eval(text, space)) == want, text
 
 
 # ---------------------------------------------------------------- one object for one meaning
@@ -640,30 +492,6 @@ def test_text(f: Callable[..., Any], params: tuple[Type, ...], text: str) -> Non
     assert show(trace(f, params).outputs[0]) == text
 
 
-@settings(max_examples=200)
-@given(
-    st.one_of(recipes(INT), recipes(FLOAT), recipes(BOOL)),
-    st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))),
-)
-def test_the_text_is_python_and_means_the_same(recipe: Any, leaves: tuple[Any, ...]) -> None:
-    e = build(recipe)
-    try:
-        want = repr(evaluate(e, leaves))
-    except Exception:
-        return
-    space = {f"v{i}": leaf for i, leaf in enumerate(leaves)}
-    space |= {
-        "trunc": math.trunc,
-        "sqrt": math.sqrt,
-        "inf": math.inf,
-        "nan": math.nan,
-        "after": lambda *parts: parts[-1],
-    }
-    text = show(e, limit=10_000)
-    if "raise" not in text:  # not an expression of Python's
-        assert repr(eval(text, space)) == want, text
-
-
 def test_names_and_limit() -> None:
     e = trace(lambda a, b: (a + b) * (a - b), (INT, INT)).outputs[0]
     assert show(e, ["left", "right"]) == "(left + right) * (left - right)"
@@ -688,15 +516,9 @@ def test_what_may_be_missing_is_asked_for_as_in_python() -> None:
 
 
 BINARY = [
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.floordiv,
-    operator.mod,
-    operator.and_,
-    operator.or_,
+    operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_,
     operator.xor,
-]
+]  # fmt: skip
 ints = values(INT)
 
 

@@ -37,7 +37,7 @@ from pellucid.internal.expr.types import (
     type_of_value,
 )
 from tests.expr.compare import Compiled, values
-from tests.expr.functions import NAMES, Row, function_text, rows
+from tests.expr.written import ROW_SPACE, Row, row_function, rows
 from tests.seeds import seeds
 
 
@@ -58,8 +58,8 @@ def raises(f: Any, row: Row) -> bool:
 @pytest.mark.parametrize("seed", seeds(40))
 def test_random_functions(seed: int) -> None:
     rng = random.Random(seed)
-    text = function_text(rng)
-    f = eval(text, dict(NAMES))
+    text = row_function(rng)
+    f = eval(text, dict(ROW_SPACE))
     try:
         p = pipeline(lambda x: x.map(f, id="f"), x=Row)
     except PipelineError as error:

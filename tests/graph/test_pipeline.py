@@ -485,7 +485,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "lateness on a window": (
         lambda x: x.at("when").tumbling(H, count, lateness=H),
         "tumbling (HERE): there is no lateness= here: write tumbling(size, sub), with origin=, tz=, late=, "
-        "allowed_lateness=, early=, id=; how late events may come is said where their times are, as in x.at('when', "
+        "allowed_lateness=, early=, id=; how late events may come is given where their times are, as in x.at('when', "
         "lateness=…)",
     ),
     "no sub": (
@@ -638,13 +638,13 @@ def test_what_is_declared_is_its_type_and_no_event_is_lost(name: str) -> None:
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda x: x.task(lambda s, e: (s, [None]), initial=0), "puts out None and nothing else, which is no event"),
+        (lambda x: x.task(lambda s, e: (s, [None]), initial=0), "emits None and nothing else, which is no event"),
         (
             lambda x: x.explode(lambda e: [None, None]),
             r"say what else it may be, by an annotation of its function or as in to=int \| None",
         ),
         (lambda x: x.cumulate(lambda s, e: None, start=None), "puts out None and nothing else.*to=int | None"),
-        (lambda x: x.map(lambda e: (None, None)), r"puts out \(None, None\) and nothing else"),
+        (lambda x: x.map(lambda e: (None, None)), r"emits \(None, None\) and nothing else"),
         (lambda x: x.task(lambda s, e: (s, [None]), initial=0, to=str), "expected str, found None"),
     ],
 )

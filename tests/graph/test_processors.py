@@ -103,7 +103,7 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda x: x.task(lambda s, v: (s, []), initial=0),
-        "task (HERE): its function never puts out an event, so the stream has no type: pass to=…",
+        "task (HERE): its function never emits an event, so the stream has no type: pass to=…",
     ),
     (lambda x: merge(x, x > 1), "merge (HERE) wants all its inputs to carry the same type: expected int, found bool"),
     (lambda x: merge(), "merge (HERE) needs at least one stream"),
@@ -447,10 +447,10 @@ def test_a_graph_whose_keys_are_not_what_its_steps_make_is_refused() -> None:
     graph = pipeline(lambda x: x.key_by(parity).cumulate(add, start=0, id="total"), x=int).graph
     *before, total = graph.nodes
     with pytest.raises(
-        PipelineError, match=r"'total' .* is said to be keyed by no key, but what it reads makes that int"
+        PipelineError, match=r"'total' .* is declared to be keyed by no key, but what it reads makes that int"
     ):
         Graph(graph.name, (*before, replace(total, key=None)), graph.sources, graph.outputs)
-    with pytest.raises(PipelineError, match="is said to be keyed by int, but what it reads makes that no key"):
+    with pytest.raises(PipelineError, match="is declared to be keyed by int, but what it reads makes that no key"):
         Graph(graph.name, (graph.nodes[0], replace(total, inputs=(0,))), graph.sources, (("out", 1),))
 
 

@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         "needs the times of events: say first what an event's time is, as in x.at",
     ),
     "no time for a join": (lambda x: join(x, x, within=MINUTE), "needs the times of events"),
-    "twice": (lambda x: timed(timed(x)), "the times of these events are said already, by an at before it: leave one"),
+    "twice": (lambda x: timed(timed(x)), "the times of these events are given already, by an at before it: leave one"),
     "one side": (lambda x: join(timed(x), x, within=MINUTE), "one whose events have none: say .at(…) on both"),
     "one side of a merge": (lambda x: merge(timed(x), x), "one whose events have none: say .at(…) on both"),
     "two kinds": (
@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "corrections of sessions": (
         lambda x: timed(x).session(MINUTE, count, allowed_lateness=MINUTE),
-        "allowed_lateness= does not go with sessions: a late event could make one session of two that were put out",
+        "allowed_lateness= does not go with sessions: a late event could make one session of two that were emitted",
     ),
     "windows of windows that are corrected": (
         lambda x: timed(x).tumbling(MINUTE, count, allowed_lateness=MINUTE).map(same).tumbling(2 * MINUTE, count),
@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "early, never": (lambda x: timed(x).session(MINUTE, count, early=timedelta(0)), "early must be positive"),
     "early, not said": (
         lambda x: timed(x).tumbling(MINUTE, count).early,
-        "are not told when to put out what they have so far: say early='event' there, or a length of time",
+        "have no early=, which says when to emit what they have so far: write early='event' there, or a length of time",
     ),
     "windows of what is early": (
         lambda x: timed(x).tumbling(MINUTE, count, early="event").early.tumbling(MINUTE, count),
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "late and dropped": (
         lambda x: timed(x).tumbling(MINUTE, count, late="drop").late,
-        "its late events are dropped (late='drop' is said there, ",
+        "its late events are dropped (late='drop' is given there, ",
     ),
     "inside": (
         lambda x: timed(x).tumbling(MINUTE, lambda w: timed(w)),
@@ -284,7 +284,7 @@ def test_a_called_pipeline_keeps_its_times() -> None:
     inner = pipeline(lambda x: x.at(lambda v: v, lateness=3).tumbling(5, count, id="w"), x=int)
     outer = pipeline(lambda y: inner(y), y=int).graph
     assert outer["pipeline/w"].timing == Timing(size=5, every=5) and outer.clocks[-1] == INT
-    with pytest.raises(PipelineError, match="the times of these events are said already"):
+    with pytest.raises(PipelineError, match="the times of these events are given already"):
         pipeline(lambda y: inner(y.at(lambda v: v)), y=int)
 
 

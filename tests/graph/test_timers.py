@@ -90,17 +90,17 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "never asks": (
         lambda s, e: (s, [1], []),
         told,
-        "its function never asks for a time, so on_time= would never be called: return the times to be told of as its",
+        "its function never asks for a time, so on_time= would never be called: return the times to be notified of as",
     ),
     "nothing is put out": (
         lambda s, e: (s, [], [e.when]),
         lambda s, t: (s, [], []),
-        "neither of its functions puts out an event, so the stream has no type: pass to=",
+        "neither of its functions emits an event, so the stream has no type: pass to=",
     ),
     "events of two types": (
         lambda s, e: (s, ["a"], [e.when]),
         told,
-        "wants both its functions to put out events of one type: expected str, found int",
+        "wants both its functions to emit events of one type: expected str, found int",
     ),
     "states of two types": (
         lambda s, e: (s, [1], [e.when]),

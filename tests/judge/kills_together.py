@@ -1,6 +1,5 @@
-"""A judge of sinks together: ``python -m tests.judge.kills_together --kills 300 --seed 1``, and with ``--on spark`` of
-streaming queries (`tests.judge.together_spark`).  ``--minutes`` ends it earlier, ``--each`` says how many kills a run
-gets; what is wrong is said, and the folder of that run is kept.
+"""A judge of sinks together that kills runs with epochs, and streaming queries (`tests.judge.together_spark`); what is
+wrong is reported, and the folder of that run is kept.
 
 It starts a run with epochs over PostgreSQL (with prepared transactions and without), Parquet and SQLite, kills
 processes of it with ``kill -9`` at random moments, and starts it again.  Right is: after every kill `read_together`
@@ -10,7 +9,6 @@ target has a row twice, or one that was never decided; and in the end all have e
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import subprocess
@@ -107,12 +105,8 @@ class Judge:
         self.counts["runs"] += 1
 
 
-def judge(
-    kills: int, seed: int, servers: list[Postgres] | None = None, on: str = "epochs", *, minutes: float | None = None,
-    each: int | None = None,
-) -> Counter[str]:  # fmt: skip
-    """Kill so often, or for so long; what was done.  A run gets ``each`` kills, else a few."""
-    until = None if minutes is None else time.monotonic() + 60 * minutes
+def judge(kills: int, seed: int, servers: list[Postgres] | None = None, on: str = "epochs") -> Counter[str]:
+    """Kill so often; what was done."""
     made: type[Judge | SparkJudge] = SparkJudge if on == "spark" else Judge
     rng, counts = random.Random(seed), Counter[str]()
     with ExitStack() as stack:
@@ -120,39 +114,13 @@ def judge(
             programs = find_programs()
             assert programs is not None, "no PostgreSQL: python -m tests.sinks.postgres --install"
             servers = [stack.enter_context(serve(programs, prepared)) for prepared in (20, 0)]
-        while counts["kills"] < kills and (until is None or time.monotonic() < until):
+        while counts["kills"] < kills:
             folder, server = Path(tempfile.mkdtemp(prefix="pellucid-together-")), servers[counts["runs"] % len(servers)]
-            dsn, few = server.database(), rng.randrange(1, 6) if each is None else each
+            dsn, few = server.database(), rng.randrange(1, 6)
             try:
                 made(folder, dsn, rng, counts).go(min(few, kills - counts["kills"]))
             except BaseException as error:
                 error.add_note(f"the run is kept in {folder}: seed {seed}, after {counts['kills']} kills, {dsn}")
                 raise
             shutil.rmtree(folder, ignore_errors=True)
-            print(f"{counts['kills']} kills", file=sys.stderr, flush=True)
     return counts
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.judge.kills_together", description="Kill sinks together.")
-    parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--on", choices=["epochs", "spark"], default="epochs", help="runs with epochs, or queries of Spark"
-    )
-    parser.add_argument("--minutes", type=float, help="end after so many, whatever is left of the kills")
-    parser.add_argument("--each", type=int, help="kills in one run (else 1 to 5)")
-    given, began = parser.parse_args(), time.monotonic()
-    try:
-        found = judge(given.kills, given.seed, on=given.on, minutes=given.minutes, each=given.each)
-    except AssertionError as error:
-        print(f"wrong: {error}", *getattr(error, "__notes__", ()), sep="\n")
-        return 1
-    for name, count in sorted(found.items()):
-        print(f"{count:6}  {name}")
-    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

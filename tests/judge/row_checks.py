@@ -1,20 +1,17 @@
 """A judge of verdicts about pipelines over rows: what is proved is tried on thousands of rows in plain Python, what is
 refuted is replayed there.
-
-    python -m tests.judge.row_checks --minutes 10 --seed 1
 """
 
 from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from pellucid import PellucidError, check, pipeline
 from tests.judge.row_functions import Draw
-from tests.judge.row_loop import Wrong, judge_on, options_of
+from tests.judge.row_judge import Wrong
 from tests.judge.row_streams import FOLDS, _value, function
 from tests.judge.row_values import E, judged_row, plain, rows
 
@@ -191,12 +188,3 @@ def differs(one: list[Any], two: list[Any], implies: bool) -> tuple[Any, ...] | 
 
 def _value_of(v: Any) -> Any:
     return (type(v).__name__, v)
-
-
-def main() -> int:
-    """Judge for some minutes."""
-    return judge_on(options_of(__doc__), judge)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """A judge of functions over rows of real tables: plain Python in a loop against Pellucid, by its public names alone.
 
-    python -m tests.judge.row_judge --minutes 10 --seed 1
-
 Each function is text.  It is run by Python over every row, with integers that end at 64 bits; Pellucid gets the same
 text as ``x.map(f)`` and must give the same values of the same types, fail on the same rows and name the same error, or
 refuse the function when the pipeline is built.  Anything else is printed with the row that shows it.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import linecache
 import math
 import random
-import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import (
@@ -31,7 +28,6 @@ from zoneinfo import ZoneInfo
 from pellucid import PellucidError, StepError, pipeline
 from tests.judge import row_values as values
 from tests.judge.row_functions import Text, drawn
-from tests.judge.row_loop import Wrong, judge_on, options_of, outcome
 from tests.judge.row_values import CheckedMath, Color, E, Int64, Point, checked, judged_row, plain, rows
 
 __all__ = ["Wrong", "compiled", "judge", "told"]
@@ -60,6 +56,12 @@ def twice_same(v):
         return v
     return v
 """
+
+
+class Wrong(Exception):  # noqa: N818 - what is said of an answer
+    """Pellucid and the judge differ."""
+
+
 ORACLE = {"int": Int64, "math": CheckedMath, "round": checked(round)}
 
 
@@ -204,17 +206,9 @@ def drawn_case(seed: int) -> tuple[Text, list[E]]:
 
 def verdict(text: Text, events: Sequence[E]) -> str:
     """`judge`, with what is wrong in words."""
-    return outcome(lambda: judge(text, events))
-
-
-def main() -> int:
-    """Judge for some minutes."""
-    return judge_on(
-        options_of(__doc__),
-        lambda seed: judge(*drawn_case(seed)),
-        lambda seed, answer: f"{drawn_case(seed)[0].source}{answer}",
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        return judge(text, events)
+    except Wrong as wrong:
+        return f"WRONG {wrong}"
+    except Exception as error:
+        return f"CRASH {type(error).__name__}: {error}"

@@ -1,20 +1,15 @@
-"""A judge of pipelines over real tables: random ones, in every kind of table, with keys, an order, other columns.
-
-python -m tests.judge.row_tables --minutes 10 --seed 1
-"""
+"""A judge of pipelines over real tables: random ones, in every kind of table, with keys, an order, other columns."""
 
 from __future__ import annotations
 
 import random
-import sys
 from typing import Any
 
 import pyarrow.dataset  # noqa: F401 - pa.dataset
 
 from pellucid import PellucidError, StepError, UsageError
 from tests.judge.row_frames import FRAMES, as_dict, equal, plain_rows, wanted_rows
-from tests.judge.row_judge import same
-from tests.judge.row_loop import Wrong, judge_on, options_of
+from tests.judge.row_judge import Wrong, same
 from tests.judge.row_streams import Blank, Both, Builder, drawn_pipeline, failing_pipeline, told_alone
 from tests.judge.row_values import E, plain, rows
 
@@ -163,13 +158,3 @@ def _table(seed: int, r: random.Random, events: list[E]) -> None:
             if not equal(a, b):
                 diff = {c: (a[c], b[c]) for c in b if not equal(a.get(c), b[c])}
                 raise Wrong(f"row {n}: {diff}\n{words}")
-
-
-def main() -> int:
-    """Judge for some minutes."""
-    options = options_of(__doc__, ("--bad", "with rows that fail"))
-    return judge_on(options, judge_bad if options.bad else judge)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Some worlds in which others do things to the targets of a group, in every run of the tests."""
+"""Worlds in which other programs change the targets of a group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.judge.together_outside import judge
 from tests.seeds import seeds
 from tests.sinks.postgres import Postgres, server_or_skip
 
-pytestmark = pytest.mark.filterwarnings("ignore:together")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:together")]
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +24,10 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody writes while readers look: there is nothing to wait for."""
+    """No driver writes while readers look: there is nothing to wait for."""
     monkeypatch.setattr(read, "_PAUSE", 0.002)
 
 
-def test_a_few_worlds() -> None:
-    assert judge(4, 1, None)["written"] > 10
-
-
-def test_a_few_worlds_with_a_server(server: Postgres) -> None:
-    assert judge(2, 11, server)["written"] > 5
-
-
-@pytest.mark.long
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", seeds(4))
 def test_many_worlds(server: Postgres, seed: int) -> None:

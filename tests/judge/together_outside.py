@@ -1,5 +1,5 @@
-"""A judge of sinks together that knows only what the pages say: ``python -m tests.judge.together_outside --worlds 100
---seed 1``; what is wrong is said, with all that was done before it.
+"""A judge of sinks together that knows only what the pages say; what is wrong is reported with all that was done
+before it.
 
 A world is a group of two to four random members (SQLite files, two tables of one file, Parquet, Delta, PostgreSQL where
 a server is given) and a model of ten lines: which attempt at which batch was decided.  It writes batches, some of them
@@ -12,17 +12,14 @@ anything being lost on the way; and `read_together` shows the same batches of al
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import random
 import shutil
 import sqlite3
-import sys
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,7 @@ import pyarrow as pa
 
 from pellucid import sinks
 from pellucid.errors import PellucidError
-from tests.sinks.postgres import Postgres, find_programs, serve
+from tests.sinks.postgres import Postgres
 
 QUERY, WAIT, PATIENCE = "q", 0.3, 0.3
 _BESIDE = ("", "-wal", "-shm", "-journal")  # what belongs to a file of SQLite
@@ -328,20 +325,3 @@ def judge(worlds: int, seed: int, server: Postgres | None, turns: int = 12) -> C
                 world.group.close()
         counts["worlds"] += 1
     return counts
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Judge sinks together by what others do to their targets.")
-    parser.add_argument("--worlds", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    programs = find_programs()
-    with ExitStack() as stack:
-        server = stack.enter_context(serve(programs)) if programs else None
-        print(dict(judge(given.worlds, given.seed, server)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,7 +23,7 @@ from pellucid import Pipeline, StepError, Stream, UsageError, merge, pipeline, s
 from pellucid.internal.expr.types import list_in
 from pellucid.spark import session
 from pellucid.spark.failure import explain
-from tests.expr.compare import NAMES, TEXTS
+from tests.expr.written import NAMES, TEXTS
 from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import EVENTS, KEYS, Seeded, add_steps, make_input, make_pipeline

@@ -613,7 +613,8 @@ def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[s
 
     def _linear(flat: Formula, pushes: Given, loop: int | None) -> bool | None:
         if loop is None:
-            run = [*pushes, {}, {}]
+            # what is refuted in some push of its own needs no silence after it
+            run = [*pushes] if pushes and is_invariant(f) is not None else [*pushes, {}, {}]
             if not evaluate_lasso(flat, atoms_on(graph, flat, run, bounds=bounds), len(run) - 1):
                 return True
             # Of a formula of CTL the run may be the beginning only of one that shows it.

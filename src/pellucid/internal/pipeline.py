@@ -141,9 +141,9 @@ class Pipeline(Built):
         [1, 2, 4]
         """
         if self.graph.timed:
-            from pellucid.internal.engine.timed.running import engine_of
+            from pellucid.internal.engine.timed.engine import TimedEngine
 
-            return engine_of(self.graph, _key_type(self.name, key), mode=mode, nan=nan)
+            return TimedEngine(self.graph, key=_key_type(self.name, key), mode=mode, nan=nan)
         from pellucid.internal.engine.kernel.engine import Engine
 
         return Engine(self.graph, key=_key_type(self.name, key), mode=mode, nan=nan)

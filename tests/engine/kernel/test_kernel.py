@@ -28,12 +28,12 @@ from pellucid.internal.engine.kernel import lookups
 from pellucid.internal.engine.kernel.emit import MOST_LINES, emit, loop
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.engine.timed.steps import Timers
 from pellucid.internal.expr.types import INT
 from pellucid.internal.graph.model import Graph
 from tests.engine.kernel.machines import machine
 from tests.engine.kernel.test_kernel_random import check
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_judged
 from tests.volumes import some_seeds

@@ -14,7 +14,7 @@ from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.engine.kernel import engine as kernel_engine
 from pellucid.internal.engine.kernel import lookups
 from pellucid.internal.expr.rewrite import Direct
-from tests.expr.compare import TEXTS
+from tests.expr.written import TEXTS
 from tests.seeds import seeds
 
 NAMES = {"AA": "American", "UA": "United", "ß": "Sharp"}

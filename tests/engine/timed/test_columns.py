@@ -21,11 +21,11 @@ from pellucid.internal.engine.timed import windows
 from pellucid.internal.engine.timed.clock import ranking
 from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.engine.timed.rows import LEAST, MOST, Texts, Waiting, later
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.engine.timed.sorting import Index, Keys, Numbers, by_key_and_time, canonical, numbers, order_by
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, type_of
 from pellucid.internal.pipeline import Pipeline
 from tests.engine.timed.drawn import batches, drawn
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import HUNT, seeds
 
 MANY = 40_000

@@ -10,9 +10,9 @@ import pytest
 from pellucid import LateError, PipelineError, StepError, iterate, pipeline
 from pellucid.errors import PellucidError
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR
 from tests.engine.timed.drawn import batches, drawn_loop
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.engine.timed.test_columns import parts, plain
 from tests.seeds import HUNT, seeds
 

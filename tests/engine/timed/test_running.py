@@ -17,7 +17,6 @@ from pellucid import (
     DataError,
     LateError,
     PipelineError,
-    StateError,
     StepError,
     Stream,
     UsageError,
@@ -33,8 +32,8 @@ from pellucid.internal.engine.explain import step_facts
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.graph.timing import Timing
+from tests.engine.timed.literal_engine import LiteralEngine
 
 
 class Pay(NamedTuple):
@@ -226,11 +225,6 @@ def test_keys_that_are_given_up_after_windows() -> None:
     other = p.engine(mode="numba")
     other.load(engine.save())
     assert engine.finish() == other.finish() == [1]
-    literal = LiteralEngine(p.graph)
-    with pytest.raises(StateError, match="the state of the literal engine cannot be saved"):
-        literal.save()
-    with pytest.raises(UsageError, match="cannot be compiled: the literal engine never is"):
-        LiteralEngine(p.graph, mode="numba")
     with pytest.raises(UsageError, match="mode must be 'auto', 'numba' or 'python', found 'fast'"):
         p.engine(mode="fast")
     with pytest.raises(UsageError, match="counts the events of the whole stream, and with key="):
@@ -287,7 +281,7 @@ def both(p: Any, *pushes: list[Any]) -> str:
 def test_an_event_without_a_time() -> None:
     p = pipeline(lambda x: x.at("at", id="when").tumbling(10, counted), x=Ping)
     said = both(p, [[Ping(3, 1), Ping(None, 2)]])
-    assert said.startswith("step 'when' (at .at, test_bad_input.py:")
+    assert said.startswith("step 'when' (at .at, test_running.py:")
     assert said.endswith(
         ") failed at push 1 on the event Ping(at=None, size=2): it has no time (None); leave such events out before, "
         "with filter, or say which time they have"
@@ -375,22 +369,22 @@ def test_an_error_of_a_late_event_has_its_own_kind() -> None:
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a join whose state no lateness bounds": (
         lambda x, y: join(x.at("when"), y.at("when")),
-        "join (test_bad_input.py:{line}): within= is missing: without an interval every event could still find a "
+        "join (test_running.py:{line}): within= is missing: without an interval every event could still find a "
         "partner, so that no lateness bounds what is kept; say how far apart partners may be",
     ),
     "two sources without a common time": (
         lambda x, y: join(x.at("when"), y.at("size"), within=timedelta(hours=1)),
-        "join (test_bad_input.py:{line}) reads streams without a common time: the times of one are datetime[UTC], of "
+        "join (test_running.py:{line}) reads streams without a common time: the times of one are datetime[UTC], of "
         "another int; give both times of one type in .at(…)",
     ),
     "every greater than size": (
         lambda x, y: x.at("when").sliding(timedelta(hours=1), timedelta(hours=2), counted),
-        "sliding (test_bad_input.py:{line}): every (2 h) is greater than size (1 h), which leaves events in no window: "
+        "sliding (test_running.py:{line}): every (2 h) is greater than size (1 h), which leaves events in no window: "
         "make it at most size",
     ),
     "a time zone with a window that is not whole days": (
         lambda x, y: x.at("when").tumbling(timedelta(hours=6), counted, tz="Europe/Berlin"),
-        "tumbling (test_bad_input.py:{line}): with tz= windows are whole days, and size is 6 h: use timedelta(days=n), "
+        "tumbling (test_running.py:{line}): with tz= windows are whole days, and size is 6 h: use timedelta(days=n), "
         "or leave tz out: then windows are the same everywhere",
     ),
 }
@@ -427,9 +421,7 @@ def test_refused_by_name(who: str) -> None:
     with pytest.raises(UsageError) as found:
         QUESTIONS[who]()
     said = str(found.value)
-    assert "step 'when' (at v, test_elsewhere.py:" in said and f"works by event time, which {who} does not" in said, (
-        said
-    )
+    assert "step 'when' (at v, test_running.py:" in said and f"works by event time, which {who} does not" in said, said
 
 
 def test_every_question_about_a_pipeline_is_here() -> None:

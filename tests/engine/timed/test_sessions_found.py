@@ -11,8 +11,8 @@ import pytest
 from pellucid import Stream, pipeline
 from pellucid.internal.engine.timed import sessions
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.engine.timed.sessions import Session
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import seeds
 
 

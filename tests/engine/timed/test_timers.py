@@ -15,8 +15,8 @@ from pellucid.errors import LateError, StepError
 from pellucid.internal.engine.timed import clock as words
 from pellucid.internal.engine.timed import literal
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import seeds
 
 ENGINES = [

@@ -174,7 +174,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (
         lambda x: x.task(twice, 0, id="two"),
         {"x": int},
-        "step 'two' (task twice, *): puts out up to 2 events at once, but a pipe of NuSMV's model carries at most one",
+        "step 'two' (task twice, *): emits up to 2 events at once, but a pipe of NuSMV's model carries at most one",
     ),
     (
         lambda x: x.map(lambda v: v / 2, id="half"),

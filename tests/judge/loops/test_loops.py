@@ -15,7 +15,7 @@ import pytest
 from pellucid import StepError, Stream, iterate, pipeline
 from pellucid.internal.engine.timed import loops
 from pellucid.internal.engine.timed.engine import TimedEngine
-from pellucid.internal.engine.timed.running import LiteralEngine
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import HUNT, seeds
 
 # What a loop means, from docs/how-to-loops.md and nothing else: plain Python, which imports nothing that it judges.

@@ -23,7 +23,6 @@ from pyspark import cloudpickle
 from pellucid import DataError, LateError, Pipeline, Scale, StepError, UsageError, iterate, join, pipeline
 from pellucid.internal.data.arrow import output_batch, output_schema
 from pellucid.internal.data.columns import Batch
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.types import INT, STR, OptionalType, Type, type_of
 from pellucid.spark import explain, late_counts
 from pellucid.spark.api import run_partition_batch as run_partition
@@ -31,6 +30,7 @@ from pellucid.spark.frames import Fields, FrameSource, SparkJob, packed
 from pellucid.spark.plan import choose
 from pellucid.spark.timed import TimedRunner, Times, murmur, routes_to
 from tests.engine.timed.drawn import drawn_loop
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.examples.oracles import components, example, random_links, random_readings, random_web
 from tests.examples.test_loops import ways_told
 from tests.spark.timed import test_stream

@@ -15,7 +15,6 @@ import pytest
 
 from pellucid import LateError, PellucidError, Pipeline, StateError, lookup, pipeline
 from pellucid.internal.data.columns import Batch, columns_of
-from pellucid.internal.engine.timed.running import LiteralEngine
 from pellucid.internal.expr.evaluate import evaluate
 from pellucid.internal.expr.types import STR, EnumType, Type
 from pellucid.internal.graph.model import inner_keys
@@ -25,6 +24,7 @@ from pellucid.spark.plan import by_arrival
 from pellucid.spark.store import Store
 from pellucid.spark.timed import tell
 from tests.engine.timed.drawn import drawn, event, times, with_timers
+from tests.engine.timed.literal_engine import LiteralEngine
 from tests.seeds import HUNT, seeds
 from tests.spark.workers import new_worker, worker  # noqa: F401 - a fixture
 

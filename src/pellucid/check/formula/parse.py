@@ -41,7 +41,9 @@ from pellucid.check.formula.nodes import (
 from pellucid.errors import UsageError
 
 _PREFIX = frozenset(("X", "F", "G", "Y", "O", "H", "EX", "EF", "EG", "AX", "AF", "AG"))
-_BINARY = frozenset(("U", "W", "R", "S"))
+# operators between conditions, loosest first, and whether they bind to the right; operators between values
+_LEVELS = ((("<->",), False), (("->",), True), (("|",), False), (("&",), False), (("U", "W", "R", "S"), True))
+_CALCULATIONS = (("+", "-"), ("*", "%"))
 _COMPARE = frozenset(("=", "!=", "<", "<=", ">", ">="))
 _SAME = {"&&": "&", "||": "|", "==": "="}
 _TOKEN = re.compile(
@@ -91,7 +93,7 @@ def parse(text: str) -> Formula:
 
 
 class _Parser:
-    """Recursive descent; a method for each level.  What may be a value or a condition is kept as a term."""
+    """Recursive descent.  What may be a value or a condition is kept as a term."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -158,7 +160,7 @@ class _Parser:
 
     def formula(self) -> Formula:
         at = self.now.at
-        return self.condition(self.iff(), at)
+        return self.condition(self.joined(), at)
 
     def condition(self, part: Term | Formula, at: int) -> Formula:
         if isinstance(part, Formula):
@@ -169,17 +171,16 @@ class _Parser:
             return Atom(part)
         self.complain(f"a condition: compare {part} with something", str(part), at)
 
-    def joined(self, signs: tuple[str, ...], below: str, right: bool) -> Term | Formula:
-        """``below (sign below)*``, to the left or to the right."""
-        at = self.now.at
-        level = getattr(self, below)
-        parts: list[Term | Formula] = [level()]
-        ops: list[str] = []
-        places = [at]
+    def joined(self, level: int = 0) -> Term | Formula:
+        """Conditions joined by the operators of a level, or what is tighter."""
+        if level == len(_LEVELS):
+            return self.prefix()
+        signs, right = _LEVELS[level]
+        places, parts, ops = [self.now.at], [self.joined(level + 1)], []
         while not (self.bracket and "U" in signs) and (sign := self.accept(*signs)):
             ops.append(sign.text)
             places.append(self.now.at)
-            parts.append(level())
+            parts.append(self.joined(level + 1))
         if not ops:
             return parts[0]
         found = [self.condition(part, place) for part, place in zip(parts, places, strict=True)]
@@ -192,21 +193,6 @@ class _Parser:
         for op, part in zip(ops, found[1:], strict=True):
             out = Formula(op, (out, part))
         return out
-
-    def iff(self) -> Term | Formula:
-        return self.joined(("<->",), "implies", right=False)
-
-    def implies(self) -> Term | Formula:
-        return self.joined(("->",), "either", right=True)
-
-    def either(self) -> Term | Formula:
-        return self.joined(("|",), "both", right=False)
-
-    def both(self) -> Term | Formula:
-        return self.joined(("&",), "until", right=False)
-
-    def until(self) -> Term | Formula:
-        return self.joined(tuple(_BINARY), "prefix", right=True)
 
     def prefix(self) -> Term | Formula:
         if token := self.accept("!", *_PREFIX):
@@ -232,14 +218,14 @@ class _Parser:
 
     def comparison(self) -> Term | Formula:
         at = self.now.at
-        left = self.sum()
+        left = self.calculation()
         if not (self.now.kind == "sign" and self.now.text in _COMPARE):
             return left
         op = self.now.text
         left = self.value(left, at)
         self.at += 1
         at = self.now.at
-        right = self.value(self.sum(), at)
+        right = self.value(self.calculation(), at)
         if self.now.kind == "sign" and self.now.text in _COMPARE:
             self.fail("one comparison at a time: join two by &")
         return Atom(Compare(op, left, right))
@@ -249,19 +235,15 @@ class _Parser:
             self.complain("a value (conditions are compared by <->)", f"the condition {part}", at)
         return part
 
-    def sum(self) -> Term | Formula:
-        return self.calculation(("+", "-"), "product")
-
-    def product(self) -> Term | Formula:
-        return self.calculation(("*", "%"), "negation")
-
-    def calculation(self, signs: tuple[str, ...], below: str) -> Term | Formula:
+    def calculation(self, level: int = 0) -> Term | Formula:
+        """``+ -`` of ``* %`` of a value with its sign."""
+        if level == len(_CALCULATIONS):
+            return self.negation()
         at = self.now.at
-        level = getattr(self, below)
-        left: Term | Formula = level()
-        while sign := self.accept(*signs):
+        left = self.calculation(level + 1)
+        while sign := self.accept(*_CALCULATIONS[level]):
             place = self.now.at
-            left = Calc(sign.text, (self.value(left, at), self.value(level(), place)))
+            left = Calc(sign.text, (self.value(left, at), self.value(self.calculation(level + 1), place)))
         return left
 
     def negation(self) -> Term | Formula:
@@ -274,7 +256,7 @@ class _Parser:
         token = self.now
         if self.accept("("):
             outer, self.bracket = self.bracket, False
-            inner = self.iff()
+            inner = self.joined()
             self.bracket = outer
             self.expect(")")
             return inner

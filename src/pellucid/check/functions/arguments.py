@@ -82,7 +82,7 @@ def tables_of(
 
 
 def closed_list(node: Node) -> NotTraceable:
-    """A step that puts out the elements of a list which a check cannot look into."""
+    """A step that emits the elements of a list which a check cannot look into."""
     assert node.fn is not None
     why = f"{node.fn.name} {node.fn.reason}" if node.fn.reason else f"{node.fn.name} gives a {node.fn.result}"
     return NotTraceable(

@@ -3,8 +3,8 @@
 All calls that one question makes are kept in its `Ledger`, each made once under the eyes of a
 `Witness` (`expr.tracing`) and, before the answers are used, once more in another order.  A function that is fickle
 (it reads a clock, draws random numbers, depends on the process, changes something, or answers differently the second
-time) has no meaning that a proof could speak of: the verdict is *unknown*, in every process.  One that is in doubt, or
-that reads what may change, is taken at its word, and the first line of the verdict says so.
+time) has no meaning that a proof could speak of: the verdict is *unknown*, in every process.  One whose
+answers may change, or that reads what may change, is trusted, and the first line of the verdict says so.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Leaves: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
 
 _SECONDS = 10.0  # for all calls of one question
-_USUAL = 60.0  # seconds of a question of which nothing else is said
+_USUAL = 60.0  # seconds of a question that sets no limit
 
 
 class Fickle(NotTraceable):
@@ -139,9 +139,9 @@ class Answers:
         if not self.fn.task:
             assert self.fn.result is not None
             return self._reduced(self.fn.result, value)
-        state, put_out = value
+        state, emitted = value
         after = self._reduced(self.fn.result, state) if self.fn.result is not None else (self.number(state),)
-        return after, [self._reduced(self.fn.event, e) for e in put_out]
+        return after, [self._reduced(self.fn.event, e) for e in emitted]
 
     def _as_built(self, events: list[Any], value: Any) -> None:
         """Engines run what the function was when the pipeline was built: it must be the same now."""
@@ -258,8 +258,8 @@ def _changed(g: Graph) -> str:
     for node, fn in g.functions():
         if change := fn.change:
             return (
-                f"{node.describe()}: {change}; engines run it as it was, so nothing is said of it: build the pipeline "
-                "again"
+                f"{node.describe()}: {change}; engines run it as it was, so the check says nothing of it: "
+                "build the pipeline again"
             )
     return ""
 
@@ -283,7 +283,7 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
             other = next(filter(None, (_changed(g) for g in graphs)), "")
             if other:
                 return Verdict("unknown", question(*args, **named), "none", 0.0, None, (other,))
-            limit = named.get("timeout")  # a wrong one is told of where the options are made
+            limit = named.get("timeout")  # a wrong one is refused where the options are made
             seconds = limit if isinstance(limit, (int, float)) else None
             with _asking(seconds) as made:
                 try:
@@ -312,18 +312,15 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
 
 # What a check knows of functions that engines call and do not trace, where their arguments cannot be listed.
 #
-# 1. Traced once more, as a check sees it (`expr.tracing.textual`): it looks inside text, and into constant
-# dictionaries.
-#     No engine runs that.
-# 2. Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the
-# same
-#    one, also where it fails.  So what does not depend on them is decided.  In a counterexample it is really called;
-# a
-#    run that depends on an invented answer refutes nothing.
+# 1.  Traced once more, as a check sees it (`expr.tracing.textual`): it looks inside text, and into constant
+#    dictionaries.  No engine runs that.
+# 2.  Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the
+#    same one, also where it fails.  So what does not depend on them is decided.  In a counterexample it is really
+#    called; a run that depends on an invented answer refutes nothing.
 #
 # Unlike a traced function one that is called computes in Python's own integers: only its results must have 64 bits.
 
-_TRIED = 12  # calls of a function before anything is said about it
+_TRIED = 12  # calls of a function before anything is concluded about it
 
 
 def inside(fn: Function, made: Ledger, who: str) -> Traced | None:
@@ -359,7 +356,7 @@ def _traced(fn: Function) -> Traced | None:
 
 
 def _uninterpreted(fn: Function, made: Ledger, who: str) -> Traced | None:
-    """One pure function for each leaf of its result; that it fails is said by the first."""
+    """One pure function for each leaf of its result; the first says that it fails."""
     if fn.task or any(p is None for p in fn.params) or fn.result is None or fickle_reason(fn.reason):
         return None
     answers = made.of(fn, who, None)
@@ -420,8 +417,7 @@ def beyond(root: Expr) -> Expr:
 #
 # The arguments are those that can come (`pellucid.check.functions.arguments`).  Where that set does not close, an
 # argument may come that is not in the table: that is a condition of its own, ``outside``, and about what follows
-# nothing
-# is claimed.
+# nothing is claimed.
 
 _OPEN = 256  # rows of a table that is not complete anyway
 
@@ -486,8 +482,8 @@ def tabulate(answers: Answers) -> Table:
     if fn.task:
         slots = max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0)
     after: list[Type] = [INT] if fn.result is None else [k for _, k in fn.result.leaves()]
-    put_out = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
-    results = [*after, INT, *put_out] if fn.task else after
+    emitted = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
+    results = [*after, INT, *emitted] if fn.task else after
     out: list[Expr] | None = None
     outside: Expr = TRUE
     rows = list(answers.rows.values())

@@ -501,8 +501,8 @@ class Cells:
 
 # The cone of influence: the part of a system that a question can depend on.
 #
-# Whether a window puts out an event depends on how many came, not on what they were.  With the rest cut away,
-# questions about presence have finitely many states over exact integers as well.
+# Whether a window emits an event depends on how many came, not on what they were.  With the rest cut away, questions
+# about presence have finitely many states over exact integers as well.
 
 
 @n.values_only()

@@ -30,17 +30,15 @@ if TYPE_CHECKING:
 # Events that a system does not know: any that a stream could have carried.
 #
 # Behind the first events of a queue there are others, of which nothing is kept.  When one moves up it is guessed: an
-# event of the stream, computed as the stream computes it, from sources and state that may be anything.  Each guess
-# is an
-# input of the system, in the form of a source of its own, so that every engine knows what to do with it; `only`
-# takes
-# them out of a push again.
+# event of the stream, computed as the stream computes it, from sources and state that may be anything.  Each guess is
+# an input of the system, in the form of a source of its own, so that every engine knows what to do with it; `only`
+# takes them out of a push again.
 
 _MARK = " ~ "  # no id of a step or a source begins so
 
 
 class NoGuessError(PellucidError):
-    """An event depends on something whose values cannot be told."""
+    """An event depends on something whose values are not known."""
 
 
 def is_guess(name: str) -> bool:

@@ -136,7 +136,7 @@ class SystemRun:
         return streams
 
     def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        """What a step puts out; two that only count, and count the same, are one."""
+        """What a step emits; two that only count, and count the same, are one."""
         do = self.STEPS.get(node.kind, SystemRun.do_step)
         if self.room is None or lanes is not None or node.processor.keeps != "count":
             return do(self, node, ins, lanes)

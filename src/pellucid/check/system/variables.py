@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Variable:
     """A variable of the state or of the input.
 
-    ``name`` is for people; what a variable is, is said by its ``role`` and by what it belongs to (``of``):
+    ``name`` is for people; ``role`` says what a variable is, and ``of`` what it belongs to:
 
     * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a
       step loses its events), ``choice`` (anything else);
@@ -59,7 +59,7 @@ class Slot:
 
     @property
     def known(self) -> Expr:
-        """It is there, and it is what it is said to be."""
+        """It is there, and it is what its leaves say."""
         return n.and_(self.present, n.not_(self.unsure))
 
 
@@ -70,9 +70,8 @@ class Slot:
 # * `Listed`: there are few keys, and each has its lane: nothing is left out;
 # * `Came`: the first keys that come get the lanes, in that order; a push with one key more ends the run there
 #   (``run.beyond``), so what is left are the runs with that many keys, exactly as they are;
-# * `Chosen`: keys that are chosen before the run begins have a lane; events under other keys come and go, and
-# nothing is
-#   known of what steps put out for them (``Slot.unsure``);
+# * `Chosen`: keys that are chosen before the run begins have a lane; events under other keys come and go, and nothing
+#   is known of what steps emit for them (``Slot.unsure``);
 # * `Held`: keys that a ``forget`` holds, of which there are never more than it says.
 
 
@@ -81,7 +80,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.marks: list[str] = []
-        self.anew: dict[str, Expr] = {}  # of each lane, whether what is kept there begins anew in this push
+        self.anew: dict[str, Expr] = {}  # of each lane, whether what is kept there starts again in this push
         self._found: dict[tuple[int, ...], tuple[Expr, ...]] = {}
 
     def find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:

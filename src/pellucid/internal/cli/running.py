@@ -477,7 +477,7 @@ def _by_time(
     """A pipeline by event time: what is read is one batch, which knows all rows, and then the end of the input."""
     import numpy as np
 
-    from pellucid.internal.engine.timed.running import Finite
+    from pellucid.internal.engine.timed.engine import Finite
 
     run, report.events = Finite(graph, feed.key_type), 0
     tell_plain = TellPlain(run.engine.why_plain)

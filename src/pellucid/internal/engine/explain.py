@@ -83,7 +83,7 @@ def _by_time(graph: Graph, key: bool) -> list[StepFacts]:
     return [found[node.id] for node in graph.nodes if node.kind != "source"]
 
 
-#: What timed steps keep, until the clock says that nobody needs it any more.
+#: What timed steps keep, until the clock says that it is needed no more.
 REMEMBERED = {
     "iterate": "events that wait until their time is complete, and what the steps of its body keep",
     "tumbling": "the events of windows that are not complete",

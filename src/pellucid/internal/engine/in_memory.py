@@ -34,9 +34,8 @@ from pellucid.internal.request import CALL, Request, asked, by_time, in_python, 
 
 # On how many cores a run goes: on all of them where that pays, with the same events out.
 #
-# A run per key can be shared among cores (`engine.kernel.buckets`).  Sharing out costs some nanoseconds for each
-# row, more than a cheap pipeline takes for its work: so it is tried with the first rows, and the faster way is
-# taken.
+# A run per key can be shared among cores (`engine.kernel.buckets`).  Sharing out costs some nanoseconds for each row,
+# more than a cheap pipeline takes for its work: so it is tried with the first rows, and the faster way is taken.
 
 _FROM = 1 << 17  # rows in the first batch: below, it is not worth a thought
 _TRIED = 1 << 15
@@ -103,7 +102,7 @@ class OnCores:
         if self.why_plain is not None:
             return "a step is called in plain Python, which runs on one"
         if self._engine.opens_lists:
-            return "it puts out the elements of lists, and how long they are is found out on one"
+            return "it emits the elements of lists, and how long they are is found out on one"
         if len(self.graph.sources) > 1 and not one_key:
             return f"its inputs go row by row, and a row's keys may differ; with {option('order')} they are the same"
         return None
@@ -301,7 +300,7 @@ def _no_rows(count: int) -> Any:
 
 
 def _trace_by_time(run: Ready, count: int) -> list[Any]:
-    from pellucid.internal.engine.timed.running import trace_batch
+    from pellucid.internal.engine.timed.engine import trace_batch
 
     batch, rows = _batch(run)
     try:
@@ -336,7 +335,7 @@ def _push_given(
     batch, rows = _batch(run)
     try:
         if graph.timed:
-            from pellucid.internal.engine.timed.running import run_batch
+            from pellucid.internal.engine.timed.engine import run_batch
 
             return run_batch(graph, key, batch), rows
 

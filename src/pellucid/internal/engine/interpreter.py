@@ -1,12 +1,12 @@
 """The literal interpreter: the meaning of a pipeline, word by word.
 
 One push gives each source one event or silence.  The steps are then visited in the order of the graph; each takes the
-events that its inputs carry in this push and puts out its own, as the definitions of Model Checking of Stream
+events that its inputs carry in this push and emits its own, as the definitions of Model Checking of Stream
 Processing Pipelines (2021, section 2) say: one function per processor below.  It calls the user's plain functions,
 keeps queues where everybody can see them, and is slow.  It is the oracle for every other engine.
 
 Choices where the paper is silent: a push may bring an event to several sources at once; a step may
-put out several events; a step with several inputs takes them input by input, and fires as soon as it can;
+emit several events; a step with several inputs takes them input by input, and fires as soon as it can;
 after ``key_by`` every processor has one state per key, after ``forget`` one for each session of a key.
 
 >>> from pellucid import pipeline, apply
@@ -36,7 +36,7 @@ from pellucid.internal.expr.types import INT, ListType, Type, conform
 from pellucid.internal.graph.model import Graph, Node, refuse_timed
 from pellucid.internal.graph.processors import Cell, cells_of, meaning_of
 
-# A step that fails on an event: what the user is told.
+# A step that fails on an event: what the message says.
 #
 # The message names the step, the event and its position, and the line of the user's own code.
 
@@ -101,7 +101,7 @@ class Interpreter:
     """
 
     def __init__(self, graph: Graph, *, ordinary: bool = False) -> None:
-        if not ordinary:  # whoever says so runs the timed steps by itself, and has `step` do the others
+        if not ordinary:  # such a caller runs the timed steps itself, and uses `step` for the others
             refuse_timed(graph, "the interpreter of single pushes")
         self.graph = graph
         self.pushed = 0
@@ -233,7 +233,7 @@ class Interpreter:
         return out
 
     def window(self, node: Node, events: list[Event]) -> list[Event]:
-        """Window: the i-th output is π'(⟨σ_i … σ_{i+k-1}⟩)[-1], if π' puts out anything there."""
+        """Window: the i-th output is π'(⟨σ_i … σ_{i+k-1}⟩)[-1], if π' emits anything there."""
         assert node.sub is not None and node.k is not None
         out = []
         for key, value in events:
@@ -277,8 +277,8 @@ class Interpreter:
         return [(self._call(node, value), value) for _, value in events]
 
     def forget(self, node: Node, events: list[Event]) -> list[Event]:
-        """key_by, where a key of which the last k events were not begins anew: an event is under its key and the number
-        of the event with which that began."""
+        """key_by, where a key starts again of which the last k events were not: an event is under its key and the
+        number of the event with which that began."""
         assert node.k is not None
         kept, out = self.state[node.id], []  # for each key: the first event since it began, and its last
         for _, value in events:
@@ -323,7 +323,7 @@ class Interpreter:
         return tuple(t.unflatten(cells[1 + i * t.width : 1 + (i + 1) * t.width]) for i in range(cells[0]))
 
     def give_up(self) -> None:
-        """After a push: what is kept for keys that would begin anew with the next event is gone."""
+        """After a push: what is kept for keys that would start again with the next event is gone."""
         for at, node in enumerate(self.graph.nodes):
             if node.processor.forgets and node.k is not None:
                 kept = self.state[node.id]

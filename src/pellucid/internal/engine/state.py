@@ -221,7 +221,7 @@ class EngineState:
         """Make the table of a region's keys, if it is due: who only saves or reads a state needs none."""
         if self.table[r] is not None:
             return
-        self._give_up(r)  # a key that began anew has two rows
+        self._give_up(r)  # a key that started again has two rows
         import numpy as np
 
         from pellucid.internal.engine.kernel.prims import rehash
@@ -259,7 +259,7 @@ class EngineState:
     # ------------------------------------------------------------ keys that are given up
 
     def give_up(self) -> None:
-        """Take back the rows of all keys that would begin anew with the next event."""
+        """Take back the rows of all keys that would start again with the next event."""
         for r in range(len(self.layout.regions)):
             self._give_up(r)
 

@@ -2,7 +2,7 @@
 
 NuSMV divides as C does, has no bit operations on integers, and refuses an assignment of which some value, reachable or
 not, lies outside a variable's range.  So remainders are made non-negative, bit operations become tables, and a
-divisor that may be 0 is replaced by 1 (the failure itself is told by a definition of its own).
+divisor that may be 0 is replaced by 1 (a definition of its own says where it fails).
 """
 
 from __future__ import annotations

@@ -29,9 +29,8 @@ from pellucid.internal.graph.processors import Meaning, cells_of, made_of, meani
 # Which values each pipe and each state may carry, so that NuSMV's variables have a range.
 #
 # Modulo N every integer is one of 0 … N-1.  Over a bounded domain arithmetic is exact, so the values are found by
-# calling
-# the functions on everything that may come, until nothing new appears; a step whose values never stop growing is
-# refused by its name.  Inside a window of width k a step sees at most k events before it is reset.
+# calling the functions on everything that may come, until nothing new appears; a step whose values never stop growing
+# is refused by its name.  Inside a window of width k a step sees at most k events before it is reset.
 
 MOST = 4096  # values of a pipe, or arguments of a function
 
@@ -59,8 +58,7 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
             )
         if node.kind == "explode":
             raise UsageError(
-                f"{who}: puts out as many events at once as its list has, but a pipe of NuSMV's model carries at most "
-                "one"
+                f"{who}: emits as many events at once as its list has, but a pipe of NuSMV's model carries at most one"
             )
         if node.processor.puts == "many":
             assert node.fn is not None
@@ -68,7 +66,7 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
                 raise UsageError(f"{who}: {node.fn.name} {node.fn.reason}; a task is exported as data only")
             if len(node.fn.traced.slots) > 1:
                 raise UsageError(
-                    f"{who}: puts out up to {len(node.fn.traced.slots)} events at once, "
+                    f"{who}: emits up to {len(node.fn.traced.slots)} events at once, "
                     "but a pipe of NuSMV's model carries at most one"
                 )
         for t in (node.type, *([node.state] if node.state is not None else [])):
@@ -122,7 +120,7 @@ def _of_type(t: Type, values: tuple[int, ...]) -> tuple[SmvKind, ...]:
 
 
 class _Sets:
-    """The events that each step may put out, by calling its function on all that may come in."""
+    """The events that each step may emit, by calling its function on all that may come in."""
 
     def __init__(self, graph: Graph, sources: dict[int, set[Leaves]], rounds: int | None) -> None:
         self.graph, self.rounds, self.subs = graph, rounds, Kinds().subs
@@ -219,13 +217,10 @@ def _hull(t: Type | None, found: set[Leaves]) -> tuple[SmvKind, ...]:
 
 # One NuSMV module for each processor (Model Checking of Stream Processing Pipelines, 2021, sections 3.2 and 3.3).
 #
-# A module of an m:n processor has 3m + 3n + 1 parameters: for each input and output pipe its event ``c``, its
-# presence
-# ``b`` and its flag ``l`` (the event is the last), and a reset flag.  (An event that is a record has one ``c`` for
-# each
-# leaf.)  A module writes its output pipes; it also *defines*, where it can be so, ``failed`` (a function fails on
-# what it
-# gets) and ``overflow`` (a queue would have to grow beyond its bound), for the main module to read.
+# A module of an m:n processor has 3m + 3n + 1 parameters: for each input and output pipe its event ``c``, its presence
+# ``b`` and its flag ``l`` (the event is the last), and a reset flag. (An event that is a record has one ``c`` for each
+# leaf.) A module writes its output pipes; it also *defines*, where it can be so, ``failed`` (a function fails on what
+# it gets) and ``overflow`` (a queue would have to grow beyond its bound), for the main module to read.
 
 
 @dataclass(frozen=True)
@@ -544,8 +539,7 @@ def _span(write: SmvWriter, e: n.Expr) -> tuple[int, int]:
 # 3.3).
 #
 # A graph is wired by a triplet of variables for each pipe and an instance of a module for each processor.  A stream
-# that
-# several processors read goes through a Fork.  A Group, the sub-pipeline of a window, is wired in a module of its
+# that several processors read goes through a Fork.  A Group, the sub-pipeline of a window, is wired in a module of its
 # own.
 
 
@@ -733,19 +727,16 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> BuiltMo
 # A pipeline as a model for NuSMV and nuXmv, the way Model Checking of Stream Processing Pipelines (2021) does it
 # (section 3).
 #
-# Each pipe is three variables ``c, b, l`` (event, presence, last); each processor an instance of a module with
-# 3m + 3n + 1 parameters; everything that one push causes happens in one transition.  The meaning is that of
+# Each pipe is three variables ``c, b, l`` (event, presence, last); each processor an instance of a module with 3m + 3n
+# + 1 parameters; everything that one push causes happens in one transition.  The meaning is that of
 # `pellucid.check.system.build`, which the tests hold it to by running both.
 #
 # Choices where the paper is silent, the same as in the system:
 #
-# * a source may be silent in a step; our streams do not end, so the flag ``l`` of a source is false (a window tells
-# its
+# * a source may be silent in a step; our streams do not end, so the flag ``l`` of a source is false (a window tells its
 #   instances which event is their last one);
-# * an event that finds its queue full leads to the **overflow** state, a function that fails to the **failed**
-# state.
-#   From there on, and in the push that leads there, all streams are silent.  The pipes themselves cannot tell: they
-# are
+# * an event that finds its queue full leads to the **overflow** state, a function that fails to the **failed** state.
+#   From there on, and in the push that leads there, all streams are silent.  The pipes themselves cannot tell: they are
 #   what the verdict is computed from.  So properties speak of the definitions ``NAME_b``, which are false then;
 # * the global reset flag ``prst``, which the paper declares, is raised by such a push: one state for each reason is
 #   enough.

@@ -27,7 +27,7 @@ import dataclasses
 import enum
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,6 +178,13 @@ class _Block:
         return a
 
 
+def _size(e: Expr, known: Mapping[int, int]) -> int:
+    """How many operations it is, or more than `_SMALL`; a call is many.  Of its arguments that is known."""
+    if any(known[id(a)] > _SMALL for a in e.args):
+        return _SMALL + 1
+    return sum(100 if part.op == "call" else 1 for part in walk(e))
+
+
 class ExpressionCode:
     """The statements for the expressions of one function: about as many as the DAG has nodes, not as it has paths.
 
@@ -199,24 +206,17 @@ class ExpressionCode:
         self.shared = {i for i, count in uses.items() if count > 1}
         self.must: dict[int, frozenset[Expr]] = {}
         self.small: dict[int, bool] = {}
+        sizes: dict[int, int] = {}
         for e in self.order:
             self.must[id(e)] = self._must(e)
-            self.small[id(e)] = not fails(e) and self._size(e) <= _SMALL
+            sizes[id(e)] = _size(e, sizes)
+            self.small[id(e)] = not fails(e) and sizes[id(e)] <= _SMALL
         self._place(uses)
 
     def _must(self, e: Expr) -> frozenset[Expr]:
         """The shared parts that are evaluated whenever ``e`` is."""
         out = surely(e, [self.must[id(a)] for a in e.args])
         return out | {e} if e.args and id(e) in self.shared else out
-
-    def _size(self, e: Expr) -> int:
-        """How many operations it is, or more than `_SMALL`; a call is many."""
-        count = 0
-        for part in walk(e):
-            count += 100 if part.op == "call" else 1
-            if count > _SMALL:
-                break
-        return count
 
     def _place(self, uses: dict[int, int]) -> None:
         """Find the block of each part, the branches that results share, and what is evaluated before a branch."""

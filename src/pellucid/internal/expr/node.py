@@ -42,7 +42,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int
 from pellucid.internal.expr.types.base import THERE
 
 
@@ -198,7 +198,7 @@ def const(value: Any) -> Expr:
     if isinstance(value, bool):
         return _node("const", BOOL, (), value)
     if isinstance(value, int):
-        if not fits_int(value):
+        if not INT_MIN <= value <= INT_MAX:
             raise OverflowError(f"the constant {value} does not fit in 64 bits")
         return _node("const", INT, (), int(value))
     if isinstance(value, float):
@@ -272,7 +272,7 @@ def fails(e: Expr) -> bool:
     if _values_only:
         return False
     if e._fails is None:
-        for part in walk(e):  # children first, so no deep recursion
+        for part in _unknown(e, "_fails"):  # children first, so no deep recursion
             if part._fails is None:
                 part._fails = fails_here(part) or any(a._fails for a in part.args)
     assert e._fails is not None
@@ -282,11 +282,16 @@ def fails(e: Expr) -> bool:
 def strict_parts(e: Expr) -> frozenset[Expr]:
     """The parts that may fail and that are evaluated **whenever** ``e`` is."""
     if e._strict is None:
-        for part in walk(e):
+        for part in _unknown(e, "_strict"):
             if part._strict is None:
                 part._strict = _strict_of(part)
     assert e._strict is not None
     return e._strict
+
+
+def _unknown(e: Expr, what: str) -> Sequence[Expr]:
+    """The parts of which something has not been found out yet, and perhaps others; mostly it is the last one alone."""
+    return walk(e) if any(getattr(a, what) is None for a in e.args) else (e,)
 
 
 def _strict_of(e: Expr) -> frozenset[Expr]:

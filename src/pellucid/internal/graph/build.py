@@ -6,7 +6,7 @@ step keeps its id when unrelated parts are added, moved or renamed, and loses it
 meaning or its inputs change, where a saved state would not fit any more.
 
 Steps that are called wrongly: Python's own `TypeError` says which argument is too many or missing, and not what to
-write.  Where a pipeline is built, it is said here.
+write.  Where a pipeline is built, the message here says it.
 
 >>> from pellucid import pipeline
 >>> pipeline(lambda x: x.at(lambda v: v).tumbling(5), x=int)
@@ -48,14 +48,14 @@ _EXAMPLES = {
     "cumulate": "x.cumulate(lambda total, e: total + e.price, start=0)",
 }
 _ELSEWHERE = {
-    "lateness": "how late events may come is said where their times are, as in x.at('when', lateness=…)",
-    "idle": "it is said where times are, as in x.at('when', idle=timedelta(seconds=10))",
-    "key": "keys are said before, as in x.key_by('user')",
+    "lateness": "how late events may come is given where their times are, as in x.at('when', lateness=…)",
+    "idle": "it is given where times are, as in x.at('when', idle=timedelta(seconds=10))",
+    "key": "keys are given before, as in x.key_by('user')",
 }
 
 
 def explained(error: TypeError) -> UsageError | None:
-    """What is said of a call of a step that Python refuses; None if it is another mistake, which is the user's own."""
+    """The message for a call of a step that Python refuses; None if it is another mistake, which is the user's own."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -91,7 +91,7 @@ def _must(p: inspect.Parameter) -> bool:
 
 
 def _called(name: str, step: str, frame: Any) -> Any:
-    """The function of Pellucid that is called so; None if it is somebody else's."""
+    """The function of Pellucid that is called so; None if it is another one."""
     public = sys.modules.get("pellucid")
     owner = getattr(public, "Stream", None) if "." in name else public
     f = getattr(owner, step, None)

@@ -61,8 +61,8 @@ class Node:
     sub: Graph | None = None
     key: Type | None = None  # the type of the keys that keep its state apart
     where: str = ""  # the user's file and line
-    timing: Timing | None = None  # what a timed step is told
-    on_time: Function | None = None  # of a task that is told of times: what it does then
+    timing: Timing | None = None  # what a timed step is given
+    on_time: Function | None = None  # of a task that is notified of times: what it does then
 
     @property
     def processor(self) -> Processor:
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def beside(self) -> bool:
-        """Whether it puts out the elements of a list beside the event that they are from."""
+        """Whether it emits the elements of a list beside the event that they are from."""
         return self.fn is not None and isinstance(self.fn.result, ListType) and self.type != self.fn.result.item
 
     def describe(self) -> str:
@@ -182,8 +182,8 @@ class Graph:
             key = key_of(node.kind, node.fn, [self.nodes[j].key for j in node.inputs], node.describe())
             if node.key != key:
                 raise PipelineError(
-                    f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads "
-                    f"makes that {key or 'no key'}"
+                    f"{self.name}: {node.describe()} is declared to be keyed by {node.key or 'no key'}, but what "
+                    f"it reads makes that {key or 'no key'}"
                 )
         _ = self.forgotten_by, self.clocks  # refuse streams that do not meet
 

@@ -212,7 +212,7 @@ class Processor:
     #: How events come to it: ``none`` (a source), ``one`` input, several ``together`` (it waits for one of each), or
     #: ``apart`` (each as it comes).
     inputs: str = "one"
-    #: What it puts out for an event that comes: one for ``each``, one for ``some``, as ``many`` as its function says.
+    #: What it emits for an event that comes: one for ``each``, one for ``some``, as ``many`` as its function says.
     puts: str = "each"
     #: Whose events it hands on as they are: those of its ``first`` input, those of ``all``, or none's.
     passes: str = ""
@@ -242,7 +242,7 @@ class Processor:
 
     @property
     def plain(self) -> bool:
-        """Whether what it does with an event depends on that event alone, whatever its parameters, and puts out one at
+        """Whether what it does with an event depends on that event alone, whatever its parameters, and emits one at
         most."""
         return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed and not self.timed
 
@@ -273,7 +273,7 @@ PROCESSORS = {
         puts="some", passes="first", keeps="count", idle=0, counted=min, means=_trim,
     ),
     "take": Processor(
-        "the first k events", "state", ("[\\", "/]"),
+        "the first k events", "state", ("[/", "/]"),
         puts="some", passes="first", keeps="count", counted=min, means=_take,
     ),
     "lag": Processor(
@@ -299,7 +299,7 @@ PROCESSORS = {
         passes="first", keyed=True, means=_hand_on,
     ),
     "forget": Processor(
-        "the same events, kept apart by key, where a key begins anew after k events that are not its own",
+        "the same events, kept apart by key, where a key starts again after k events that are not its own",
         "route", ("(((", ")))"), passes="first", keyed=True, forgets=True, means=_hand_on,
     ),
     "at": Processor(  # a flag on an axis
@@ -335,7 +335,7 @@ PROCESSORS = {
         puts="many", keeps="times", timed=True, judges=True,
     ),
     "timers": Processor(
-        "the general stateful task by event time, which is told of the times that it asks for", "time", ("[(", ")]"),
+        "the general stateful task by event time, notified of the times that it asks for", "time", ("[(", ")]"),
         puts="many", keeps="times", timed=True, judges=True,
     ),
     "late": Processor(

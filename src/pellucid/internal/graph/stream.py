@@ -277,7 +277,7 @@ class Stream(Generic[T]):
     def lag(self, k: int, *, id: str | None = None) -> Stream[tuple[T, T]]:
         """Pairs of an event and the one ``k`` events before it: the present one first, as in ``now - before``.
 
-        The first ``k`` events have none before them, so nothing is put out for them, as by ``trim(k)``.
+        The first ``k`` events have none before them, so nothing is emitted for them, as by ``trim(k)``.
 
         >>> from pellucid import pipeline
         >>> pipeline(lambda x: x.lag(2), x=int)([1, 2, 5, 9])
@@ -289,7 +289,7 @@ class Stream(Generic[T]):
         return _make("lag", (self,), pair, k=_count("lag", id, k, 1), id=id)
 
     def window(self, k: int, sub: Callable[[Stream[T]], Stream[U]], *, id: str | None = None) -> Stream[U]:
-        """The last event that ``sub``, a pipeline, puts out over each ``k`` successive events.
+        """The last event that ``sub``, a pipeline, emits over each ``k`` successive events.
 
         >>> from pellucid import pipeline
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -324,7 +324,7 @@ class Stream(Generic[T]):
         ``on_time(state, time)``, which returns the same, is called once for each time that was asked for, when no event
         up to it can come any more.  ``f`` sees the events of its key by time, whatever order they came in, each when
         its own time is complete; an event that comes later is late, as for windows (``late="drop"``, or ``.late``).
-        What ``f`` puts out has the time of its event, what ``on_time`` puts out the time that it is told of.
+        What ``f`` emits has the time of its event, what ``on_time`` emits the time that it is notified of.
 
         >>> def heard(last, second):
         ...     return second, [], [second + 10]  # tell me in 10 seconds
@@ -350,7 +350,7 @@ class Stream(Generic[T]):
                 break
             unsettled = state == NOTHING or (fn.runs is None and _unsettled(state))
             if fn.result is None or (fn.result == state and unsettled):
-                state = None  # what else it may be, nobody knows
+                state = None  # what else it may be is not known
                 continue
             joined = join(state, fn.result)
             if joined is None:
@@ -361,7 +361,7 @@ class Stream(Generic[T]):
         event = fn.event or event
         if event is None:
             raise PipelineError(
-                f"{_title('task', id)}: its function never puts out an event, so the stream has no type: pass to=…"
+                f"{_title('task', id)}: its function never emits an event, so the stream has no type: pass to=…"
             )
         start = conform(state, initial) if state is not None else initial
         return _make("task", (self,), event, fn=fn, start=start, state=state, id=id)
@@ -429,7 +429,7 @@ class Stream(Generic[T]):
     def forget(self, *, after: int, id: str | None = None) -> Stream[T]:
         """Right after ``key_by``: give up what is kept for a key of which the last ``after`` events were not.
 
-        Its next event begins anew, as that of a key which has never been; so no more than ``after`` keys are held.
+        Its next event starts again, as that of a key which has never been; so no more than ``after`` keys are held.
         Events are counted in the stream that ``key_by`` reads, of all keys together.
 
         >>> from pellucid import pipeline
@@ -496,7 +496,7 @@ class Stream(Generic[T]):
         early: Any = None,
         id: str | None = None,
     ) -> Stream[Windowed[Any, U]]:
-        """Windows of time, one after the other: the last event that ``sub``, a pipeline, puts out over each.
+        """Windows of time, one after the other: the last event that ``sub``, a pipeline, emits over each.
 
         A window holds the times from its start to before its end; starts are ``origin`` (1970-01-01, or 0) and every
         ``size`` from there.  It comes out once, when it is complete.  ``sub`` sees its events by time, whatever order
@@ -566,7 +566,7 @@ class Stream(Generic[T]):
 
         A session starts with its first event, and ends one unit of time (a microsecond) after the last time at which an
         event would still have belonged to it.  ``allowed_lateness`` is refused: a late event could make one session of
-        two that were put out.
+        two that were emitted.
 
         >>> from pellucid import pipeline
         >>> def visits(x):
@@ -602,7 +602,7 @@ class Stream(Generic[T]):
         return make_dedup(self, by, within, late, to, id)
 
     def each_round(self, sub: Callable[[Stream[T]], Stream[U]], *, id: str | None = None) -> Stream[U]:
-        """In the body of a loop: the last event that ``sub``, a pipeline, puts out over the events of each round, by
+        """In the body of a loop: the last event that ``sub``, a pipeline, emits over the events of each round, by
         key.
 
         ``sub`` begins afresh with every round and sees its events in the one order of events, so that a sum of floats
@@ -644,7 +644,7 @@ class Stream(Generic[T]):
 
     @property
     def early(self) -> Stream[Windowed[Any, Any]]:
-        """Of windows that are told ``early=``: the answers that they have so far, as `Windowed`; of other streams the
+        """Of windows with ``early=``: the answers that they have so far, as `Windowed`; of other streams the
         field that is called so.
 
         The windows' own stream stays as it is: an answer comes there when it is complete.  What is not complete belongs
@@ -735,7 +735,7 @@ class Stream(Generic[T]):
             )
         if name == "early":
             raise AttributeError(
-                f"a stream of {t} has no early answers: early goes with windows that are told of it, as in w = "
+                f"a stream of {t} has no early answers: early goes with windows that have early=, as in w = "
                 "x.at(…).tumbling(…, early='event'), w.early"
             )
         if name in ("apply", "merge", "iterate"):
@@ -844,7 +844,7 @@ def _function(
 
 
 def by_name(kind: str, id: str | None, x: Stream[Any], f: Any) -> Callable[[Any], Any]:
-    """The function that gives a field, or several, if they are said by their names."""
+    """The function that gives a field, or several, if they are given by their names."""
     names = [f] if isinstance(f, str) else list(f) if isinstance(f, (list, tuple)) else None
     if names is None:
         return f  # type: ignore[no-any-return]
@@ -901,7 +901,7 @@ def _make(kind: str, inputs: tuple[Any, ...], t: Type | None, **more: Any) -> St
     assert t is not None
     if t.width == 0:
         raise TypeMismatch(
-            f"{_title(kind, id)}: it puts out {t} and nothing else, which is no event: say what else it may be, by an "
+            f"{_title(kind, id)}: it emits {t} and nothing else, which is no event: say what else it may be, by an "
             "annotation of its function or as in to=int | None"
         )
     names = scope.get()[1:]

@@ -6,13 +6,13 @@ Traceback (most recent call last):
 pellucid.errors.PipelineError: sliding (...): every (9) is greater than size (5), which leaves events in no window: make
 it at most size
 
-The task by event time, which is told of the times that it asks for: what is asked of it is checked here, and made.
+The task by event time, which is notified of the times that it asks for: what is asked of it is checked here, and made.
 
 It is what *Timely Dataflow: A Model* (Abadi and Isard, 2015) calls a node: messages and notifications change its state,
-put out messages, and ask for notifications.  A request is an element of a set, so that whoever asks twice for a time is
-told once.  Condition 1 of the paper, that nobody asks for a time before the present one, is kept here by refusing to go
-on.  The paper lets a node that is told of a time ask for the same time again; here it is refused, too, for the time is
-complete then, and is told of once.
+emit messages, and ask for notifications.  A request is an element of a set: a node that asks twice for a time is
+notified once.  Condition 1 of the paper, that no node asks for a time before the present one, is kept here by failing.
+The paper lets a node ask, when it is notified of a time, for the same time again; here that is refused as well, for
+the time is complete then, and notified of once.
 
 >>> from pellucid import pipeline
 >>> pipeline(lambda x: x.task(lambda s, v: (s, [], [v]), 0, on_time=lambda s, t: (s, [t], [])), x=int)
@@ -94,7 +94,7 @@ from pellucid.internal.graph.timing import (
 )
 
 LATE = ("fail", "drop")
-#: In so many windows one event may be: a day that begins anew every second is.
+#: In so many windows one event may be: a day that starts again every second is.
 MOST_WINDOWS = 100_000
 
 
@@ -172,7 +172,7 @@ def make_session(
         _wrong(
             "session",
             id,
-            "allowed_lateness= does not go with sessions: a late event could make one session of two that were put out "
+            "allowed_lateness= does not go with sessions: a late event could make one session of two that were emitted "
             "already, which no correction of either would say; say lateness= in at, with which they wait for it",
         )
     timing = Timing(
@@ -233,7 +233,7 @@ def make_late(w: Stream[Any]) -> Stream[Any] | None:
         assert step.timing is not None
         if step.timing.late == "drop":
             raise PipelineError(
-                f"{_title('late', None)}: its late events are dropped (late='drop' is said there, {step.where}), and "
+                f"{_title('late', None)}: its late events are dropped (late='drop' is given there, {step.where}), and "
                 "they are used here: leave one out"
             )
         return _make("late", (w,), late_type(step.clock, judged_type(step)))
@@ -247,8 +247,8 @@ def make_early(w: Stream[Any]) -> Stream[Any] | None:
         return None
     if step.timing.early is None:
         raise PipelineError(
-            f"{_title('early', None)}: the windows ({step.kind}, {step.where}) are not told when to put out what they "
-            "have so far: say early='event' there, or a length of time"
+            f"{_title('early', None)}: the windows ({step.kind}, {step.where}) have no early=, which says when to emit "
+            "what they have so far: write early='event' there, or a length of time"
         )
     return _make("early", (w,), step.type)
 
@@ -482,7 +482,7 @@ def _origin(kind: str, id: str | None, clock: Type, origin: Any, zone: str | Non
     return int((dt.datetime.combine(origin, dt.time()) - EPOCH) // TICK)
 
 
-#: So many times one after the other a key is told of, without an event of its own between.
+#: So many times one after the other a key is notified of, without an event of its own between.
 MOST_ALONE = 1_000_000
 
 
@@ -499,22 +499,22 @@ def make_timers(x: Stream[Any], f: Any, initial: Any, on_time: Any, late: str, t
     while True:  # types can only grow, so this ends
         fn, told = _both(id, (f, x.type), (on_time, clock), state, event, clock)
         wider = _state(id, state, fn, told)
-        put_out = _events(id, fn, told)
+        emitted = _events(id, fn, told)
         if wider != state:
             state, event = wider, said
-        elif put_out is None or all(g.event in (None, put_out) for g in (fn, told)):
+        elif emitted is None or all(g.event in (None, emitted) for g in (fn, told)):
             break
         else:
-            event = put_out
-    event = put_out or event
+            event = emitted
+    event = emitted or event
     if event is None:
         raise PipelineError(
-            f"{_title('task', id)}: neither of its functions puts out an event, so the stream has no type: pass to=…"
+            f"{_title('task', id)}: neither of its functions emits an event, so the stream has no type: pass to=…"
         )
     if fn.traced is not None and not fn.traced.times:
         raise PipelineError(
             f"{_title('task', id)}: its function never asks for a time, so on_time= would never be called: return the "
-            "times to be told of as its third result, or leave on_time= out"
+            "times to be notified of as its third result, or leave on_time= out"
         )
     start = conform(state, initial) if state is not None else initial
     timing = Timing(times=clock, late=_late("task", id, late))
@@ -524,7 +524,7 @@ def make_timers(x: Stream[Any], f: Any, initial: Any, on_time: Any, late: str, t
 def _both(
     id: str | None, f: tuple[Any, Type], g: tuple[Any, Type], state: Type | None, event: Type | None, clock: Type
 ) -> tuple[Function, Function]:
-    """Both functions, each with what it gets beside the state.  Where nobody knows what one puts out, it is what the
+    """Both functions, each with what it gets beside the state.  Where it is not known what one emits, it is what the
     other does."""
 
     def made(given: tuple[Any, Type], to: Type | None) -> Function:
@@ -563,13 +563,13 @@ def _state(id: str | None, state: Type | None, *functions: Function) -> Type | N
 
 
 def _events(id: str | None, *functions: Function) -> Type | None:
-    """The type of the events that both functions put out; None: neither does."""
+    """The type of the events that both functions emit; None: neither does."""
     found: Type | None = None
     for g in functions:
         if g.event is not None:
             joined = g.event if found is None else joined_type(found, g.event)
             if joined is None:
-                _mismatch("task", id, "both its functions to put out events of one type", found, g.event)
+                _mismatch("task", id, "both its functions to emit events of one type", found, g.event)
             found = joined
     return found
 
@@ -593,7 +593,7 @@ def iterate(
     late: str = "fail",
     id: str | None = None,
 ) -> Stream[Any]:
-    """What goes round: the events of one time go through ``body``, a pipeline; what it puts out goes in again.
+    """What goes round: the events of one time go through ``body``, a pipeline; what it emits goes in again.
 
     Events of one time are those of one push, or, where events have times (``at``), all of one complete time, in the one
     order of events, whatever order they came in.  The body's state lasts, from round to round and from time to time.
@@ -602,7 +602,7 @@ def iterate(
     second; the loop is over when nothing goes round any more.  A body that returns one stream is over when a round puts
     out what it took, in any order (or nothing); that leaves the loop.
 
-    More than ``limit`` rounds (10,000 if nothing is said) are an error that shows what still goes round.  ``rounds``
+    More than ``limit`` rounds (10,000 if neither is given) are an error that shows what still goes round.  ``rounds``
     says that the loop stops after so many: what is in it then leaves it, or, with ``(again, out)``, is gone.
 
     >>> from pellucid import iterate, pipeline
@@ -681,7 +681,7 @@ def body_graph(body: Any, t: Type, title: str) -> Graph:
             return graph
         plain = source(IN, t)  # nothing waits for the end of a round
         i, j = (next(n for n, node in enumerate(graph.nodes) if node.kind == kind) for kind in ("source", "at"))
-        # The event of a pair is read by whoever reads the body's input: the source itself stands for it.
+        # The event of a pair is read by all that read the body's input: the source itself stands for it.
         k = next(n for n, node in enumerate(graph.nodes) if node.inputs == (j,))
         made = instantiate(graph, [plain], bypass={j: i, k: j})
         return assemble(name, [plain], made, title)

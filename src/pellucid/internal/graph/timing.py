@@ -1,4 +1,4 @@
-"""Event time in a graph: what a timed step is told, and the events that it puts out.
+"""Event time in a graph: what a timed step is given, and the events that it emits.
 
 A time is an ``int64`` in every engine: microseconds for a ``datetime``, as everywhere here, or the number itself where
 a stream's time is an ``int``.  Lengths of time (sizes, gaps, lateness) are in the same unit; 1 is the least of them.
@@ -29,7 +29,7 @@ from pellucid.internal.graph.processors import PROCESSORS
 At = TypeVar("At")
 V = TypeVar("V")
 
-#: How a step is told that its times are the rounds of the loop that it is in.
+#: How a step knows that its times are the rounds of the loop that it is in.
 ROUND = "round"
 
 
@@ -70,7 +70,7 @@ class Late(NamedTuple, Generic[At, V]):
 
 @dataclass(frozen=True)
 class Timing:
-    """What a timed step is told, all in the unit of its stream's times.
+    """What a timed step is given, all in the unit of its stream's times.
 
     >>> hourly = Timing(times=DATETIME, size=3_600_000_000, every=600_000_000, late="drop")
     >>> print(hourly)
@@ -81,7 +81,7 @@ class Timing:
 
     times: Type = INT  # the type of the times: DATETIME, INSTANT or INT
     lateness: int = 0  # at: how far behind the greatest time seen an event may come
-    idle: int | None = None  # at: after a silence of so many microseconds of wall time it holds nobody back
+    idle: int | None = None  # at: after a silence of so many microseconds of wall time it holds no other stream back
     size: int | None = None  # tumbling, sliding: a window is [origin + k * every, … + size)
     every: int | None = None
     origin: int = 0
@@ -107,7 +107,7 @@ class Timing:
         return [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
 
     def words(self, *, late: bool = True) -> str:
-        """What it is told, for pictures and messages; what becomes of late events only if that is asked for."""
+        """What it is given, for pictures and messages; what becomes of late events only if that is asked for."""
 
         def shown(units: int) -> str:
             return shown_length(self.times, units)
@@ -171,7 +171,7 @@ def clock_of(
     first = inputs[0] if inputs else None
     if processor.clock == "makes":
         if first is not None:
-            raise PipelineError(f"{title}: the times of these events are said already, by an at before it: leave one")
+            raise PipelineError(f"{title}: the times of these events are given already, by an at before it: leave one")
         return made
     if processor.clock == "drops":
         return None

@@ -272,9 +272,8 @@ class Terms:
         for e in walk(*roots):
             if id(e) not in self._made:
                 args = [self._made[id(a)] for a in e.args]
-                self._made[id(e)] = (
-                    self._one(e, args) if e.op not in TEXT_OPS and not order_of_text(e) else self._text_one(e, args)
-                )
+                text = e.op in TEXT_OPS or (e.op in ("lt", "le") and order_of_text(e))
+                self._made[id(e)] = self._text_one(e, args) if text else self._one(e, args)
         return [self._made[id(r)] for r in roots]
 
     def _one(self, e: Expr, args: list[Any]) -> Any:

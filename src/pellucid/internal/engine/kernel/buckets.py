@@ -2,7 +2,7 @@
 
 A compiled kernel needs no interpreter while it runs, so threads run truly beside each other.  Each bucket of keys has
 an engine of its own; the rows of a batch go to the engine of their key, in their order; the events that come out are
-put in the order of their pushes.  As keys know nothing of each other, that is exactly what one engine puts out, and
+put in the order of their pushes.  As keys know nothing of each other, that is exactly what one engine emits, and
 which bucket a key is in shows nowhere.  Where a step fails, all buckets finish the piece at hand, and the first failure
 in the order of the pushes is the one that one engine would have met.
 """
@@ -80,7 +80,7 @@ class KeyBuckets:
         return outputs
 
     def _parts(self, batch: Batch, failed: list[StepError] | None) -> Iterator[list[Output]]:
-        """What the pieces of a batch put out.  While the kernels run over one, the next is shared out here."""
+        """What the pieces of a batch emit.  While the kernels run over one, the next is shared out here."""
         running: list[Future[list[Output]]] = []
         own: list[list[StepError] | None] = [None if failed is None else [] for _ in self.engines]
         undo = failed is not None
@@ -152,7 +152,7 @@ class KeyBuckets:
 
 
 def _balanced(slots: Any, buckets: int) -> Any:
-    """Give the slots to buckets so that each has about as many rows: the largest first, to whoever has least."""
+    """Give the slots to buckets so that each has about as many rows: the largest first, to the bucket with least."""
     counts = np.bincount(slots, minlength=_SLOTS)
     owners = np.zeros(_SLOTS, np.uint8 if buckets <= 256 else np.uint16)
     loads = [(0, bucket) for bucket in range(buckets)]
@@ -164,7 +164,7 @@ def _balanced(slots: Any, buckets: int) -> Any:
 
 
 def _settled(running: list[Future[list[Output]]]) -> list[list[Output]]:
-    """What all buckets put out; of their failures the one that comes first in the stream."""
+    """What all buckets emit; of their failures the one that comes first in the stream."""
     failures = [error for error in [future.exception() for future in running] if error is not None]
     if failures:
         raise min(failures, key=lambda error: error.position if isinstance(error, StepError) else -1)

@@ -1,7 +1,7 @@
 """The kernel engine: runs a pipeline's fused loop over columns, whole or chunk by chunk.
 
 Small inputs run in CPython at once; from some ten thousand events on, the loop is compiled (or read from the
-cache on disk).  State carries over from one form to the other, so nobody notices.
+cache on disk).  State carries over from one form to the other.
 
 >>> from pellucid import pipeline
 >>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine()
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 # How long each step of a running pipeline takes, measured in the loop itself.
 #
 # All steps are one loop, so there is nothing to time from outside.  A timed kernel looks at the clock behind every
-# step,
-# in one push of 32 (the clock takes longer than most steps); what looking at it costs is measured in the same pushes
-# and
-# taken off.  Events are counted in every push.
+# step, in one push of 32 (the clock takes longer than most steps); what looking at it costs is measured in the same
+# pushes and taken off.  Events are counted in every push.
 
 
 @dataclass(frozen=True)
@@ -248,7 +246,7 @@ def value_of(state: EngineState, t: Type, leaves: Sequence[Any]) -> Any:
 
 
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
-_CHUNK = 1 << 20  # events per call where a push may put out several events
+_CHUNK = 1 << 20  # events per call where a push may emit several events
 _MANY_STRINGS = 1 << 20
 _SHORT, _LONG = 16, 1 << 14  # elements of lists: what a kernel is compiled for at first, and beyond what none is
 
@@ -280,7 +278,7 @@ class Engine:
 
     ``key`` is the type of a key that comes with the data: then the whole pipeline runs once per key.
     ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).  While ``timed`` is true, ``times``
-    is told how long each step takes.  ``nan`` is what `push` makes of a NaN: an error (``fail``) or a value (``keep``).
+    has how long each step takes.  ``nan`` is what `push` makes of a NaN: an error (``fail``) or a value (``keep``).
     """
 
     def __init__(
@@ -312,7 +310,7 @@ class Engine:
         other.state = EngineState(self.state.layout)
         other.state.strings = self.state.strings
         other.times, other._lookups, other._failed = StepTimes(self.graph), {}, None
-        other._enough_strings = self._enough_strings = math.inf  # whoever has them all forgets texts
+        other._enough_strings = self._enough_strings = math.inf  # the engine that has all of them forgets texts
         return other
 
     @cached_property
@@ -369,7 +367,7 @@ class Engine:
     # ------------------------------------------------------------ data in, data out
 
     def push(self, *data: Any, **named: Any) -> Any:
-        """Push a chunk of events for each source; returns what the chunk puts out.
+        """Push a chunk of events for each source; returns what the chunk emits.
 
         Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.  Of several sources one may
         bring fewer events than another: it is silent in the rest of the chunk.  An engine that runs per key takes
@@ -590,7 +588,7 @@ class Engine:
 
     @property
     def forgotten(self) -> dict[str, int]:
-        """How many keys each ``forget`` has given up so far; one that begins anew may be given up again.
+        """How many keys each ``forget`` has given up so far; one that starts again may be given up again.
 
         >>> from pellucid import pipeline
         >>> p = pipeline(lambda x: x.key_by(lambda v: v).forget(after=2, id="users").decimate(2), x=int)

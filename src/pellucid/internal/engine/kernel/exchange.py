@@ -91,14 +91,14 @@ def shifted(positions: Any, offset: int) -> Any:
 
 
 def joined(parts: Sequence[Output]) -> Output:
-    """What an output put out, part after part, as one."""
+    """What an output emitted, part after part, as one."""
     if len(parts) == 1:
         return parts[0]
     import numpy as np
 
     def join(columns: list[Any]) -> Any:
         if isinstance(columns[0], Strings):
-            if any(c.values is not columns[0].values for c in columns):  # the table was made anew in between
+            if any(c.values is not columns[0].values for c in columns):  # the table was rebuilt in between
                 return [c.values[code] for c in columns for code in c.codes.tolist()]
             return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
         if isinstance(columns[0], list):
@@ -174,7 +174,7 @@ def batch_given(
 
 
 def shown(outputs: Sequence[Output], arrays: bool) -> Any:
-    """What outputs put out: lists, or arrays; several by name."""
+    """What outputs emit: lists, or arrays; several by name."""
     results = {
         o.name: as_array(o.columns[0]) if arrays and isinstance(o.type, (ScalarType, EnumType)) else o.events()
         for o in outputs
@@ -297,7 +297,7 @@ class Exchange:
 
     @staticmethod
     def more_room(columns: dict[str, Any]) -> dict[str, Any]:
-        """Make an output's columns longer, for a compiled kernel that may put out any number of events for a push."""
+        """Make an output's columns longer, for a compiled kernel that may emit any number of events for a push."""
         import numpy as np
 
         for name, column in columns.items():
@@ -305,7 +305,7 @@ class Exchange:
         return columns
 
     def collected(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int, numbers: Any) -> list[Output]:
-        """What the kernel put out, with the positions of the pushes if it notes them."""
+        """What the kernel emitted, with the positions of the pushes if it notes them."""
         results = []
         for o, (name, at) in enumerate(self.graph.outputs):
             node = self.graph.nodes[at]

@@ -20,7 +20,7 @@ NEVER = -(2**62)  # the last event of a key that has none, or was given up
 
 @dataclass(frozen=True)
 class Word:
-    """One word of a row: whose it is, what it is, and how it starts."""
+    """One word of a row: the step that it belongs to, what it is, and how it starts."""
 
     step: str
     label: str
@@ -127,12 +127,12 @@ def is_float(t: Type) -> bool:
 
 
 def opens(node: Node) -> bool:
-    """Whether it puts out the elements of lists that come as data: as many as each of them has."""
+    """Whether it emits the elements of lists that come as data: as many as each of them has."""
     return node.kind == "explode" and not (node.fn is not None and node.fn.runs is not None and node.fn.runs.many)
 
 
 def capacity(node: Node, ins: list[int | None], keyed: bool, longest: int | None = None) -> int | None:
-    """How many events a step can put out in one push, given its inputs'; None where a function cannot be read.
+    """How many events a step can emit in one push, given its inputs'; None where a function cannot be read.
 
     ``longest`` is how many elements a list in the data has at most, if that is known.
     """

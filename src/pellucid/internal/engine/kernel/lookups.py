@@ -5,7 +5,7 @@ holds, for the arguments that came so far, the answer, or that the function fail
 the kernel asks the host in the middle of its loop: so a function is called exactly where it would have been, also on
 texts that another one made in the same push, and what it makes is a new text with a code of its own.
 
-Nothing of this is saved.  Codes change when texts are forgotten; then the tables start anew.
+Nothing of this is saved.  Codes change when texts are forgotten; then the tables start again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pellucid.internal.expr.node import Overflow64
 from pellucid.internal.expr.rewrite import Pure
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, ListType, Type
 
-_MOST = 1 << 20  # answers in a table that is searched: beyond, it starts anew
+_MOST = 1 << 20  # answers in a table that is searched: beyond, it starts again
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 _OK, _RAISES, _OVERFLOWS = 1, 2, 3
 
@@ -91,7 +91,7 @@ class Lookups:
             self.room[:] = 0  # the kernel comes back at the next push, should this answer not stop it
 
     def fill(self, t: ListType, codes: Any) -> None:
-        """Lists of this type are about to come: look into all of them at once, if somebody asks for their elements."""
+        """Lists of this type are about to come: look into all of them at once, if a step asks for their elements."""
         for table in self.tables:
             if isinstance(table, _Elements) and table.list.item == t.item:
                 import numpy as np
@@ -209,7 +209,7 @@ class _Table:
 
 # ---------------------------------------------------------------- the elements of lists
 
-_MOST_ELEMENTS = 1 << 21  # that are kept: beyond, the table starts anew
+_MOST_ELEMENTS = 1 << 21  # that are kept: beyond, the table starts again
 
 
 def _rows(t: ListType, text: str, strings: TextTable) -> list[list[Any]]:
@@ -278,7 +278,7 @@ class _Elements(_Table):
         sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // width
         more = int(sizes.sum()) + len(fresh)
         if self.used + more > _MOST_ELEMENTS:
-            if self.used:  # begin anew, with these alone
+            if self.used:  # start again, with these alone
                 self._empty(len(self.sizes))
                 self.fill(codes)
             return  # if those are too many, too, they are asked for
@@ -315,7 +315,7 @@ class _Elements(_Table):
         return min(left, len(self.sizes) - self.used - self.push)
 
     def grow(self) -> None:
-        """Make room: for more texts, and for more elements, or begin anew where they are too many."""
+        """Make room: for more texts, and for more elements, or start again where they are too many."""
         if self.room <= 0 or len(self.states) < len(self.strings.texts):
             super().grow()
         if len(self.sizes) - self.used <= self.push:

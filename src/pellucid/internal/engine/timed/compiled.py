@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.internal.base.kept import kept_jit
-from pellucid.internal.engine.timed import plain
+from pellucid.internal.engine.timed import steps
 
 kept = kept_jit(error_model="numpy", nogil=True)
 
@@ -83,7 +83,7 @@ def rising(words: Any) -> bool:
     return True
 
 
-first_ones = kept(plain.first_ones)
+first_ones = kept(steps.first_ones)
 
 
 @kept

@@ -15,26 +15,25 @@ and the states of the kernels of the ordinary steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.errors import PellucidError, StateError, UsageError
+from pellucid.errors import PellucidError, StateError, UsageError, known
 from pellucid.internal.base import container
 from pellucid.internal.base.container import Buffer
 from pellucid.internal.data.bind import keeps_nan
 from pellucid.internal.data.columns import Batch, Output, Strings
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.engine.kernel.exchange import batch_given, shown
+from pellucid.internal.engine.kernel.exchange import batch_given, cut, joined, shown
 from pellucid.internal.engine.saved.form import BROKEN, DamagedState, pack_texts, unpack_texts
 from pellucid.internal.engine.timed.clock import BEGINNING, ENDED, Clocks
 from pellucid.internal.engine.timed.literal import fed_by
-from pellucid.internal.engine.timed.loops import step_of
+from pellucid.internal.engine.timed.loops import STEPS
 from pellucid.internal.engine.timed.plan import MOVED, Segment, plan_of
 from pellucid.internal.engine.timed.rows import Texts, inside, kind_of, leaves_of
-from pellucid.internal.engine.timed.stages import Ordinary, Step
-from pellucid.internal.engine.timed.steps import Flow, nothing
+from pellucid.internal.engine.timed.steps import Flow, Ordinary, Step, nothing
 from pellucid.internal.expr.types import STR, Type
 from pellucid.internal.graph.model import Graph, refuse_key
 
@@ -69,10 +68,13 @@ class TimedEngine:
         self._failed: str | None = None
         self._enough_texts = _MANY_TEXTS
         self._outer = leaves_of(key) if key is not None else ()
-        self.stages: list[Ordinary | Step] = [
-            Ordinary(self, stage) if isinstance(stage, Segment) else step_of(self, stage)
-            for stage in plan_of(graph).stages
-        ]
+        self.stages: list[Ordinary | Step] = []
+        for stage in plan_of(graph).stages:
+            if isinstance(stage, Segment):
+                self.stages.append(Ordinary(self, stage))
+            else:
+                make = known(STEPS, graph.nodes[stage.step].kind, "the engine of event time")
+                self.stages.append(make(self, stage))
 
     @property
     def why_plain(self) -> str | None:
@@ -433,3 +435,69 @@ def _columns(stage: Step, groups: list[list[Any]]) -> list[tuple[Type, Any]]:
     """The columns that a step saves, with their types."""
     types = stage.op.layout()
     return [(t, c) for kinds, columns in zip(types, groups, strict=True) for t, c in zip(kinds, columns, strict=True)]
+
+
+# ---------------------------------------------------------------- over all there is
+
+
+class Finite:
+    """All rows of a run that ends, chunk by chunk: they are one batch, so that nothing is late.
+
+    >>> from pellucid import pipeline
+    >>> run = Finite(pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int).graph)
+    >>> [len(out) for chunk in ([7, 8], [1, 2]) for out in run.take(Batch(2, [[chunk]]))]
+    [0, 0]
+    >>> [out.events() for out in run.end()]
+    [[Windowed(start=0, end=5, value=2), Windowed(start=5, end=10, value=8)]]
+    """
+
+    def __init__(self, graph: Graph, key: Type | None = None) -> None:
+        self.engine = TimedEngine(graph, key=key)
+        self.engine.early = False
+
+    def take(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Some of the rows: what comes with them."""
+        return self.engine.take(batch, positions=positions)
+
+    def end(self) -> list[Output]:
+        """There are no more: what is complete now."""
+        parts = [self.engine.move(), self.engine.finish_batch()]
+        return [joined(outputs) for outputs in zip(*parts, strict=True)]
+
+
+def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
+    """All there is, as one batch, and then the end of the input."""
+    run = Finite(graph, key)
+    return [joined(outputs) for outputs in zip(run.take(batch), run.end(), strict=True)]
+
+
+def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
+    """Push by push, each a batch of its own (of several sources, source by source); what the end puts out is one more.
+
+    >>> from pellucid import pipeline
+    >>> counts = pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int)
+    >>> [found["out"] for found in trace_batch(counts.graph, None, Batch(3, [[[1, 2, 7]]]))]
+    [[], [], [Windowed(start=0, end=5, value=2)], []]
+    """
+    traces: list[dict[str, list[Any]]] = [{name: [] for name, _ in graph.outputs} for _ in range(batch.count + 1)]
+    engine = TimedEngine(graph, key=key)
+    for push, single in _singles(graph, batch):
+        engine.pushed = push  # for messages
+        for output in engine.push_batch(single):
+            traces[push][output.name] += output.events()
+    for output in engine.finish_batch():
+        traces[-1][output.name] += output.events()
+    return traces
+
+
+def _singles(graph: Graph, batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """The events of a batch one by one, each with the number of its push."""
+    several = range(len(graph.sources))
+    masks = [batch.masks[s] if s < len(batch.masks) else None for s in several]
+    for push in range(batch.count):
+        columns = [[cut(c, push, push + 1) for c in batch.columns[s]] for s in several]
+        keys = [[cut(c, push, push + 1) for c in of] for of in batch.keys] if batch.keys is not None else None
+        for s in several:
+            mask = masks[s]
+            if mask is None or mask[push]:
+                yield push, Batch(1, columns, [[s == other] for other in several], keys)

@@ -1,8 +1,12 @@
-"""The interval join over columns: pairs of events of one key with low ≤ b.t - a.t ≤ high.
+"""Steps that read two streams, over columns: the interval join, as-of, and lookup in a table that changes.
 
-Both sides are kept in pools, and found by key and time.  A row whose time for a partner is over matches nothing that
-can still come, so it may stay until it is worth while to throw such rows away; only where it must be told that it found
-no partner, it waits for the clock.
+**Interval join**: pairs of events of one key with low ≤ b.t - a.t ≤ high.  Both sides are kept in pools, and found by
+key and time.  A row whose time for a partner is over matches nothing that can still come, so it may stay until it is
+worth while to throw such rows away; only where it must come out alone if it finds no partner, it waits for the clock.
+
+**As-of**: for each event of one stream the latest of another that is not after it.  An event waits until nothing of the
+other stream can come any more that is not after it.  Of the other stream's events whose times are complete only one of
+each key and time can be an answer: the greatest in the canonical order.
 """
 
 from __future__ import annotations
@@ -271,12 +275,6 @@ class IntervalJoin:
         self.restore(*groups)
 
 
-# As-of over columns: for each event of one stream the latest of another that is not after it.
-#
-# An event waits until nothing of the other stream can come any more that is not after it.  Of the other stream's
-# events whose times are complete only one of each key and time can be an answer: the greatest in the canonical order.
-
-
 class AsOf:
     """The latest of the right stream for each event of the left one, at most ``within`` older (None: however old).
 
@@ -383,9 +381,6 @@ class AsOf:
         self.asked.put(groups[0])
         self.coming.put(groups[1])
         self.restore(groups[2])
-
-
-# Timed steps with two inputs over columns: the interval join, as-of and lookup.
 
 
 class TwoSides(Step):

@@ -7,7 +7,7 @@ snapshot; nothing ever goes round at a border, as a loop is over before what it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,12 +16,24 @@ import numpy as np
 from pellucid.errors import StepError
 from pellucid.internal.data.columns import Batch, events_of
 from pellucid.internal.engine.timed.clock import body_failed, goes_on
+from pellucid.internal.engine.timed.joins import AsOfStep, Join
 from pellucid.internal.engine.timed.plan import MOVED, Timed
 from pellucid.internal.engine.timed.rows import Kinds, Rows, Texts, Waiting, behind, inside, leaves_of
+from pellucid.internal.engine.timed.sessions import Session
 from pellucid.internal.engine.timed.sorting import Keys, canonical, numbers, order_by
-from pellucid.internal.engine.timed.stages import Run, Step
-from pellucid.internal.engine.timed.stages import step_of as step_by_time
-from pellucid.internal.engine.timed.steps import Flow, moved, outside
+from pellucid.internal.engine.timed.steps import (
+    At,
+    DedupStep,
+    EarlyStep,
+    Flow,
+    LateStep,
+    Run,
+    Step,
+    Timers,
+    moved,
+    outside,
+)
+from pellucid.internal.engine.timed.windows import Fixed
 from pellucid.internal.expr.types import INT, TupleType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.graph.timed import AGAIN, MOST_EVENTS, OUT, pair_form
@@ -254,6 +266,8 @@ class LoopStep(Step):
         return events_of(t, [outside(leaf, c, self.texts) for leaf, c in zip(leaves_of(t), going.value, strict=True)])
 
 
-def step_of(run: LoopRun, stage: Timed) -> Step:
-    """The step that runs a stage at which a graph is cut: a loop, or one by event time."""
-    return LoopStep(run, stage) if run.graph.nodes[stage.step].kind == "iterate" else step_by_time(run, stage)
+#: The step that runs each kind of stage at which a graph is cut.
+STEPS: dict[str, Callable[[Any, Timed], Step]] = {
+    "at": At, "tumbling": Fixed, "sliding": Fixed, "session": Session, "join": Join, "as_of": AsOfStep,
+    "lookup": AsOfStep, "dedup": DedupStep, "timers": Timers, "late": LateStep, "early": EarlyStep, "iterate": LoopStep,
+}  # fmt: skip

@@ -12,23 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.internal.engine.timed.clock import day_start, no_such_time, sub_failed, windows_of
 from pellucid.internal.engine.timed.plan import Timed
-from pellucid.internal.engine.timed.rows import LEAST, MOST, Failed, Inner, Kinds, Rows, Texts, Waiting, behind, later
+from pellucid.internal.engine.timed.rows import LEAST, Failed, Inner, Kinds, Rows, Texts, Waiting, behind, later
 from pellucid.internal.engine.timed.sorting import Keys, by_key_and_time, canonical, changes, longer, numbers, order_by
-from pellucid.internal.engine.timed.steps import Flow, Run, Step, before, moved
-from pellucid.internal.engine.timed.windows import (
-    Answers,
-    Days,
-    FixedWindows,
-    HeldWindows,
-    LateRows,
-    Spans,
-    WindowFailed,
-    all_of,
-)
+from pellucid.internal.engine.timed.steps import Flow, LateRows, Run
+from pellucid.internal.engine.timed.windows import Answers, WindowFailed, Windows, all_of
 from pellucid.internal.expr.types import INT
-from pellucid.internal.expr.types.rich import DAY
 
 _SOME = 1 << 12
 _DENSE = 4  # keys for each row of a batch, up to which all of them are looked at
@@ -60,6 +49,8 @@ class Sessions:
     >>> found.start.tolist(), found.end.tolist(), found.value[0].tolist()
     ([1], [10], [3])
     """
+
+    so_far: Answers | None = None  # the running answers, where they are asked for
 
     def __init__(self, gap: int, inner: Inner, kinds: Kinds, texts: Texts) -> None:
         self.gap, self.inner, self.kinds, self.texts = gap, inner, kinds, texts
@@ -138,7 +129,7 @@ class Sessions:
         _, key, last = self._ends.take(limit)
         return np.unique(key[self._held[key] & (self._last[key] == last)])
 
-    def close(self, clock: int | None) -> Answers:
+    def close(self, clock: int | None, tells: bool = False) -> Answers:
         """The answers of the sessions that the clock closes."""
         limit = None if clock is None else clock - 1  # closed just if last + gap is before the clock
         columns = self._rows.take(limit)
@@ -339,9 +330,6 @@ def _stretch(starts: Any, ends: Any) -> Any:
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
-# Sessions whose answers are told before they are complete.
-
-
 class RunningSessions(Sessions):
     """Sessions of each key; when they are told, in ``so_far`` the answers of open ones that have got rows since.
 
@@ -436,105 +424,6 @@ class RunningSessions(Sessions):
         """Go on from what was saved."""
         super().load(words, groups[:2])
         self._untold = [groups[2]] if len(groups[2][0]) else []
-
-
-# Windows by event time over columns: fixed ones, and sessions.
-
-
-class Windows(Step):
-    """What windows share."""
-
-    op: FixedWindows | Sessions
-
-    def __init__(self, run: Run, stage: Timed) -> None:
-        super().__init__(run, stage)
-        assert self.node.sub is not None
-        self.inner = Inner(self.node.sub, self.texts, run.mode)
-
-    @property
-    def why_plain(self) -> str | None:
-        return self.inner.why_plain
-
-    def put(self, flows: list[Flow]) -> Flow:
-        (flow,) = flows
-        wrong = self.first_wrong(flow) if len(flow) else None
-        if wrong is not None:  # an event that is late may come before it
-            some = flow.at(slice(0, wrong))
-            self.note(self.too_late(some, self.op.take(some.rows(), before(self.now()))))
-            assert self.clock is not None
-            time = int(flow.time[wrong])
-            raise no_such_time(self.node, self.event(flow, wrong), time, self.clock, self.push(flow, wrong))
-        self.note(self.too_late(flow, self.op.take(flow.rows(), before(self.now()))))
-        if not self.run.moving:
-            return self.nothing()
-        try:
-            found = self.closed()
-        except WindowFailed as failed:
-            assert self.clock is not None
-            push = self.run.push_of(2**62)
-            raise sub_failed(self.node, self.clock, failed.start, failed.end, failed.error, push) from (
-                failed.error.__cause__
-            )
-        return self.answers(found)
-
-    def closed(self) -> Answers:
-        """The answers that are complete; the running ones, if they are told now, are noted for the step `early`."""
-        if not isinstance(self.op, (HeldWindows, RunningSessions)):
-            return self.op.close(self.after())
-        found = self.op.close(self.after(), self.tells())
-        early = self.answers(self.op.so_far)
-        self.run.early_now[self.stage.step] = Flow(early.stamp, None, early.key, early.value)
-        return found
-
-    def tells(self) -> bool:
-        """Whether running answers are told now."""
-        assert self.timing is not None
-        if not self.run.early:
-            return False
-        clocks, stream = self.run.clocks, self.stage.inputs[0]
-        return self.timing.tells(self.now(), clocks.after(stream, self.stage.step))
-
-    @staticmethod
-    def answers(found: Answers) -> Flow:
-        """As they go on."""
-        return moved(found.end - 1, found.key, [found.start, found.end, *found.value])
-
-    def first_wrong(self, flow: Flow) -> int | None:
-        """The first event whose window is not within the times that there are; None if all are."""
-        raise NotImplementedError
-
-
-class Fixed(Windows):
-    """Tumbling and sliding windows."""
-
-    op: FixedWindows
-
-    def __init__(self, run: Run, stage: Timed) -> None:
-        super().__init__(run, stage)
-        t = self.timing
-        assert t is not None and t.size is not None and t.every is not None
-        if t.tz is None:
-            spans = Spans(t.size, t.every, t.origin % t.every)  # the same windows, with small numbers
-        else:
-            tz = t.tz
-            spans = Days(t.size // DAY, t.every // DAY, t.origin // DAY, lambda day: day_start(tz, day))
-        more = self.inner, self.kinds(), self.texts
-        held = t.allowed or t.early is not None
-        self.op = HeldWindows(spans, *more, t.allowed, t.early is not None) if held else FixedWindows(spans, *more)
-
-    def first_wrong(self, flow: Flow) -> int | None:
-        t, (least, most) = self.timing, self.limits()
-        assert t is not None and t.size is not None and t.every is not None
-        reach = abs(t.origin) + 2 * t.size + 2 * t.every + (2 * DAY if t.tz is not None else 0)
-        near = (flow.time < min(least + reach, MOST)) | (flow.time > max(most - reach, LEAST))
-        for at in np.flatnonzero(near).tolist():  # hardly ever any
-            try:
-                windows = windows_of(t, int(flow.time[at]))
-            except OverflowError:
-                return int(at)
-            if any(not least <= edge <= most for window in windows for edge in window):
-                return int(at)
-        return None
 
 
 class Session(Windows):

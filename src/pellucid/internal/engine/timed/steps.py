@@ -1,7 +1,8 @@
-"""Streams of a batch as columns, and functions of events over them.
+"""Streams of a batch as columns, what the steps of a plan share, and the steps that read one stream.
 
-The rules are those of `engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key
-that came with the data beside that of its stream, and itself.
+The rules are those of `engine.timed.plan`: an event has a stamp, a time (if its stream has times), the key that came
+with the data beside that of its stream, and itself.  A segment of ordinary steps is run by a kernel (`Ordinary`); a
+timed step is a `Step`, most of which have an operator with a state (``op``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from pellucid.internal.data.columns import Batch, events_of
 from pellucid.internal.engine.kernel.emit.steps import Untimely
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.engine.timed.clock import END, Clocks, endless, late_error, no_time, not_ahead
-from pellucid.internal.engine.timed.plain import chosen
 from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed
 from pellucid.internal.engine.timed.rows import (
     LEAST,
@@ -32,7 +32,6 @@ from pellucid.internal.engine.timed.rows import (
     leaves_of,
 )
 from pellucid.internal.engine.timed.sorting import Keys, canonical, longer, many, numbers, order_by
-from pellucid.internal.engine.timed.windows import LateRows
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.types import BOOL, INT, STR, OptionalType, RecordType, TupleType, Type
 from pellucid.internal.graph.model import Graph, Node
@@ -202,7 +201,19 @@ def _picked(fn: Function) -> list[int] | None:
     return [int(leaf.value) for leaf in fn.traced.outputs]
 
 
-# What the stages of a plan share: what they know of their run, and a timed step over columns.
+# ---------------------------------------------------------------- what timed steps share
+
+
+@dataclass
+class LateRows:
+    """Rows that came too late, in the order in which they came: which of the batch, and what they missed."""
+
+    which: Any  # row numbers
+    start: Any = None  # of the windows that they missed
+    end: Any = None
+
+    def __len__(self) -> int:
+        return len(self.which)
 
 
 class Run(Protocol):
@@ -350,7 +361,7 @@ class Step:
         return self.clock.limits()[0] or (LEAST, MOST)
 
 
-# A segment of ordinary steps over columns, by the kernel.
+# ---------------------------------------------------------------- ordinary steps
 
 
 class Ordinary:
@@ -456,9 +467,24 @@ def _gathered(columns: Sequence[Any], place: Sequence[Any], n: int) -> Any:
     return out
 
 
-# Doubled events over columns: of each key an event is kept if no kept one is at most so much earlier.
-
 _SOME = 1 << 12
+
+
+# ---------------------------------------------------------------- steps that read one stream
+
+
+def first_ones(groups: Any, times: Any, last: Any, known: Any, within: int, keep: Any) -> None:
+    """Mark the rows that are kept: those of which no kept row of the same group is at most so much earlier.
+
+    Rows come by group and time; ``last`` is when each group's last kept row was, if ``known``.
+    """
+    for i in range(len(groups)):
+        group, t = groups[i], int(times[i])
+        since = int(last[group])
+        # Times rise, so a difference below 0 is one that has left 64 bits: it is greater than any length of time.
+        if not known[group] or t - since > within or t - since < 0:
+            keep[i] = known[group] = True
+            last[group] = t
 
 
 class Dedup:
@@ -468,8 +494,9 @@ class Dedup:
     >>> from pellucid.internal.expr.types import INT
     >>> dedup = Dedup(5, Kinds((INT,), (INT,)), Texts())
     >>> rows = Rows(np.array([7, 3, 12]), [np.array([1, 1, 1])], [np.array([70, 30, 120])])
-    >>> dedup.take(rows, None).tolist(), dedup.put(13).value[0].tolist()
-    ([], [30, 120])
+    >>> dedup.take(rows)
+    >>> dedup.put(13).value[0].tolist()
+    [30, 120]
     """
 
     def __init__(self, within: int, kinds: Kinds, texts: Texts, own: int = 0) -> None:
@@ -485,15 +512,9 @@ class Dedup:
     def __len__(self) -> int:
         return len(self._rows) + int(self._known.sum())
 
-    def take(self, rows: Rows, clock: int | None) -> Any:
-        """Judge a batch; the numbers of the rows that are late."""
-        if clock is None or not len(rows) or int(rows.time.min()) >= clock:
-            self._rows.add(rows.time, rows.columns())
-            return np.zeros(0, np.int64)
-        late = rows.time < clock
-        rest = rows.at(~late)
-        self._rows.add(rest.time, rest.columns())
-        return np.flatnonzero(late)
+    def take(self, rows: Rows) -> None:
+        """Rows that are not late."""
+        self._rows.add(rows.time, rows.columns())
 
     def put(self, clock: int | None) -> Rows:
         """The events that are kept, of those whose time is complete; by time, then by the event."""
@@ -506,7 +527,10 @@ class Dedup:
         self._last, self._known = longer(self._last, self._keys.count), longer(self._known, self._keys.count)
         key, keep = key[order], np.zeros(len(rows), np.bool_)
 
-        chosen(many(len(rows)), "first_ones")(key, rows.time[order], self._last, self._known, self.within, keep)
+        mark = first_ones
+        if many(len(rows)):
+            from pellucid.internal.engine.timed.compiled import first_ones as mark
+        mark(key, rows.time[order], self._last, self._known, self.within, keep)
         rows = rows.at(order[keep])
         self._tidy(clock)
         own = zip(self.kinds.key[: self.own], rows.key[: self.own], strict=True)
@@ -547,9 +571,6 @@ class Dedup:
         """Go on from what was saved."""
         self._rows.put(groups[0])
         self._restore(groups[1])
-
-
-# Timed steps that take events one by one: what an event's time is, dedup, and the streams of late and early events.
 
 
 class At(Step):
@@ -607,7 +628,7 @@ class DedupStep(Step):
             like = self.like(flow.value)
         except StepError as error:
             raise at_push(error, self.push(flow, error.position)) from error.__cause__
-        self.op.take(Rows(flow.time, [*flow.key, *like], flow.value), None)
+        self.op.take(Rows(flow.time, [*flow.key, *like], flow.value))
         if not self.run.moving:
             return self.nothing()
         rows = self.op.put(self.after())

@@ -1,7 +1,20 @@
-"""Which windows a time is in: numbered, with their starts and ends.
+"""Tumbling and sliding windows over columns: which windows a time is in, two operators, and the step.
 
-Window *k* of fixed windows is [origin + k·every, origin + k·every + size).  Calendar days of a time zone are counted by
-days; how many hours each has, the zone says.
+Windows are numbered: window *k* is [origin + k·every, origin + k·every + size).  Calendar days of a time zone are
+counted by days; how many hours each has, the zone says.
+
+**Without corrections and running answers** (`FixedWindows`) a row waits by its time: that says which of its windows
+closes first.  When windows close, their rows are sorted by key and time: then each window of a key is a stretch of
+rows, and the sub-pipeline runs over all stretches at once.  A row that is in a window which is still open goes on
+waiting.
+
+**With them** (`HeldWindows`) rows lie by the last window that they are in: a window's own are those of a few
+neighbouring heaps.  A row stays until its last window takes no more rows.  Which windows have got rows since the clock
+moved last (those that were closed are emitted again), and since running answers were told, is marked at the rows.  Over
+many rows that takes six times as long as without (`bench/time.py`), hence two operators.
+
+Nothing is noted of which windows a row counts in: those of its windows that were not given up when it came, and of
+these are all for which an answer can still come.
 """
 
 from __future__ import annotations
@@ -13,7 +26,9 @@ from typing import Any
 import numpy as np
 
 from pellucid.errors import StepError
-from pellucid.internal.engine.timed.rows import LEAST, Failed, Inner, Kinds, Rows, Texts, Waiting
+from pellucid.internal.engine.timed.clock import day_start, no_such_time, sub_failed, windows_of
+from pellucid.internal.engine.timed.plan import Timed
+from pellucid.internal.engine.timed.rows import LEAST, MOST, Failed, Inner, Kinds, Rows, Texts, Waiting
 from pellucid.internal.engine.timed.sorting import (
     by_key_and_time,
     changes,
@@ -24,7 +39,9 @@ from pellucid.internal.engine.timed.sorting import (
     settled,
     sorted_words,
 )
+from pellucid.internal.engine.timed.steps import Flow, LateRows, Run, Step, before, moved
 from pellucid.internal.expr.types import INT
+from pellucid.internal.expr.types.rich import DAY
 
 _DAY = 86_400_000_000
 _FAR = 1 << 61
@@ -143,27 +160,7 @@ class Days(Spans):
             return -(2**63) if k < 0 else 2**63 - 1
 
 
-# Tumbling and sliding windows over columns.
-#
-# A row waits by its time: that says which of its windows closes first.  When windows close, their rows are sorted by
-# key and time: then each window of a key is a stretch of rows, and the sub-pipeline runs over all stretches at once.
-#
-# A row that is in a window which is still open goes on waiting.  Nothing is noted of which windows a row counts in:
-# those of its windows that are open when it comes, and these are just those that no clock has closed before.
-
 _SLICE = 1 << 17  # rows that are sorted and run at once
-
-
-@dataclass
-class LateRows:
-    """Rows that came too late, in the order in which they came: which of the batch, and what they missed."""
-
-    which: Any  # row numbers
-    start: Any = None  # of the windows that they missed
-    end: Any = None
-
-    def __len__(self) -> int:
-        return len(self.which)
 
 
 @dataclass
@@ -220,6 +217,8 @@ class FixedWindows:
     ([0], [10], [10])
     """
 
+    so_far: Answers | None = None  # the running answers, where they are asked for
+
     def __init__(self, spans: Spans, inner: Inner, kinds: Kinds, texts: Texts) -> None:
         self.spans, self.inner, self.kinds, self.texts = spans, inner, kinds, texts
         self._rows = Waiting(kinds.arrays)
@@ -249,8 +248,8 @@ class FixedWindows:
         self._rows.add(rows.time, rows.columns())
         return late
 
-    def close(self, clock: int | None) -> Answers:
-        """The answers of the windows that the clock closes."""
+    def close(self, clock: int | None, tells: bool = False) -> Answers:
+        """The answers of the windows that the clock closes (``tells`` is for `HeldWindows`)."""
         through = limit = None
         if clock is not None:
             through = self.spans.open_at(clock) - 1
@@ -412,15 +411,6 @@ class FixedWindows:
         self._open = words["open"]
         self._rows.put(groups[0])
 
-
-# Tumbling and sliding windows whose answers can be corrected, or are told before they are complete.
-#
-# Rows lie by the last window that they are in: a window's own are those of a few neighbouring heaps.  A row stays
-# until its last window takes no more rows.  Which windows have got rows since the clock moved last (those that were
-# closed are put out again), and since running answers were told, is marked at the rows.
-#
-# Nothing is noted of which windows a row counts in: those that were not given up when it came, and of these are all
-# for which an answer can still come.
 
 _NEW, _UNTOLD = 1, 2  # since the clock moved last; since running answers were told
 
@@ -620,3 +610,101 @@ class HeldWindows(FixedWindows):
             which = np.flatnonzero(marks == some)
             columns = [c[which] for c in groups[0]]
             self._add(columns, self.spans.last(columns[0]), int(some))
+
+
+# ---------------------------------------------------------------- the steps
+
+
+class Windows(Step):
+    """What windows share."""
+
+    op: Any  # FixedWindows, or Sessions
+
+    def __init__(self, run: Run, stage: Timed) -> None:
+        super().__init__(run, stage)
+        assert self.node.sub is not None
+        self.inner = Inner(self.node.sub, self.texts, run.mode)
+
+    @property
+    def why_plain(self) -> str | None:
+        return self.inner.why_plain
+
+    def put(self, flows: list[Flow]) -> Flow:
+        (flow,) = flows
+        wrong = self.first_wrong(flow) if len(flow) else None
+        if wrong is not None:  # an event that is late may come before it
+            some = flow.at(slice(0, wrong))
+            self.note(self.too_late(some, self.op.take(some.rows(), before(self.now()))))
+            assert self.clock is not None
+            time = int(flow.time[wrong])
+            raise no_such_time(self.node, self.event(flow, wrong), time, self.clock, self.push(flow, wrong))
+        self.note(self.too_late(flow, self.op.take(flow.rows(), before(self.now()))))
+        if not self.run.moving:
+            return self.nothing()
+        try:
+            found = self.closed()
+        except WindowFailed as failed:
+            assert self.clock is not None
+            push = self.run.push_of(2**62)
+            raise sub_failed(self.node, self.clock, failed.start, failed.end, failed.error, push) from (
+                failed.error.__cause__
+            )
+        return self.answers(found)
+
+    def closed(self) -> Answers:
+        """The answers that are complete; the running ones, if they are told now, are noted for the step `early`."""
+        found: Answers = self.op.close(self.after(), self.tells())
+        if self.op.so_far is not None:
+            early = self.answers(self.op.so_far)
+            self.run.early_now[self.stage.step] = Flow(early.stamp, None, early.key, early.value)
+        return found
+
+    def tells(self) -> bool:
+        """Whether running answers are told now."""
+        assert self.timing is not None
+        if not self.run.early:
+            return False
+        clocks, stream = self.run.clocks, self.stage.inputs[0]
+        return self.timing.tells(self.now(), clocks.after(stream, self.stage.step))
+
+    @staticmethod
+    def answers(found: Answers) -> Flow:
+        """As they go on."""
+        return moved(found.end - 1, found.key, [found.start, found.end, *found.value])
+
+    def first_wrong(self, flow: Flow) -> int | None:
+        """The first event whose window is not within the times that there are; None if all are."""
+        raise NotImplementedError
+
+
+class Fixed(Windows):
+    """Tumbling and sliding windows."""
+
+    op: FixedWindows
+
+    def __init__(self, run: Run, stage: Timed) -> None:
+        super().__init__(run, stage)
+        t = self.timing
+        assert t is not None and t.size is not None and t.every is not None
+        if t.tz is None:
+            spans = Spans(t.size, t.every, t.origin % t.every)  # the same windows, with small numbers
+        else:
+            tz = t.tz
+            spans = Days(t.size // DAY, t.every // DAY, t.origin // DAY, lambda day: day_start(tz, day))
+        more = self.inner, self.kinds(), self.texts
+        held = t.allowed or t.early is not None
+        self.op = HeldWindows(spans, *more, t.allowed, t.early is not None) if held else FixedWindows(spans, *more)
+
+    def first_wrong(self, flow: Flow) -> int | None:
+        t, (least, most) = self.timing, self.limits()
+        assert t is not None and t.size is not None and t.every is not None
+        reach = abs(t.origin) + 2 * t.size + 2 * t.every + (2 * DAY if t.tz is not None else 0)
+        near = (flow.time < min(least + reach, MOST)) | (flow.time > max(most - reach, LEAST))
+        for at in np.flatnonzero(near).tolist():  # hardly ever any
+            try:
+                windows = windows_of(t, int(flow.time[at]))
+            except OverflowError:
+                return int(at)
+            if any(not least <= edge <= most for window in windows for edge in window):
+                return int(at)
+        return None

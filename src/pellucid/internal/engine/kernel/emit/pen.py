@@ -234,7 +234,7 @@ def finders(layout: KernelLayout, numba: bool) -> str:
                 "    while True:\n        s = H[h] - 1\n        if s < 0: return s\n"
                 f"        if {same}: return s\n        h = (h + np.uint64(1)) & mask\n"
             )
-            # A key that begins anew takes its own place in the table again.
+            # A key that starts again takes its own place in the table again.
             taken = f"H[h] != 0 and not ({same.replace('[s *', '[(H[h] - 1) *')})" if region.forgets else "H[h] != 0"
             search = (
                 f"    h = np.uint64(0)\n{mix}    mask = np.uint64(H.size - 1)\n    h &= mask\n"
@@ -414,8 +414,7 @@ def _looker(name: str, f: Pure, kinds: tuple[Type, ...]) -> str:
 # What the steps of a kernel are written with: streams inside the loop, events put into them and visited, calls of
 # functions.
 #
-# A stream that carries at most one event per push is a few local variables and a flag; one that can carry several is
-# a
+# A stream that carries at most one event per push is a few local variables and a flag; one that can carry several is a
 # small buffer.
 
 _DEEP = 20  # levels: more than the steps of a loop stand in

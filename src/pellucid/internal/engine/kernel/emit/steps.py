@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 # ``key_by(f).forget(after=N)`` in a kernel: a row for each key that is held.
 #
-# A row has the number of its key's last event in the whole stream.  An event whose key has no row, or one whose
-# session
+# A row has the number of its key's last event in the whole stream.  An event whose key has no row, or one whose session
 # is over, gets a new row: the rows of keys that are given up are taken back by the host, between pushes
-# (`engine.state.EngineState.give_up`), because within one push an event of the old session may still be on its
-# way through the steps behind.
+# (`engine.state.EngineState.give_up`), because within one push an event of the old session may still be on its way
+# through the steps behind.
 
 
 def write_forget(e: Pen, node: Node, flow: Flow, cap: int | None, store: Storage) -> Flow:
@@ -72,17 +71,13 @@ def write_forget(e: Pen, node: Node, flow: Flow, cap: int | None, store: Storage
     return out
 
 
-# A task that is told of times, in a kernel: one turn of the loop is one call of one of its two functions.
+# A task that is notified of times, in a kernel: one turn of the loop is one call of one of its two functions.
 #
 # Its events are ``(tick, time, event)``: an event and its time, or (``tick``) only the news that a time is complete.
-# Of
-# each key they come in the order of time.  The times that a key has asked for wait in a list, the first one in
-# front.  In
-# a turn that one is told of if it is due, which it is before the time of what came (of a tick: not after it), and
-# then
-# the same push takes another turn; otherwise the event is taken.  So any number of times may be told of in a push,
-# while
-# a turn needs no more room than one call does.
+# Of each key they come in the order of time.  The times that a key has asked for wait in a list, the first one in
+# front.  In a turn it is notified of that one if it is due, which it is before the time of what came (of a tick: not
+# after it), and then the same push takes another turn; otherwise the event is taken.  So any number of times may be
+# delivered in a push, while a turn needs no more room than one call does.
 
 NOT_AHEAD = 4  # codes of failure: a time was asked for that is over,
 ENDLESS = 5  # or one after the other, without an event between
@@ -170,7 +165,7 @@ def _turn(
     cells: list[StateCell],
     waiting: TimesWriter,
 ) -> None:
-    """One call: the state, what it puts out, and the times that it asks for."""
+    """One call: the state, what it emits, and the times that it asks for."""
     w, width, size = e.w, len(cells), node.type.width - 1
     old = e.copied([c.load(key) for c in cells])
     if not e.written(fn):
@@ -205,7 +200,7 @@ def _turn(
 def _ask(
     e: Pen, node: Node, fn: Function, asked: str, now: str, key: str | None, waiting: TimesWriter, site: int
 ) -> None:
-    """A time that is asked for: not before the present one, and if that is told of now, after it."""
+    """A time that is asked for: not before the present one, and if it is notified of that one now, after it."""
     over = "<=" if fn is node.on_time else "<"
     with e.w.block(f"if {asked} {over} {now}:"):
         _fail(e, NOT_AHEAD, site, asked, now)

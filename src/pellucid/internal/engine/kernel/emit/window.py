@@ -1,7 +1,7 @@
 """Windows in a kernel.
 
 The definition (Model Checking of Stream Processing Pipelines, 2021, section 2): the i-th output is the last event
-that the sub-pipeline puts out over the k events i … i+k-1, run from its initial state.  In general that is k pushes per
+that the sub-pipeline emits over the k events i … i+k-1, run from its initial state.  In general that is k pushes per
 event, and this is what `_recompute` writes; the sub-pipeline's state lives in local variables.
 
 Where the sub-pipeline is a chain of maps and filters into a cumulate whose function is a sum, a minimum, a
@@ -313,7 +313,7 @@ class _Sums:
         return self.e.w.function([p.value for p in self.shape.parts], ["0"] * len(self.shape.parts) + leaves, (), 0)
 
     def result(self, key: str | None, pos: str, out: Flow, by_definition: Callable[[], None]) -> None:
-        """Put out the window's value."""
+        """Emit the window's value."""
         e, w = self.e, self.e.w
         with w.block(f"if {w.rare(f'{self.clean.load(key)} != {self.k}')}:"):
             by_definition()

@@ -17,8 +17,7 @@ from pellucid.errors import known
 from pellucid.internal.engine.timed.clock import END
 from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.engine.timed.rows import LEAST, leaves_of
-from pellucid.internal.engine.timed.stages import Step
-from pellucid.internal.engine.timed.steps import Timers, event_at
+from pellucid.internal.engine.timed.steps import Step, Timers, event_at
 
 MANY = 100_000  # different windows of a step that are looked at one by one
 FEW = 3  # keys that are named

@@ -1,23 +1,36 @@
-"""Cells at the edges of every kind of table: what is read, to the last bit, or that it is refused.
+"""One table of what cells are: columns of every kind of table, cells of CSV, values of JSON Lines, at the edges of
+their types; each is read to the last bit, or refused with its row.  And rows of every type through every kind of file.
 
-Each case has a type, a column, and what Python calls the values that a function gets (``repr``), or `NO`, where the
-docs want a refusal.  Nothing is read from Pellucid: what is wanted is written here by hand from the docs.
+What is wanted is written by hand from ``docs/how-to-tables.md`` and ``docs/reference/cli.md``: of each case what Python
+calls the values that a function gets (``repr``), or `NO`, where the docs want a refusal.  Files are written and read
+with ``csv``, ``json`` and ``pyarrow`` alone.
 """
 
 from __future__ import annotations
 
+import csv
+import json
+import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
 
 from pellucid import PellucidError, Scale, pipeline
-from tests.judge.row_values import Color
-
-__all__ = ["CELLS", "NO", "Cell", "read"]
+from pellucid.internal.cli.main import cli
+from tests.judge.row_frames import _arrow as arrow_rows
+from tests.judge.row_frames import as_dict
+from tests.judge.row_values import Color, E, rows
+from tests.seeds import seeds
 
 NO = object()
 
@@ -54,6 +67,8 @@ def read(case: Cell) -> Any:
         return NO, str(error)
     if isinstance(out, list):
         return [r["out"] if isinstance(r, dict) else r for r in out]
+    if isinstance(out, np.ndarray):
+        return out.tolist()
     column = out["out"]
     return column.to_list() if hasattr(column, "to_list") else column.to_pylist()
 
@@ -79,6 +94,18 @@ def _polars(name: str, kind: Any, make: Callable[[Any], Any], wanted: Any) -> Ce
         return polars.DataFrame({"v": make(polars)})
 
     return Cell(f"polars: {name}", kind, frame, wanted)
+
+
+def _numpy(name: str, kind: Any, values: Any, wanted: Any, of: Any = None) -> Cell:
+    """A structured array of one field."""
+
+    def array() -> Any:
+        column = np.array(values, of)
+        out = np.empty(len(column), [("v", column.dtype)])
+        out["v"] = column
+        return out
+
+    return Cell(f"numpy: {name}", kind, array, wanted)
 
 
 def _dicts(name: str, kind: Any, values: list[Any], wanted: Any) -> Cell:
@@ -339,6 +366,18 @@ CELLS: list[Cell] = [
     _dicts("texts", _TEXT, ["", None, "🙂", "None"], _all("", None, "🙂", "None")),
     _dicts("an enum", Color | None, [Color.GREEN, None], _all(Color.GREEN, None)),
     _dicts("names before values", Twisted, ["A", "B", Twisted.B], _all(Twisted.A, Twisted.B, Twisted.B)),
+    # NumPy
+    *(_numpy(f"{of}", int, [1, 2], _all(1, 2), of) for of in ("int8", "int32", "uint8", "uint64", ">i4")),
+    _numpy("uint64 too large", int, [1, 2**63], NO, "uint64"), _numpy("bools for ints", int, [True], _all(1)),
+    _numpy("half precision", float, [0.5, -0.0], _all(0.5, -0.0), "float16"),
+    _numpy("floats of other bytes", float, [1.5], _all(1.5), ">f8"), _numpy("ints for floats", float, [1], _all(1.0)),
+    _numpy("infinity", float, [-np.inf], _all(float("-inf"))), _numpy("NaN", float, [NAN], NO),
+    _numpy("a float for an int", int, [1.5], NO), _numpy("whole floats, where none may be", _INT, [3.0], _all(3)),
+    _numpy("bools", bool, [True, False], _all(True, False)), _numpy("ints for bools", bool, [1, 0], NO),
+    _numpy("texts", str, ["a", "bc", "a"], _all("a", "bc", "a")), _numpy("bytes", str, [b"a"], NO),
+    _numpy("names of members", Color, ["RED", "BLUE"], _all(Color.RED, Color.BLUE)),
+    _numpy("values of members", Color, [1, 0], _all(Color.RED, Color.GREEN)), _numpy("no member", Color, ["red"], NO),
+    _numpy("a time for an int", int, ["2020"], NO, "M8[s]"), _numpy("years", datetime, ["2020"], NO, "M8[Y]"),
     # DuckDB
     _duck("sum(x) from (select 2::bigint as x)", int, NO), _duck("unnest([1::hugeint, null])", _INT, NO),
     _duck("9223372036854775808::hugeint", int, NO), _duck("1.5::decimal(3, 1)", int, NO),
@@ -359,20 +398,193 @@ CELLS: list[Cell] = [
 ]  # fmt: skip
 
 
-def wrong() -> Iterator[tuple[str, Any, Any]]:
-    """The cases that are not as they should be: name, found, wanted."""
-    for case in CELLS:
-        try:
-            found = read(case)
-        except Exception as error:
-            yield case.name, f"CRASH {type(error).__name__}: {error}", case.wanted
-            continue
-        refused = isinstance(found, tuple) and found[0] is NO
-        if case.wanted is None or (case.wanted is NO and refused) or found == case.wanted:
-            continue
-        yield case.name, found[1] if refused else found, "a refusal" if case.wanted is NO else case.wanted
+# ---------------------------------------------------------------- cells of texts
+
+H = timedelta(hours=1)
+PIPELINE = """\
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, NamedTuple
+from pellucid import Scale, pipeline
+from tests.judge.row_values import Color, E
+
+class R(NamedTuple):
+    v: {kind}
+
+p = pipeline(lambda x: x.map(lambda e: repr(e.v), to=str), x=R)
+same = pipeline(lambda x: x, x=E)
+"""
+CSV: dict[str, list[tuple[str, Any]]] = {
+    "int | None": [("7", 7), ("", None), (" -7 ", -7), ("+7", 7), ("007", 7), ("9223372036854775807", 2**63 - 1),
+    ("9223372036854775808", NO), ("1.0", 1), ("1.5", NO), ("9007199254740994.0", NO), ("1_0", NO), ("١", NO), ('""',
+    None), ("null", NO), ("1e3", NO), ("0x1",
+    NO), ("--1", NO), ("-", NO)],
+    "int": [("7", 7), ("", NO)],
+    "float | None": [("1.5", 1.5), ("", None), ("-0.0", -0.0), ("1e999", float("inf")), ("-inf", float("-inf")), (".5",
+    0.5), ("1.", 1.0), ("5e-324", 5e-324), ("9007199254740993", 9007199254740992.0), ("nan", NO), ("1,5", NO),
+        ("1_0.0", NO), ("0x1p3", NO)],
+    "str | None": [("a", "a"), ("", None), ('""', ""), ('"a,b"', "a,b"), ('"a""b"', 'a"b'), ('"a\nb"', "a\nb"), (" x ",
+    " x "), ("NULL", "NULL"), ("nan", "nan"), ("\\N", "\\N"), ("🙂", "🙂"), ('"\\"', "\\")],
+    "str": [("", ""), ('""', "")],
+    "bool | None": [("true", True), ("", None), ("0", False), ("FALSE", False), ("yes", NO), ("tRUE", NO), ("2", NO)],
+    "datetime | None": [("2013-01-01T05:00:00", datetime(2013, 1, 1, 5)), ("", None), ("2013-01-01 05:00",
+    datetime(2013, 1, 1, 5)), ("2013-01-01 05:00:00.000001", datetime(2013, 1, 1, 5, 0, 0, 1)),
+    ("2013-01-01 05:00:00.5", datetime(2013, 1, 1, 5, 0, 0, 500000)),
+        ("2013-01-01 05:00:00.000001000", datetime(2013, 1, 1, 5, 0, 0, 1)), ("0001-01-01 00:00:00", datetime(1, 1,
+        1)), ("9999-12-31 23:59:59.999999", datetime(9999, 12, 31, 23, 59, 59, 999999)),
+            ("2013-01-01 05:00:00.0000001", NO), ("2013-01-01 05:00:00Z", NO), ("2013-01-01 05:00:00+01:00", NO),
+        ("2013-02-29 00:00:00", NO), ("2013-01-01 24:00:00", NO), ("2013-01-01 23:59:60", NO), ("0000-01-01 00:00:00",
+        NO), ("10000-01-01 00:00:00", NO), ("1.1.2013", NO), ("2013-01-01 05:00:00 ", None if False else datetime(2013,
+            1, 1, 5)), ("٢٠١٣-01-01 05:00:00", NO), ("2013-1-1 5:00", NO), ("1357016400", NO), ("now", NO),
+                ("-2013-01-01 00:00:00", NO)],
+    "Annotated[datetime, UTC] | None": [("2013-01-01T05:00:00Z", U(2013, 1, 1, 5)), ("", None),
+    ("2013-01-01 05:00:00+05:30", U(2012, 12, 31, 23, 30)), ("2013-01-01T05:00-0530", None if False else U(2013, 1, 1,
+    10, 30)), ("2013-01-01T05:00:00.000001-23:59", U(2013, 1, 2, 4, 59, 0, 1)), ("2013-01-01T05:00:00", NO),
+        ("0001-01-01T00:00:00+01:00", NO),
+        ("9999-12-31T23:30:00-01:00", NO), ("2013-01-01T05:00:00 Europe/Berlin", NO), ("2013-01-01T05:00:00+24:00",
+        NO), ("2013-01-01T05:00:00.1234567Z", NO)],
+    "date | None": [("2013-01-01", date(2013, 1, 1)), ("", None), ("0001-01-01", date(1, 1, 1)), ("9999-12-31",
+    date(9999, 12, 31)), ("2012-02-29", date(2012, 2, 29)), ("2013-02-29", NO), ("2013-1-1", NO),
+    ("2013-01-01 00:00:00", NO), ("01/02/2013", NO), ("2013-W01-1", date(2012, 12, 31)), ("0000-01-01", NO),
+    ("10000-01-01", NO)],
+    "timedelta | None": [("PT1H30M", 1.5 * H), ("", None), ("1:30:00", 1.5 * H), ('"2 days, 1:30:00"', 49.5 * H),
+    ('"-1 day, 23:59:59.999999"', timedelta(microseconds=-1)), ("PT0.000001S", timedelta(microseconds=1)), ("-PT1H",
+    -H), ("P1D", 24 * H), ("P1DT1H", 25 * H), ("PT0S", 0 * H), ("PT36H", 36 * H), ("PT1.5S", timedelta(seconds=1.5)),
+        ("P1W", NO),
+        ("0:00:00.5", timedelta(milliseconds=500)), ('"1 day, 0:00:00"', 24 * H), ('"-2 days, 0:00:00"', -48 * H),
+        ("PT0.0000001S", NO), ("P1Y", NO), ("P1M", NO), ("1h", NO), ("PT", NO), ("P", NO), ("3600", NO), ("PT1M1H",
+        NO), ("P106751992D", NO), ("PT9999999999999999999S", NO)],
+    "Annotated[Decimal, Scale(2)] | None": [("12.50", D("12.50")), ("", None), ("12.5", D("12.50")), ("-0.00",
+    D("0.00")), ("+1", D("1.00")), (" 1.5 ", D("1.50")), ("0.010", D("0.01")), ("92233720368547758.07",
+        D("92233720368547758.07")), ("-92233720368547758.08", D("-92233720368547758.08")), ("92233720368547758.08",
+            NO), ("1.505", NO), ("NaN", NO), ("inf", NO), ("1_0", NO), ("1,5", NO), ("١", NO), ("abc", NO), ("$1", NO)],
+    "Color | None": [("RED", "<Color.RED: 1>"), ("", None), ("red", NO), ("1", "<Color.RED: 1>"), ("9", NO)],
+}  # fmt: skip
+JSON: dict[str, list[tuple[str, Any]]] = {
+    "int | None": [("7", 7), ("null", None), ("MISSING", None), ("-0", 0), ("9223372036854775807", 2**63 - 1),
+    ("9223372036854775808", NO), ("1.0", 1), ("1.5", NO), ("9007199254740994.0", NO), ("1e3", NO), ('"7"', NO),
+    ("true", NO), ("[1]", NO)],
+    "int": [("7", 7), ("null", NO), ("MISSING", NO)],
+    "float | None": [("1.5", 1.5), ("null", None), ("7", 7.0), ("-0.0", -0.0), ("1e999", float("inf")),
+    ("9007199254740993", 2.0**53), ('"1.5"', NO), ("true", NO), ("NaN", NO)],
+    "str | None": [('"a"', "a"), ("null", None), ('""', ""), ('"null"', "null"), ('"\\ud83d\\ude42"', "🙂"),
+    ('"\\ud83d"', NO), ("5", NO), ('"\\u0000"', "\x00")],
+    "bool | None": [("true", True), ("null", None), ("1", NO), ('"true"', NO)],
+    "datetime | None": [('"2013-01-01T05:00:00"', datetime(2013, 1, 1, 5)), ("null", None), ('"2013-01-01T05:00:00Z"',
+    NO), ('""', NO), ("1357016400", NO), ('"2013-01-01T05:00:00.0000001"', NO)],
+    "Annotated[datetime, UTC] | None": [('"2013-01-01T05:00:00Z"', U(2013, 1, 1, 5)), ('"2013-01-01T05:00:00+05:30"',
+    U(2012, 12, 31, 23, 30)), ("null", None), ('"2013-01-01T05:00:00"', NO)],
+    "date | None": [('"2013-01-01"', date(2013, 1, 1)), ("null", None), ('"2013-01-01T00:00:00"', NO)],
+    "timedelta | None": [('"PT1H30M"', 1.5 * H), ("null", None), ('"1:30:00"', 1.5 * H), ("3600", NO)],
+    "Annotated[Decimal, Scale(2)] | None": [("12.50", D("12.50")), ("null", None), ("12", D("12.00")), ('"12.5"',
+    D("12.50")), ("0.1", D("0.10")), ("92233720368547758.07", D("92233720368547758.07")), ("-0.0", D("0.00")),
+        ("1.505", NO), ("0.30000000000000004", NO), ("1e2", D("100.00")), ("true", NO), ('""', NO),
+        ("92233720368547758.08", NO), ("9007199254740993.01", D("9007199254740993.01"))],
+    "Color | None": [('"RED"', "<Color.RED: 1>"), ("null", None), ('"red"', NO), ("1", "<Color.RED: 1>"), ("9", NO)],
+}  # fmt: skip
 
 
-if __name__ == "__main__":
-    for name, found, wanted in wrong():
-        print(f"{name}\n    found  {found}\n    wanted {wanted}")
+def run(*args: str) -> tuple[int, str]:
+    """The command, here: exit code and what it said."""
+    result = CliRunner().invoke(cli, ["run", *args], catch_exceptions=True)
+    said = result.output + (result.stderr if hasattr(result, "stderr") else "")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        return 99, repr(result.exception)
+    return result.exit_code, said
+
+
+def cells(folder: Path, only: str = "") -> Iterator[str]:
+    """What is read wrongly, in words."""
+    for form, table in (("csv", CSV), ("jsonl", JSON)):
+        for m, (kind, cases) in enumerate(table.items() if only in ("", form) else ()):
+            (folder / f"p{form}{m}.py").write_text(PIPELINE.format(kind=kind))
+            fine = [c for c in cases if c[1] is not NO]
+            groups = [fine, *([c] for c in cases if c[1] is NO)]
+            for n, group in enumerate(groups):
+                yield from _group(folder, form, m, n, kind, group)
+
+
+def _group(folder: Path, form: str, m: int, n: int, kind: str, group: list[tuple[str, Any]]) -> Iterator[str]:
+    source, out = folder / f"in{form}{m}-{n}.{form}", folder / f"out{form}{m}-{n}.jsonl"
+    if form == "csv":
+        source.write_text("n,v\n" + "".join(f"{k},{cell}\n" for k, (cell, _) in enumerate(group)))
+    else:
+        source.write_text(
+            "".join(
+                f'{{"n": {k}}}\n' if c == "MISSING" else f'{{"n": {k}, "v": {c}}}\n' for k, (c, _) in enumerate(group)
+            )
+        )
+    code, said = run(f"{folder}/p{form}{m}.py:p", "--in", str(source), "--out", str(out))
+    if group[0][1] is NO:
+        if code != 2:
+            found = out.read_text().strip() if out.exists() else said
+            yield f"{form} {kind}: {group[0][0]!r} should be refused: exit code {code}, {found}"
+        return
+    if code != 0:
+        for k, one in enumerate(group if len(group) > 1 else []):
+            yield from _group(folder, form, m, 1000 + k, kind, [one])
+        if len(group) == 1:
+            yield f"{form} {kind}: {group[0][0]!r} should be {group[0][1]!r}: exit code {code}, {said.strip()[-300:]}"
+        return
+    found = [json.loads(line)["out"] for line in out.read_text().splitlines()]
+    for (cell, wanted), got in zip(group, found, strict=True):
+        if got != (wanted if isinstance(wanted, str) and wanted.startswith("<") else repr(wanted)):
+            yield f"{form} {kind}: {cell!r} is {got}, should be {wanted!r}"
+
+
+def there_and_back(folder: Path, seed: int) -> Iterator[str]:
+    """Rows of every type through Parquet, CSV, JSON Lines and Arrow: the same at the end."""
+    (folder / "all.py").write_text(PIPELINE.format(kind="int"))
+    events = rows(random.Random(seed), 60)
+    dicts = [as_dict(e, n) for n, e in enumerate(events)]
+    pq.write_table(arrow_rows(dicts), folder / "a.parquet", use_dictionary=True, row_group_size=7)
+    places = ["a.parquet", "b.csv", "c.jsonl", "d.arrow", "e.tsv", "f.jsonl.gz", "g.csv.gz", "h.parquet"]
+    for a, b in pairwise(places):
+        code, said = run(f"{folder}/all.py:same", "--in", str(folder / a), "--out", str(folder / b), "--chunk", "11")
+        if code:
+            yield f"seed {seed}, {a} to {b}: exit code {code}: {said[-400:]}"
+            return
+    found = pq.read_table(folder / "h.parquet").to_pylist()
+    for n, (row, wanted) in enumerate(zip(found, dicts, strict=True)):
+        for name in E._fields:
+            w = wanted[name]
+            if isinstance(w, D):
+                w = abs(w) if w == 0 else w
+            if row[name] != w or (isinstance(w, float) and repr(row[name]) != repr(w)):
+                yield f"seed {seed}, row {n}, {name}: {row[name]!r}, was {w!r}"
+    with (folder / "b.csv").open(newline="") as file:
+        for n, (cell, wanted) in enumerate(zip(csv.DictReader(file), dicts, strict=True)):
+            if D(cell["m"]) != wanted["m"] or cell["s"] != wanted["s"] or cell["d"] != wanted["d"].isoformat():
+                yield f"seed {seed}, row {n} of the CSV: {cell}"
+    for n, (line, wanted) in enumerate(
+        zip((folder / "c.jsonl").read_text().rstrip("\n").split("\n"), dicts, strict=True)
+    ):
+        value = json.loads(line, parse_float=D)
+        if (
+            value["m"] != wanted["m"]
+            or value["s"] != wanted["s"]
+            or value["j"] != wanted["j"]
+            or value["t"] != wanted["t"]
+        ):
+            yield f"seed {seed}, row {n} of the JSON Lines: {line}"
+
+
+@pytest.mark.parametrize("case", CELLS, ids=lambda case: case.name)
+def test_a_cell_is_read_as_it_is_or_refused(case: Cell) -> None:
+    found = read(case)
+    if case.wanted is NO:
+        assert isinstance(found, tuple), found
+        assert "\n" not in found[1]
+    else:
+        assert found == case.wanted
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_text_is_read_as_what_it_spells_or_refused(tmp_path: Path, form: str) -> None:
+    assert list(cells(tmp_path, form)) == []
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(1))
+def test_rows_go_through_every_kind_of_file(tmp_path: Path, seed: int) -> None:
+    assert list(there_and_back(tmp_path, seed)) == []
