@@ -338,7 +338,10 @@ def test_cores_change_nothing_but_the_time(pellucid: Command, flights: Path, mon
     monkeypatch.setattr(cores, "cores_here", lambda: 1)
     assert "cores" not in pellucid("run", "flights.py:mean", "--in", "in.csv", "--head", 5, "--out", "o.csv").stderr
     for more, why in (
-        (("--pushes", 10, "--state", "s"), "--cores goes with a run without epochs: here --workers N shares the keys"),
+        (
+            ("--epoch-size", 10, "--state", "s"),
+            "--cores goes with a run without epochs: here --workers N shares the keys",
+        ),
         (("--on", "spark"), "--cores goes with the local engine: Spark uses those of --master"),
     ):
         refused = pellucid("run", "flights.py:mean", "--in", "in.csv", "--cores", 2, *more)

@@ -1,7 +1,7 @@
 """A judge of runs with epochs that knows the command line and nothing else: ``python -m tests.judge.kills --kills 300
 --seed 1``.
 
-It starts ``pellucid run … --pushes N --state DIR`` as a user would, kills processes of it with ``kill -9`` at random
+It starts ``pellucid run … --epoch-size N --state DIR`` as a user would, kills processes of it with ``kill -9`` at random
 moments (one, some after a pause in which others were stopped, or all of them), damages a random file of the state
 folder in between, and gives the same command again.  Right is: in the end exit code 0 and exactly the rows of
 :mod:`tests.judge.kills`.  A damaged file may be refused (exit code 2, a message, no traceback); then it is put
@@ -286,7 +286,7 @@ class Run:
             target.place,
             "--state",
             str(self.state),
-            "--pushes",
+            "--epoch-size",
             str(rng.choice([150, 500, 1500])),
             "--chunk",
             str(rng.choice([50, 120])),

@@ -9,7 +9,7 @@ from it.
 >>> asked(Mode.EPOCHS, {"key": "user", "cores": 2})
 Traceback (most recent call last):
 ...
-pellucid.errors.UsageError: cores= goes with a run without epochs: workers=N shares the keys among processes
+pellucid.errors.UsageError: cores= goes with a run without epochs: here workers=N shares the keys among processes
 """
 
 # ruff: noqa: RUF009 - a field is made by a function that takes what is known of it
@@ -154,7 +154,7 @@ class Request:
     )
     short: str = _field(
         "fail", "--uneven", HERE, "An input that ends before the others.", choices=("fail", "silent"),
-        why={SPARK: "on Spark the rows of several inputs are lined up by --order, not by their number"},
+        why={SPARK: "on Spark the rows of several inputs are lined up by {order}, not by their number"},
     )
     nan: str = _field(
         "fail", "--nan", HERE | SPARK, "A NaN in a column of floats: an error, or a value like others.",
@@ -166,7 +166,7 @@ class Request:
         kind=Kind.TEXTS, metavar="WORD", python=EPOCHS,
         why={
             CALL: "it names cells of CSV files: in a table that is here put None in their place, as in "
-            "frame.replace({'NA': None})",
+            "frame.replace({{'NA': None}})",
             SPARK: "it names cells of CSV files: pellucid.spark.read_csv has it",
         },
     )
@@ -186,7 +186,7 @@ class Request:
         None, "--cores", CALL | FILES,
         "How many cores to use; by default all, and for the keys of --key as many as pay. The output is the same.",
         kind=Kind.WHOLE, metavar="N", least=1,
-        why={SPARK: "Spark uses those of --master", EPOCHS: "workers=N shares the keys among processes"},
+        why={SPARK: "Spark uses those of --master", EPOCHS: "here {workers} shares the keys among processes"},
     )
     order: tuple[str, ...] = _field(
         (), "--order", HERE | SPARK,
@@ -455,6 +455,7 @@ def refusal(one: About, mode: Mode, *, command: bool = False) -> str:
         size, every = option("pushes", any="N"), option("every", any="SECONDS")
         goes = f"is for a run with epochs: {f'give {size}, or {every}' if command else 'p.run_epochs has it'}"
     why = next((text for modes, text in one.why.items() if mode in modes), "")
+    why = why.format(workers=option("workers", any="N"), order=option("order"))
     return f"{option(one.name)} {goes}{': ' if why else ''}{why}"
 
 
@@ -513,5 +514,5 @@ def _check_late(request: Request, mode: Mode) -> None:
         by_event_time = " (what is late by event time is said at the step: its late='drop', or its stream .late)"
         raise UsageError(
             f"{option('late', request.late)} needs {option('order')}, the columns that say which row comes first"
-            + (by_event_time if mode is EPOCHS else "")
+            + ("" if mode is CALL else by_event_time)
         )

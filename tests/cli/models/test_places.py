@@ -607,7 +607,17 @@ def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
     (tmp_path / "p.py").write_text("from pellucid import pipeline\ntotal = pipeline(lambda x: x.trim(1), x=int)\n")
     state = str(tmp_path / "state")
     outs = ["--out", f"sqlite:{tmp_path}/t.db#t", "--out", f"{tmp_path}/to/out.csv"]
-    command = ["run", f"{tmp_path}/p.py:total", "--in", f"{tmp_path}/x.jsonl", "--pushes", "1", "--state", state, *outs]
+    command = [
+        "run",
+        f"{tmp_path}/p.py:total",
+        "--in",
+        f"{tmp_path}/x.jsonl",
+        "--epoch-size",
+        "1",
+        "--state",
+        state,
+        *outs,
+    ]
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0
@@ -642,7 +652,7 @@ def test_a_run_with_a_single_target_is_no_group(tmp_path: Path) -> None:
     )
     (tmp_path / "x.csv").write_text("x\n1\n2\n")
     state = str(tmp_path / "state")
-    where = ["--in", str(tmp_path / "x.csv"), "--out", str(tmp_path / "out.csv"), "--pushes", "1", "--state", state]
+    where = ["--in", str(tmp_path / "x.csv"), "--out", str(tmp_path / "out.csv"), "--epoch-size", "1", "--state", state]
     assert CliRunner().invoke(cli, ["run", f"{tmp_path}/p.py:same", *where]).exit_code == 0
     shown = CliRunner().invoke(cli, ["net", "doubt", state])
     assert shown.exit_code == 2

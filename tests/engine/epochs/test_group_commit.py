@@ -371,7 +371,7 @@ def test_options_that_are_for_spark_are_refused(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the command line
 
-TOTAL = ("p.py:total", "--in", "x.jsonl", "--pushes", "100", "--state", "state")
+TOTAL = ("p.py:total", "--in", "x.jsonl", "--epoch-size", "100", "--state", "state")
 
 
 def values(lines: bytes) -> list[int]:

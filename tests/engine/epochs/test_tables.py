@@ -26,7 +26,19 @@ def expected(runs: Runs) -> list[int]:
 
 
 def command(target: str) -> tuple[str, ...]:
-    return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--pushes", "150", "--state", "state", "--cut", "half")
+    return (
+        "p.py:diamond",
+        "--in",
+        "x.jsonl",
+        "--out",
+        target,
+        "--epoch-size",
+        "150",
+        "--state",
+        "state",
+        "--cut",
+        "half",
+    )
 
 
 def test_a_table_of_postgresql_survives(runs: Runs, until_done: Any, postgres: Postgres) -> None:
@@ -126,7 +138,7 @@ def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgr
             "1",
             "--points",
             "commit",
-            "--pushes",
+            "--epoch-size",
             "250",
             "--seed",
             "1",

@@ -138,7 +138,7 @@ def test_problems_are_told(name: str) -> None:
 )
 def test_options_without_a_meaning_are_refused(name: str, value: Any, why: str) -> None:
     p = pipeline(lambda x: x.at(lambda v: v), x=int)
-    with pytest.raises(UsageError, match=f"works by event time, and {name}= does not go with that on Spark: .*{why}"):
+    with pytest.raises(UsageError, match=f"{name}= does not go with .*, which works by event time: .*{why}"):
         p.spark(object(), **{name: value})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,15 +48,30 @@ if TYPE_CHECKING:
 _ALL = [name for name, one in FIELDS.items() if one.command]
 
 
-def flags(*names: str, **helps: str) -> Callable[[Any], Any]:
-    """For a verb: the flags of these fields of a request, with other help where it is given."""
+def flags(*names: str, helps: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
+    """For a verb: the flags of these fields of a request.  With ``helps`` it is another verb than ``run``, which says
+    only what it does otherwise."""
 
     def mark(verb: Any) -> Any:
         for name in reversed(names):
-            verb = _flag(FIELDS[name], helps.get(name))(verb)
+            verb = _flag(FIELDS[name], None if helps is None else helps.get(name, "As for run."))(verb)
         return verb
 
     return mark
+
+
+def as_words(request: Request) -> list[str]:
+    """What was asked for, as the words of a command line.
+
+    >>> as_words(Request(key=("shop", "user"), short="silent", cut=("a", "b"), workers=2))
+    ['--key', 'shop,user', '--uneven', 'silent', '--workers', '2', '--cut', 'a', '--cut', 'b']
+    """
+    out: list[str] = []
+    for name in request.given():
+        one, value = FIELDS[name], getattr(request, name)
+        values = value if one.kind is Kind.TEXTS else [",".join(value) if one.kind is Kind.COLUMNS else value]
+        out += [word for part in values for word in (str(one.flag), str(part))]
+    return out
 
 
 def _flag(one: About, said: str | None) -> Callable[[Any], Any]:
@@ -123,7 +138,7 @@ def run(target: str, engine: str, as_json: bool, **given: Any) -> None:
     p = load_pipeline(target)
     graph = p.graph
     mode = _mode(engine, given)
-    request = asked(mode, _read(graph, given), command=True)
+    request = asked(mode, read_flags(graph, given), command=True)
     if mode is EPOCHS:
         _run_with_epochs(graph, request, as_json)
         return
@@ -173,9 +188,9 @@ def _mode(engine: str, given: dict[str, Any]) -> Mode:
     return FILES if given["pushes"] is None and given["every"] is None else EPOCHS
 
 
-def _read(graph: Graph, given: dict[str, Any]) -> dict[str, Any]:
+def read_flags(graph: Graph, given: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, as a call in Python gives it."""
-    found = {name: value for name, value in given.items() if value not in (None, (), False)}
+    found = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     for name in ("key", "order"):
         if name in found:
             found[name] = columns(found[name], option(name))

@@ -531,7 +531,7 @@ def _placed(feed: Feed, fed: Fed) -> Iterator[None]:
         raise
 
 
-# ``pellucid run --pushes``: the options, the line of progress and the report; the work is `engine.epochs`.
+# ``pellucid run --epoch-size``: the options, the line of progress and the report; the work is `engine.epochs`.
 
 
 def run_with_epochs(
