@@ -154,8 +154,8 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
     )
     assert (
         result.stderr
-        == "pellucid: --uneven goes with the local engine: on Spark the rows of several inputs are lined up by --order, "
-        "not by their number\n"
+        == "pellucid: --uneven goes with the local engine: on Spark the rows of several inputs are lined up by "
+        "--order, not by their number\n"
     )
 
 

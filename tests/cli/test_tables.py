@@ -250,7 +250,7 @@ def test_late_drop(here: Path) -> None:
         (
             ("total", "--order", "seq", "--late", "keep"),
             "--late keep: an output of the late rows is for Spark: here a table is sorted first, so that only a row "
-            "that is there twice is late; say 'fail' or 'drop'",
+            "that is there twice is late; say fail or drop",
         ),
         (
             ("total", "--keep-columns", "tail"),

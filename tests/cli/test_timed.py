@@ -154,8 +154,8 @@ def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[
 
 ON_SPARK = {
     "--order when": "the order of rows is no part of its answers; leave --order out",
-    "--late drop": "--late does not go with hourly, which works by event time: what becomes of late events is said at the step",
-    "--keep-columns user": "--keep-columns does not go with hourly, which works by event time: an answer is of many rows",
+    "--late drop": "--late does not go with hourly, which works by event time: what becomes of late",
+    "--keep-columns user": "--keep-columns does not go with hourly, which works by event time: an answer",
     "--key start": "--key start: the answers of hourly have a column 'start' of their own, and the key would be lost",
 }
 

@@ -21,7 +21,10 @@ from pellucid import Stream, pipeline
 def totals(x: Stream[int]) -> Stream[int]:
     return x.cumulate(lambda t, v: t + v, start=0, id="sum")
 """
-RUN = '"$PYTHON" -m pellucid run pipeline.py:totals --in x.csv --out out.csv --epoch-size 500 --chunk 500 --state disk/state'
+RUN = (
+    '"$PYTHON" -m pellucid run pipeline.py:totals --in x.csv --out out.csv --epoch-size 500 --chunk 500 '
+    "--state disk/state"
+)
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """A judge of runs with epochs that knows the command line and nothing else: ``python -m tests.judge.kills --kills 300
 --seed 1``.
 
-It starts ``pellucid run … --epoch-size N --state DIR`` as a user would, kills processes of it with ``kill -9`` at random
-moments (one, some after a pause in which others were stopped, or all of them), damages a random file of the state
-folder in between, and gives the same command again.  Right is: in the end exit code 0 and exactly the rows of
+It starts ``pellucid run … --epoch-size N --state DIR`` as a user would, kills processes of it with ``kill -9`` at
+random moments (one, some after a pause in which others were stopped, or all of them), damages a random file of the
+state folder in between, and gives the same command again.  Right is: in the end exit code 0 and exactly the rows of
 :mod:`tests.judge.kills`.  A damaged file may be refused (exit code 2, a message, no traceback); then it is put
 back, and the command must go on.  Everything else is *wrong* (other rows) or a *dead end* (any other end, a refusal
 without damage, a hang).

@@ -491,7 +491,8 @@ def _check_number(one: About, value: Any) -> None:
     fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool) and not math.isnan(value)
     if not fits or (one.least is not None and value < one.least):
         least = "" if one.least is None else f", at least {one.least:g}"
-        raise UsageError(f"{option(one.name, value)}: expected a {'whole number' if whole else 'number'}{least}")
+        what = "whole number" if whole else "number of seconds"
+        raise UsageError(f"{option(one.name, value)}: expected a {what}{least}")
 
 
 _READ: dict[str, Callable[[Any], Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -138,8 +139,9 @@ def test_problems_are_told(name: str) -> None:
 )
 def test_options_without_a_meaning_are_refused(name: str, value: Any, why: str) -> None:
     p = pipeline(lambda x: x.at(lambda v: v), x=int)
+    stream = SimpleNamespace(isStreaming=True)
     with pytest.raises(UsageError, match=f"{name}= does not go with .*, which works by event time: .*{why}"):
-        p.spark(object(), **{name: value})
+        p.spark(stream, **{name: value})
 
 
 class Start(NamedTuple):
