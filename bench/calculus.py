@@ -1,11 +1,10 @@
-"""The calculus of atomic failure: states per second, how they grow, and what reductions save.
+"""The calculus of atomic failure: states per second, and how they grow.
 
     python bench/calculus.py [--json FILE] [--most 200000]
 
 A network has so many transactions at so many places and so many messages on a ring: each transaction sends to the next
 and commits when it has read from the one before, or gives up.  *all* is every state with A1 to A3, C1, C2 and types
-asked of it; *order* and *symmetry* count states with the reductions of `pellucid.atomic.question` (for A1 to A3, C1
-and progress).  Times are those of the processor.
+asked of it.  Times are those of the processor.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 
 from pellucid.atomic import Atomic, parse
-from pellucid.atomic.question import Reduced, explore
+from pellucid.atomic.question import explore
 from pellucid.internal.model import Budget, CutShort, Search
 
 PLACES = "pqrs"
@@ -58,7 +57,7 @@ CASES = {
 }
 
 
-def states(machine: Atomic | Reduced, most: int) -> int | None:
+def states(machine: Atomic, most: int) -> int | None:
     """How many; None if more than are allowed."""
     try:
         return len(Search([machine.start()], machine.steps, Budget(None, most)).all())
@@ -72,7 +71,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=200_000, help="states of a case")
     args = parser.parse_args()
     rows = []
-    print(f"{'':40} {'states':>8} {'steps':>9} {'all':>8} {'states/s':>9} {'order':>8} {'symmetry':>9} {'both':>8}")
+    print(f"{'':40} {'states':>8} {'steps':>9} {'all':>8} {'states/s':>9}")
     for name, text in CASES.items():
         network = parse(text)
         begun = time.process_time()
@@ -82,17 +81,12 @@ def main() -> None:
         begun = time.process_time()
         count = states(machine, args.most)
         searched = time.process_time() - begun
-        order = states(Reduced(machine), args.most)
-        symmetry = states(Reduced(machine, order=False, symmetry=True), args.most)
-        both = states(Reduced(machine, symmetry=True), args.most)
         assert not found.broken
         rate = len(found.search.parents) / searched if count else None
         rows.append({"case": name, "states": count, "transitions": found.search.transitions, "seconds": seconds,
-                     "states_per_second": rate, "order": order, "symmetry": symmetry, "both": both})  # fmt: skip
-        cells = [f"{value:,}" if value else "too many" for value in (order, symmetry, both)]
+                     "states_per_second": rate})  # fmt: skip
         print(
-            f"{name:40} {count or 0:8,} {found.search.transitions:9,} {seconds:7.2f}s {rate or 0:9,.0f} "
-            f"{cells[0]:>8} {cells[1]:>9} {cells[2]:>8}",
+            f"{name:40} {count or 0:8,} {found.search.transitions:9,} {seconds:7.2f}s {rate or 0:9,.0f}",
             flush=True,
         )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")

@@ -83,7 +83,6 @@ ONE_IN = {
         "crash/test_epochs": {"a_table_of_postgresql_survives": 0},
         "data/test_missing": {"a_word_is_none_where_that_is_declared": 2},
         "engine/epochs/test_chain": {
-            "a_delay_in_a_chain": 3,
             "the_downstream_is_killed": 2,
             "whatever_the_rows_are_kept_as": 2,
         },

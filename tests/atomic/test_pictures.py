@@ -10,6 +10,7 @@ import pytest
 from pellucid import check
 from pellucid.atomic import Atomic, parse, run
 from pellucid.atomic.picture import nested_svg, nested_text, spacetime_svg
+from tests.atomic.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 BOOKING = (ROOT / "examples" / "atomic" / "booking.atf").read_text(encoding="utf-8")
@@ -33,10 +34,11 @@ PICTURES = [
      "progress of flight", {}),
     ("printed", "RED RECV as printed", READS, "C1", "C1", {"rules": "printed"}),
     ("context", "RED COMMIT under RED CTX: a dependency goes unchecked", READS, "C1", "C1",
-     {"rules": "commit_ignores_dependencies"}),
+     {"rules": MUTANTS["commit_ignores_dependencies"]}),
     ("set", "RED ABORT with a set: one of two equal messages is lost", TWICE, "C2", "C2",
-     {"rules": "abort_restore_as_set"}),
-    ("open", "OPEN that does not count as received", OPENS, "C1", "C1", {"rules": "no_log_predicate_for_forward_open"}),
+     {"rules": MUTANTS["abort_restore_as_set"]}),
+    ("open", "OPEN that does not count as received", OPENS, "C1", "C1",
+     {"rules": MUTANTS["no_log_predicate_for_forward_open"]}),
     ("lemma", "Lemma 1 as printed", LEMMA, "types", "types", {"system": "printed"}),
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from pellucid.atomic.question import explore, why_stuck
 from pellucid.atomic.state import State
 from pellucid.errors import DataError, UsageError
 from pellucid.internal.model import Budget, CutShort, Search, follow
+from tests.atomic.mutants import mutant
 from tests.atomic.networks import network
 
 NAMES = (
@@ -23,7 +24,8 @@ MOBILE = "u{send(in m.in j, (y) send(y, <>))}"
 
 
 def machine(text: str, **options: object) -> Atomic:
-    return Atomic(parse(NAMES + text), **options)  # type: ignore[arg-type]
+    rules = mutant(str(options.pop("rules", "corrected")))
+    return Atomic(parse(NAMES + text), rules=rules, **options)  # type: ignore[arg-type]
 
 
 def labels(text: str, *way: str, **options: object) -> list[str]:
@@ -353,7 +355,7 @@ p[ a{send(out p.in q.in kb, <>) | receive(out ka, (x) commit, abort)} ]
 @pytest.mark.parametrize("rules", ["corrected", "printed", "cascade", "crash", "drop_dead_messages"])
 def test_what_is_kept_of_a_place_is_what_its_rules_say(rules: str) -> None:
     """Steps are found once for a place and its log; in each state they are those that its rules make there."""
-    ring = Atomic(parse(RING), rules=rules)
+    ring = Atomic(parse(RING), rules=mutant(rules))
     states = list(explore(ring).search.parents)
     assert rules != "corrected" or len(states) == 11**3 + 1
     for at in states:

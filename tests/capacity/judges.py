@@ -6,11 +6,12 @@ import random
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from pellucid.capacity import Bolt, Constant, Recorded, Spout, Topology, grid, simulate
+from pellucid.capacity import Bolt, Constant, Recorded, Spout, Topology, simulate
 from pellucid.capacity.zones.certificate import certificate
 from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.search import Zones, search, trace
 from pellucid.internal.model import Budget
+from tests.capacity.grid import grid
 
 
 def small(number: int, *, semantics: str = "urgent") -> tuple[Topology, str, int]:

@@ -18,7 +18,6 @@ from pellucid.capacity import (
     check_flows,
     figure_1,
     flows,
-    grid,
     grow,
     replay,
     simulate,
@@ -28,6 +27,7 @@ from pellucid.capacity.flow import literal_bound
 from pellucid.capacity.flow.bounds import Proof, below_one, check_proofs, circles, judged
 from pellucid.capacity.flow.linear import Limit, certified, maximum
 from pellucid.errors import UsageError
+from tests.capacity.grid import grid
 from tests.capacity.meaning import told
 from tests.capacity.topologies import topology
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from pellucid.capacity import ANY, Bolt, Literal, Spout, Step, Topology, Urgent, Worker, figure_1, grid, replay
+from pellucid.capacity import ANY, Bolt, Literal, Spout, Step, Topology, Urgent, Worker, figure_1, replay
 from pellucid.capacity.steps import FLAGS, Situation, Steps
 from pellucid.errors import UsageError
+from tests.capacity.grid import grid
 from tests.capacity.oracle import Told
 from tests.capacity.topologies import topology
 

@@ -10,13 +10,14 @@ from math import gcd, lcm
 
 import pytest
 
-from pellucid.capacity import Topology, grid
+from pellucid.capacity import Topology
 from pellucid.capacity.zones import layout as y
 from pellucid.capacity.zones.decide import decide, decide_any, least_gap, longest
 from pellucid.capacity.zones.network import Network, Tables
 from pellucid.capacity.zones.search import search, trace
 from pellucid.errors import UsageError
 from pellucid.internal.model import Budget
+from tests.capacity.grid import grid
 from tests.capacity.judges import Tally, judge, small
 
 

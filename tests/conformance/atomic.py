@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pellucid.atomic import Atomic, Explored, Step, parse
-from pellucid.atomic.machine import MUTANTS
 from pellucid.atomic.question import Judge, explore
+from tests.atomic.mutants import MUTANTS
 from tests.conformance import Differs, Kind, expect
 
 PROPERTIES = ("A1", "A2", "A3", "C1", "C2")
@@ -61,10 +61,10 @@ def atf(case: dict[str, Any]) -> None:
         expect(f"{variant}: can stick", sorted({*found.sticks, *found.maybe}), sorted(wanted["can_stick"]))
         _violations(variant, found, wanted["violations"], (*PROPERTIES, *FALSE, "types"))
     for mutant, traces in case["mutants"].items():
-        found = explore(Atomic(network, rules=mutant, unfold=unfold), PROPERTIES)
+        found = explore(Atomic(network, rules=MUTANTS.get(mutant, mutant), unfold=unfold), PROPERTIES)
         _violations(mutant, found, {name: t for name, t in traces.items() if name not in FALSE}, PROPERTIES)
     for mutant in set(MUTANTS) - {"receive_after_commit", *case["mutants"]}:  # that one goes by "printed" there
-        found = explore(Atomic(network, rules=mutant, unfold=unfold), PROPERTIES)
+        found = explore(Atomic(network, rules=MUTANTS.get(mutant, mutant), unfold=unfold), PROPERTIES)
         expect(f"{mutant}: violations", sorted(found.broken), [])
 
 

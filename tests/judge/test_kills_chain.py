@@ -1,14 +1,10 @@
-"""A handful of random kills of chained runs, in every run of the tests."""
+"""Hundreds of random kills of chained runs."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.judge.kills_chain import judge
-
-
-def test_random_kills() -> None:
-    assert judge(3, 5)["kills"] >= 3
 
 
 @pytest.mark.long

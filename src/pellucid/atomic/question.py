@@ -7,16 +7,15 @@ is a question about a network; the others hold for every network under the corre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import permutations
 from typing import Any, TypeAlias
 
 from pellucid.atomic import syntax as s
-from pellucid.atomic.machine import EQUIVALENT, TOO_DEEP, WHY_EQUIVALENT, Atomic, Rules, Step, View
+from pellucid.atomic.machine import TOO_DEEP, Atomic, Rules, Step, View
 from pellucid.atomic.running import NetworkRun, network_of
-from pellucid.atomic.state import TAKES, Entry, Item, State, missing_places, nowhere
+from pellucid.atomic.state import TAKES, Item, State, missing_places, nowhere
 from pellucid.atomic.syntax import process_text
 from pellucid.atomic.typing import Checker, IllTyped, System, unfolded
 from pellucid.errors import UsageError, nearest
@@ -176,27 +175,6 @@ def _list(names: frozenset[str]) -> str:
     return ", ".join(sorted(names))
 
 
-# Fewer states for the same answer: partial-order reduction and symmetry.
-#
-# *Order*: a step that nothing else can touch is taken at once, alone.  Such are local steps, and the next hop of a
-# message that has one way to go: if nothing else can abort the transaction, or if the message neither is nor comes
-# to the
-# place of its own transaction, where an abort would remove it.  They change no log, so who is committed and aborted,
-# and
-# in which order, stays the same, and so do the states without steps.
-#
-# *Symmetry*: transactions that can be exchanged at the start, at one place or at places that look alike from
-# outside, can
-# be exchanged everywhere; of states that differ in that only one is kept.  Names in its traces are then those of
-# representatives.
-#
-# Both keep A1 to A3, C1, and what sticks; C2 and types, which speak about whole states, are asked without them.
-
-KEPT = ("A1", "A2", "A3", "C1")
-_LOCAL = (s.Continue, s.Let, s.Crypt, s.Decrypt)
-_MOST = 5  # transactions whose orders are all tried
-
-
 @cache
 def may_abort(p: s.Process) -> bool:
     """Whether an abort could come out of a process: one stands in it, or it opens what others sent.
@@ -219,106 +197,6 @@ def may_abort(p: s.Process) -> bool:
             return may_abort(then) or may_abort(otherwise)
         case _:
             return False  # a message's process and a child's run in other transactions
-
-
-class Reduced:
-    """A network's machine with fewer steps (``order``) or fewer states (``symmetry``).
-
-    >>> from pellucid.atomic import parse
-    >>> machine = Atomic(parse('''new t, u: Trans. new p, q: Place. new c: Chan[<>].
-    ...     p[ t{send(out p.in q.in c, <>) | commit} ] | q[ u{receive(out c, (x) commit, 0)} ]'''))
-    >>> from pellucid.internal.model import Search
-    >>> [len(Search([m.start()], m.steps).all()) for m in (machine, Reduced(machine))]
-    [17, 11]
-    """
-
-    def __init__(self, machine: Atomic, *, order: bool = True, symmetry: bool = False) -> None:
-        if machine.rules.drop_messages and order:
-            raise UsageError(f"the rules {machine.rules.name} remove messages on their way: order=False is needed")
-        self.machine, self.order = machine, order
-        self.swaps = self._symmetries() if symmetry else []
-        self._swapped: dict[tuple[str, int, int], int] = {}
-
-    def start(self) -> State:
-        """The start, or what stands for it."""
-        return self._one(self.machine.start())
-
-    def see(self, at: State) -> Hashable:
-        """As of the machine."""
-        return self.machine.see(at)
-
-    def complete(self, at: State) -> bool:
-        """A run may end anywhere."""
-        return True
-
-    def steps(self, at: State, *, failures: bool = True) -> Iterator[tuple[Step, State]]:
-        """The one step that nothing else touches, or all."""
-        alone = self._alone(at) if self.order else None
-        offered = [alone] if alone is not None else self.machine.steps(at, failures=failures)
-        for step, then in offered:
-            yield step, self._one(then)
-
-    # ---------------------------------------------------------------- order
-
-    def _alone(self, at: State) -> tuple[Step, State] | None:
-        machine, items = self.machine, self.machine.store.items
-        aborts = machine.rules.cascade or machine.rules.crash
-        for place, soup in enumerate(at.soups):
-            for i in dict.fromkeys(soup):
-                t, p = items[i]
-                if isinstance(p, s.Send):
-                    hops = list(machine.red_in_out(at, place, i, [])) if isinstance(p.to, s.Path) else []
-                    if len(hops) == 1:
-                        to = hops[0][0].place if hops[0][0].rule == "IN" else machine.layout.parents[place]
-                        away = machine.home(at, t) not in (place, to)
-                        if away or (not aborts and not self._others_abort(at, t, i)):
-                            return hops[0]
-                elif isinstance(p, _LOCAL) and not aborts and not self._others_abort(at, t, i):
-                    local = list(_RULE[type(p)](machine, at, place, i, []))
-                    if len(local) == 1:
-                        return local[0]
-        return None
-
-    def _others_abort(self, at: State, t: str, i: int) -> bool:
-        items = self.machine.store.items
-        mine = [j for soup in at.soups for j in soup if items[j].trans == t]
-        mine.remove(i)
-        return any(may_abort(items[j].process) for j in mine)
-
-    # ---------------------------------------------------------------- symmetry
-
-    def _symmetries(self) -> list[Mapping[str, str]]:
-        """Exchanges of transactions, and no others, that leave the start as it is."""
-        names, start = self.machine.transactions, self.machine.start()
-        if len(names) > _MOST:
-            raise UsageError(f"symmetry tries all orders of transactions: {len(names)} are more than {_MOST}")
-        found: list[Mapping[str, str]] = []
-        for order in permutations(names):
-            swap = dict(zip(names, order, strict=True))
-            if swap and any(a != b for a, b in swap.items()) and self._with(start, swap) == start:
-                found.append(swap)
-        return found
-
-    def _one(self, at: State) -> State:
-        return min([at, *(self._with(at, swap) for swap in self.swaps)], key=lambda state: state[:2])
-
-    def _with(self, at: State, swap: Mapping[str, str]) -> State:
-        store = self.machine.store
-
-        def item(i: int) -> int:
-            trans, process = store.items[i]
-            return i if trans not in swap else store.item(Item(swap[trans], process))
-
-        def entry(e: int) -> int:
-            kind, subject, process, message = store.entries[e]
-            sent = None if message is None else Item(swap.get(message.trans, message.trans), message.process)
-            return store.entry(Entry(kind, swap.get(subject, subject), process, sent))
-
-        soups = tuple(tuple(sorted(map(item, soup))) for soup in at.soups)
-        return at._replace(soups=soups, logs=tuple(tuple(map(entry, log)) for log in at.logs))
-
-
-_RULE = {s.Continue: Atomic.red_app, s.Let: Atomic.red_let, s.Crypt: Atomic.red_crypt, s.Decrypt: Atomic.red_decrypt}
 
 
 # What sticks: transactions that can never be decided any more, and why; messages that wait for ever.
@@ -716,8 +594,6 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
     if machine.rules.name != "corrected":
         question += f" under the rules {machine.rules.name}"
     said = [f"warning: {words}" for words in _warnings(found)]
-    if machine.rules.name in EQUIVALENT:
-        said.append(f"no property can refute these rules: {WHY_EQUIVALENT[machine.rules.name]}")
     if not found.cut and not any(committed for committed, _ in found.reachable):
         said.append("no run commits anything: what is said of committed ones says nothing here")
     notes = [

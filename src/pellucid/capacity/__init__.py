@@ -11,14 +11,14 @@ the run if it is not (`flow`).  `simulate` runs it with arrivals by the clock, b
 from pellucid.capacity.flow import Flow, Flows, Growth, LiteralBound, Threshold, check_flows, flows, grow, literal_bound
 from pellucid.capacity.flow.bounds import threshold
 from pellucid.capacity.simulation import Bursts, Constant, Poisson, Recorded, Simulation, simulate
-from pellucid.capacity.steps import Grid, Literal, Replay, Step, Urgent, Worker, grid, replay
+from pellucid.capacity.steps import Literal, Replay, Step, Urgent, Worker, replay
 from pellucid.capacity.topology import ANY, Bolt, Spout, Topology, figure_1
 from pellucid.capacity.zones.decide import GapThreshold, Longest, WorkersThreshold, least_gap, least_workers, longest
 from pellucid.capacity.zones.question import paper_table
 
 __all__ = [
-    "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "GapThreshold", "Grid", "Growth", "Literal", "LiteralBound",
+    "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "GapThreshold", "Growth", "Literal", "LiteralBound",
     "Longest", "Poisson", "Recorded", "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent",
-    "Worker", "WorkersThreshold", "check_flows", "figure_1", "flows", "grid", "grow", "least_gap", "least_workers",
+    "Worker", "WorkersThreshold", "check_flows", "figure_1", "flows", "grow", "least_gap", "least_workers",
     "literal_bound", "longest", "paper_table", "replay", "simulate", "threshold",
 ]  # fmt: skip

@@ -274,63 +274,38 @@ def _place(found: dict[str, str]) -> str:
 
 
 class EpochsOf(NamedTuple):
-    """The rows of another run with epochs as an input: its state folder, the output, whether rows are read that are
-    not committed yet, and after how many pushes the first of them is taken."""
+    """The rows of another run with epochs as an input: its state folder, the output, and whether rows are read that are
+    not committed yet."""
 
     folder: str
     output: str
     ahead: bool
-    after: int = 0
 
     @property
     def identity(self) -> str:
-        """Which rows they are, and in which push each is taken."""
-        late = f"?after={self.after}" if self.after else ""
-        return f"epochs:{os.path.realpath(self.folder)}{late}#{self.output}"
-
-
-_EPOCHS_OPTION = re.compile(r"(.*)\?(\w*)=([^?/]*)")
+        """Which rows they are."""
+        return f"epochs:{os.path.realpath(self.folder)}#{self.output}"
 
 
 def epochs_of(place: str) -> EpochsOf | None:
     """From ``epochs:STATE#OUTPUT`` (as soon as they are durable) or ``committed:STATE#OUTPUT`` (each epoch when it is
-    committed); the output may be left out, and ``STATE?after=K`` is for a row that is taken K pushes later.  None for
-    any other place.
+    committed); the output may be left out.  None for any other place.
 
     >>> epochs_of("epochs:state/a#totals"), epochs_of("committed:a").output, epochs_of("epochs.csv")
-    (EpochsOf(folder='state/a', output='totals', ahead=True, after=0), '', None)
-    >>> epochs_of("epochs:state/a?after=2#totals")
-    EpochsOf(folder='state/a', output='totals', ahead=True, after=2)
+    (EpochsOf(folder='state/a', output='totals', ahead=True), '', None)
     """
     kind, colon, rest = place.partition(":")
     if not colon or kind not in ("epochs", "committed"):
         return None
     folder, _, output = rest.rpartition("#") if "#" in rest else (rest, "", "")
-    after, said = 0, _EPOCHS_OPTION.fullmatch(folder)
-    if said is not None:
-        folder, after = said[1], _after(place, said[2], said[3])
-    elif _EPOCHS_OPTION.fullmatch(output):
+    if "?after=" in rest:
         raise UsageError(
-            f"{option('in', place)}: ?{output.partition('?')[2]} belongs to the folder, before the #: expected "
-            f"{kind}:STATE?after=K#OUTPUT"
+            f"{option('in', place)}: ?after= (rows that are taken some pushes later) is not supported any more: delay "
+            "the stream in its pipeline, with .lag(K).map(lambda pair: pair[1])"
         )
     if not folder:
         raise UsageError(f"{option('in', place)}: expected {kind}:STATE#OUTPUT, the state folder of another run")
-    return EpochsOf(folder, output, kind == "epochs", after)
-
-
-def _after(place: str, name: str, value: str) -> int:
-    if name != "after":
-        raise UsageError(
-            f"{option('in', place)}: ?{name}=: the one option of such an address is ?after=K, for rows that are taken "
-            "K pushes later"
-        )
-    if not re.fullmatch("[0-9]{1,9}", value) or not int(value):
-        raise UsageError(
-            f"{option('in', place)}: ?after={value}: expected a whole number of pushes, at least 1 (without it push i "
-            "takes row i)"
-        )
-    return int(value)
+    return EpochsOf(folder, output, kind == "epochs")
 
 
 def as_user(identity: str, user: str) -> str:

@@ -2,7 +2,7 @@
 
 Every pipeline makes epochs 1, 2, … of rows.  A pipeline without an upstream reads an input that may be another one when
 an epoch is made again (it grew, it was cut elsewhere): its rows are any of ``variants``.  The rows of one that reads
-others are what it read there.  What lasts: staged epochs with what each was made from, and committed ones.
+others are what it read there.  Durable are staged epochs with what each was made from, and committed ones.
 
 ======================  ==============================================================================================
 ``make e at p as r``    the rows of an epoch are durable in p's state folder; from now on others may read them
@@ -15,9 +15,7 @@ others are what it read there.  What lasts: staged epochs with what each was mad
 ``recover p anew``      and also those that were (lost snapshots, ``--from-start``): only what is committed stays
 ======================  ==============================================================================================
 
-``reads`` has for every pipeline those that it reads; none reads itself, also not through others.  ``(q, k)`` among
-them is q with a delay: epoch *i* takes epoch *i - k*, and nothing in the first *k* epochs.  A pipeline that reads all
-others with a delay has an input of its own beside them.
+``reads`` has for every pipeline those that it reads; none reads itself, also not through others.
 
 ``rules`` names faults, each of which breaks something (`tests.engine.epochs.test_chain_machine`).
 
@@ -38,12 +36,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid.errors import UsageError
 from pellucid.internal.model import Verdict, follow
 from tests.model.keeps import keeps, planted
 
 Rows = tuple[Any, ...]  # of a source ("a",), else the rows of each upstream
-Reads = tuple[tuple[int | tuple[int, int], ...], ...]  # of each pipeline those that it reads, some with a delay
+Reads = tuple[tuple[int, ...], ...]  # of each pipeline those that it reads
 
 FAULTS = {
     "commit without asking": "an epoch is committed when it is complete, whatever its upstreams do",
@@ -54,7 +51,6 @@ FAULTS = {
     "commit without looking": "a commit does not ask whether the epoch is there",
     "staged is enough": "an epoch is committed when its upstreams have what it read, committed or not",
 }
-SILENT = "silent"  # what a delayed input has in its first epochs
 
 
 class Epoch(NamedTuple):
@@ -103,10 +99,7 @@ class Chained:
         self, reads: Reads = ((), (0,)), epochs: int = 2, failures: int = 2, variants: str = "ab",
         rules: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        pairs = [[(up, 0) if isinstance(up, int) else up for up in one] for one in reads]
-        self.reads = tuple(tuple(up for up, _ in one) for one in pairs)
-        self.delays = tuple(tuple(k for _, k in one) for one in pairs)
-        self.epochs, self.failures, self.variants = epochs, failures, variants
+        self.reads, self.epochs, self.failures, self.variants = reads, epochs, failures, variants
         self.rules = frozenset(rules)
 
     def start(self) -> At:
@@ -124,10 +117,7 @@ class Chained:
 
     def shown(self, at: At, p: int, number: int) -> Rows:
         """What the upstreams of a pipeline have committed of what an epoch reads; None where one has nothing."""
-        return tuple(
-            dict(at.lines[up].committed).get(number - k) if number > k else SILENT
-            for up, k in zip(self.reads[p], self.delays[p], strict=True)
-        )
+        return tuple(dict(at.lines[up].committed).get(number) for up in self.reads[p])
 
     # ------------------------------------------------------------ steps
 
@@ -151,7 +141,7 @@ class Chained:
         same = all(self._above(at, p, e.number) == self.read(p, e.rows) for e in line.staged if e.number > line.done)
         if not same and "reads on" not in self.rules:
             return
-        own = all(self.delays[p])  # also of one that reads nobody
+        own = not self.reads[p]
         mixed = at.mixed or not same
         for variant in self.variants if own else [""]:
             rows = (variant, *found) if own else found
@@ -209,8 +199,7 @@ class Chained:
         nothing."""
         shown = self.shown(at, p, number)
         found = tuple(
-            now if now is not None else at.lines[up].rows(number - k)
-            for up, k, now in zip(self.reads[p], self.delays[p], shown, strict=True)
+            now if now is not None else at.lines[up].rows(number) for up, now in zip(self.reads[p], shown, strict=True)
         )
         return None if None in found else found
 
@@ -265,7 +254,6 @@ def chain_keeps(
 # The machine of chained runs keeps its promises in all runs, and every fault is refuted by a shortest run.
 
 LINE, THREE, FORK, JOIN = ((), (0,)), ((), (0,), (1,)), ((), (0,), (0,)), ((), (), (0, 1))
-LATER, LATER_JOIN = ((), ((0, 1),)), ((), (0,), ((0, 1), 1))  # with delays
 
 # Which questions a fault is refuted by, with the length of the shortest run.
 REFUTED = {
@@ -287,15 +275,6 @@ def test_it_keeps_what_it_promises(
     reads: Reads, epochs: int, failures: int, variants: str
 ) -> None:  # fmt: skip
     verdicts = chain_keeps(reads, epochs=epochs, failures=failures, variants=variants)
-    assert {name: verdict.status for name, verdict in verdicts.items()} == dict.fromkeys(SAYS, "bounded")
-
-
-@pytest.mark.parametrize(
-    ("reads", "epochs", "failures"),
-    [(LATER, 2, 1), (LATER_JOIN, 1, 1)],
-)
-def test_with_delays_it_keeps_it_as_well(reads: Reads, epochs: int, failures: int) -> None:
-    verdicts = chain_keeps(reads, epochs=epochs, failures=failures)
     assert {name: verdict.status for name, verdict in verdicts.items()} == dict.fromkeys(SAYS, "bounded")
 
 
@@ -330,12 +309,3 @@ def test_the_same_rows_made_again_are_no_reason_to_undo() -> None:
     made = ["make 1 at p0 as a", "make 1 at p1", "crash p0", "recover p0", "make 1 at p0 as a", "complete 1 at p0"]
     path = follow(Chained(epochs=1), [*made, "commit 1 at p0", "complete 1 at p1", "commit 1 at p1"])
     assert path[-1].lines[1].committed == ((1, (("a",),)),)
-
-
-def test_an_unknown_fault_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"no fault is called 'reads n'; did you mean 'reads on'"):
-        chain_keeps(rules=["reads n"])
-
-
-def test_a_bound_is_no_proof() -> None:
-    assert {v.status for v in chain_keeps(states=20).values()} == {"unknown"}

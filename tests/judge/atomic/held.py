@@ -11,9 +11,9 @@ from typing import Any
 
 from pellucid import check
 from pellucid.atomic import Atomic, IllTyped, NetworkRun, network_text, parse, run, typecheck
-from pellucid.atomic.question import KEPT, Judge, Reduced, explore
+from pellucid.atomic.question import explore
 from pellucid.errors import DataError
-from pellucid.internal.model import Search
+from tests.atomic.mutants import mutant
 from tests.judge.atomic import terms as words
 from tests.judge.atomic.meaning import (
     EQUIVALENT,
@@ -62,7 +62,7 @@ def differences(network: Term, seed: int, rules: str, found: Found, unfold: int 
     meaning, asked = Meaning(network, unfold, rules), asked_of(rules)
     if "place" in found.broken:
         yield f"the judge itself: a transaction at two places after {found.trace(found.broken.pop('place'))}"
-    machine = Atomic(parse(text), rules=rules, unfold=unfold)
+    machine = Atomic(parse(text), rules=mutant(rules), unfold=unfold)
     theirs = explore(machine, asked)
 
     def same(what: str, product: Any, judge: Any) -> Iterator[str]:
@@ -90,9 +90,9 @@ def differences(network: Term, seed: int, rules: str, found: Found, unfold: int 
 
 
 def verdicts(network: Term, rules: str, found: Found, unfold: int = 1) -> Iterator[str]:
-    """The verdicts of the question, part by part, and the reductions that keep some of them."""
+    """The verdicts of the question, part by part."""
     text = words.network_text(network)
-    verdict = check.atomic(text, rules=rules, unfold=unfold)
+    verdict = check.atomic(text, rules=mutant(rules), unfold=unfold)
     said = {part: one.status for part, one in verdict.parts.items()}
     for part, status in said.items():
         if part.startswith("progress of "):
@@ -104,31 +104,11 @@ def verdicts(network: Term, rules: str, found: Found, unfold: int = 1) -> Iterat
         elif part not in SAFETY and part not in FALSE and status not in ("proved", "bounded"):
             yield f"{rules}: {part}: {status}"
     yield from warned(Meaning(network, unfold, rules), found, verdict.notes)
-    for order, symmetry in ((True, False), (False, True), (True, True)):
-        machine = Reduced(Atomic(parse(text), rules=rules, unfold=unfold), order=order, symmetry=symmetry)
-        ends = set()
-        search = Search([machine.start()], machine.steps)
-        for at, after in search:
-            if not after:
-                view = machine.machine.view(at)
-                ends.add(plain((view.committed, view.aborted)))
-        wanted = {swapped for end in found.final for swapped in ([end] if not symmetry else alike(end))}
-        if {e for end in ends for e in ([end] if not symmetry else alike(end))} != wanted:
-            yield f"{rules}: order {order}, symmetry {symmetry}: ends {ends}, the judge {found.final}"
-        judge = Judge(machine.machine)
-        broken = {name for at in search.parents for name in judge.broken(at, KEPT)}
-        if broken != {name for name in found.broken if name in KEPT}:
-            yield f"{rules}: order {order}, symmetry {symmetry}: {broken} break, the judge {set(found.broken)}"
-
-
-def alike(end: tuple[tuple[str, ...], ...]) -> list[tuple[int, ...]]:
-    """Of an end, how many committed and aborted: symmetry may exchange who."""
-    return [tuple(map(len, end))]
 
 
 def runs(network: Term, seed: int, rules: str, unfold: int = 1) -> Iterator[str]:
     """A run by a seed is one that the judge knows, to its end."""
-    found = run(words.network_text(network), seed=seed, rules=rules, unfold=unfold, steps=60)
+    found = run(words.network_text(network), seed=seed, rules=mutant(rules), unfold=unfold, steps=60)
     meaning = Meaning(network, unfold, rules)
     at = {meaning.start}
     for n, step in enumerate(found.trace()):
@@ -152,7 +132,9 @@ def same_words(judge: str, product: str) -> bool:
 
 def reasons(network: Term, rules: str, unfold: int = 1) -> Iterator[str]:
     """Whether the reasons why something sticks are true of the end that they are given for."""
-    verdict = check.atomic(words.network_text(network), about="progress", rules=rules, unfold=unfold, max_states=LIMIT)
+    verdict = check.atomic(
+        words.network_text(network), about="progress", rules=mutant(rules), unfold=unfold, max_states=LIMIT
+    )
     known = Meaning(network, unfold, rules)
     for part, found in verdict.parts.items():
         told = found.counterexample
@@ -343,7 +325,7 @@ def all_of(network: Term, seed: int, variants: tuple[str, ...], told: Counter[st
                 told["too large"] += 1
         if rules in EQUIVALENT:
             broken = check.atomic(
-                words.network_text(network), rules=rules, about=SAFETY, unfold=unfold, max_states=5 * LIMIT
+                words.network_text(network), rules=mutant(rules), about=SAFETY, unfold=unfold, max_states=5 * LIMIT
             )
             told[f"{rules}: {broken.status}"] += 1
             if broken.refuted:

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from pellucid import check
 from pellucid.atomic import Atomic, IllTyped, counterexample_to_lemma_1, network_text, parse, typecheck
-from pellucid.atomic.machine import MUTANTS
 from pellucid.internal.cli.models.net import net
+from tests.atomic.mutants import MUTANTS, mutant
 from tests.conformance import run
 from tests.judge.atomic.__main__ import judged
 from tests.judge.atomic.draw import KINDS, LINKED, PLACE, SELVES, network
@@ -58,7 +58,7 @@ def test_mutants_fall_as_the_table_says(rules: str, text: str, broken: str, step
     ours = Claims(Meaning(read(NAMES + text), 0, rules), 2000).ask()
     trace = ours.trace(ours.broken[broken])
     assert len([step for step in trace if not step.startswith("APP")]) == steps
-    told = check.atomic(NAMES + text, about=broken, rules=rules).counterexample
+    told = check.atomic(NAMES + text, about=broken, rules=mutant(rules)).counterexample
     assert told is not None and len([step for step in told.steps if step.rule != "APP"]) == steps
     assert len(told.steps) == len(trace)
     assert (
@@ -70,7 +70,7 @@ def test_every_mutant_is_in_the_table_and_the_others_do_not_fall() -> None:
     assert {row[0] for row in TABLE} == {"printed", *MUTANTS}
     for rules in EQUIVALENT:
         for _, text, _, _ in TABLE:
-            assert check.atomic(NAMES + text, about=SAFETY, rules=rules).proved
+            assert check.atomic(NAMES + text, about=SAFETY, rules=mutant(rules)).proved
 
 
 CASES = json.loads(Path(__file__).with_name("traps.json").read_text(encoding="utf-8"))["cases"]

@@ -116,7 +116,7 @@ def run(target: str, engine: str, as_json: bool, **given: Any) -> None:
     committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE,
     postgresql://…#TABLE, delta:FOLDER, or FOLDER/ for Parquet files. With several --out, of which one is no file, an
     epoch is in all of them, or in none. An input epochs:STATE#OUTPUT is the rows of another such run, before they are
-    committed there; epochs:STATE?after=K takes each K pushes later.
+    committed there.
 
     With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.

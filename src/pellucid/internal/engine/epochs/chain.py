@@ -15,7 +15,7 @@ import io
 import os
 import queue
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -114,7 +114,7 @@ class Upstream:
     def __init__(self, place: str) -> None:
         found = epochs_of(place)
         assert found is not None
-        self.name, self.ahead, self.after = place, found.ahead, found.after
+        self.name, self.ahead = place, found.ahead
         self._store = Store(found.folder)
         self.root = self._store.root
         run = self._run()
@@ -422,8 +422,6 @@ def digest_of(upstream: Upstream, view: View, begin: int, end: int, wanted: Mapp
 #   when it is committed again.
 #
 # All of this is in the snapshots of the source, so a run that was killed asks the same again.
-#
-# With a delay of *k* the first *k* pushes find the source silent, and push *i* takes row *i - k*.
 
 _AHEAD = 256  # epochs of this run whose rows are not sure
 # Rows, the last of an epoch, by which committed rows are known again after a start.  A checksum of all that was ever
@@ -469,8 +467,6 @@ class ChainLane:
         self._wanted = wanted_columns(bound, self.key)
         self._nulls = self._wanted if wide else self.key
         self.row = int(at["row"]) if at else 0
-        self.delay = upstream.after
-        self._waited = int(at["waited"]) if at and self.delay else 0  # of the pushes in which it is silent
         self.ended = False
         self.segments = [Segment(*one) for one in at["segments"]] if at else []
         self._ahead = [Ahead(*one) for one in at["ahead"]] if at else []
@@ -509,19 +505,12 @@ class ChainLane:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more will come."""
-        return self.ended or (self.limit is not None and self.push >= self.limit)
-
-    @property
-    def push(self) -> int:
-        """The push that takes the next row."""
-        return self.row + self._waited
+        return self.ended or (self.limit is not None and self.row >= self.limit)
 
     def available(self, most: int) -> int:
         """For how many pushes there is what they take, up to so many; nobody waits."""
         if self.limit is not None:
-            most = min(most, self.limit - self.push)
-        if self._waited < self.delay:
-            return min(most, self.delay - self._waited)
+            most = min(most, self.limit - self.row)
         if self._part is not None and not self._part.left:
             self._drop_part()
         if self._part is None and not self._find():
@@ -566,11 +555,7 @@ class ChainLane:
 
     def take(self, count: int) -> tuple[int, dict[str, Events]]:
         """For up to ``count`` pushes what is there: for how many, and the events of each source."""
-        if self._waited < self.delay:
-            have, self.last = self.available(count), None
-            self._waited += have
-            return have, {}
-        first = self.push
+        first = self.row
         have, pieces, places = self.pieces(count)
         found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
         return have, found
@@ -705,9 +690,7 @@ class ChainLane:
 
     def offset(self) -> dict[str, Any]:
         """Where it is, and what is not sure of it."""
-        waited = {"waited": self._waited} if self.delay else {}
         return {
-            **waited,
             "row": self.row,
             "ended": self.ended,
             "run": self.upstream.run,
@@ -747,11 +730,6 @@ def by_chain(
             _refuse_with(graph, settings, chained[0])
             found[name] = Upstream(chained[0])
             _refuse_circle(found[name], os.path.realpath(state))
-    if found and all(name in found and found[name].after for name in inputs):
-        first = next(iter(found.values()))
-        raise UsageError(
-            f"{option('in', first.name)}: a run needs an input without a delay: it ends when all of those have ended"
-        )
     return found
 
 
@@ -833,7 +811,6 @@ def fits_types(chained: Upstreams, lanes: Mapping[str, tuple[str, list[Binding]]
 # up
 # there, the coordinator is told how far to go back (``undone``).
 #
-# Inputs with a delay do not keep a run going: it ends when the others have.
 
 _SOON, _LATE = 0.004, 0.05  # seconds between two looks at an upstream: after something happened, and after long silence
 _SILENT = 5.0  # seconds after which it is looked whether anybody runs there
@@ -851,12 +828,6 @@ class ChainSource(SourceTask):
     def _chained(self) -> list[ChainLane]:
         return [lane for lane in self.lanes if isinstance(lane, ChainLane)]
 
-    def _delayed(self) -> list[ChainLane]:
-        return [lane for lane in self._chained() if lane.delay]
-
-    def _leading(self) -> list[Any]:
-        return [lane for lane in self.lanes if not (isinstance(lane, ChainLane) and lane.delay)]
-
     def run(self) -> None:
         """As every source; and then until all that was read is sure."""
         super().run()
@@ -864,24 +835,10 @@ class ChainSource(SourceTask):
             self._rest()
             self._tend()
 
-    def _ended(self) -> bool:
-        return all(lane.exhausted for lane in self._leading())
-
-    def _take(self, lanes: Sequence[Any], count: int) -> tuple[int, dict[str, Events]]:
-        """Of an input with a delay no more than the others have."""
-        most, found = super()._take(self._leading(), count)
-        late = self._delayed()
-        return (most, found) if not late else (most, {**found, **super()._take(late, most)[1]})
-
-    def _reached(self, lane: Any) -> int:
-        return lane.push if isinstance(lane, ChainLane) else super()._reached(lane)
-
     def _room(self) -> int:
         """How many pushes the next batch may have: as many as all upstreams have rows for; 0 where the
         epoch, or the input, ends first."""
         most = super()._room()
-        for lane in self._leading() if self._delayed() else ():
-            lane.look()
         while not self._ended():
             self._tend()
             waited_for = [lane for lane in self._chained() if not lane.exhausted]

@@ -410,9 +410,8 @@ class Generation:
             raise RuntimeError(f"{text}\n{message['trace']}")
         found: Any = getattr(errors, kind, StateError)
         if message.get("position", -1) >= 0:
-            late = {name: one.after for name, one in self.job.chained.items()}
-            rows = {name: message["position"] + 1 - late.get(name, 0) for name in self.job.lanes}
-            where = "; ".join(f"{self.job.lanes[name][0]}: row {row:,}" for name, row in rows.items() if row > 0)
+            row = message["position"] + 1
+            where = "; ".join(f"{path}: row {row:,}" for path, _ in self.job.lanes.values())
             raise found(f"{text}\n  from {where}", step=message["step"], position=message["position"])
         raise found(text)
 

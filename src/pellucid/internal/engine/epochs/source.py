@@ -257,7 +257,7 @@ class SourceTask(TaskProcess):
         if snapshot is not None:
             self.epoch, self.at = snapshot.epoch + 1, self._floor
             for lane, offset in zip(self.lanes, offsets or [], strict=True):
-                if offset["ended"] and self._reached(lane) < self.at and lane.take(1)[0]:
+                if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
                     raise DataError(
                         f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on "
                         f"to {self.at:,}: its new rows would belong to pushes that are done; start anew in another "
@@ -318,7 +318,7 @@ class SourceTask(TaskProcess):
         context.link.send(
             ended=last,
             until=self.at,
-            rows=max(map(self._reached, self.lanes)),
+            rows=max(lane.row for lane in self.lanes),
             held=[text for lane in self.lanes if (text := lane.held_back()) is not None],
         )
         while True:
@@ -346,17 +346,13 @@ class SourceTask(TaskProcess):
             found |= events
         return most, found
 
-    def _reached(self, lane: Any) -> int:
-        """The push that takes the next row of an input."""
-        return int(lane.row)
-
     def _command(self) -> dict[str, Any]:
         """What the coordinator wants next."""
         return self.context.command()
 
     def _refuse_uneven(self) -> None:
         """Inputs that are read in lock-step by this task; the coordinator looks at those of several tasks."""
-        rows = [self._reached(lane) for lane in self.lanes]
+        rows = [lane.row for lane in self.lanes]
         if self._short == "fail" and min(rows) < max(rows):
             first, last = (self.lanes[rows.index(n)] for n in (min(rows), max(rows)))
             raise DataError(uneven(first.path, first.row, last.path))

@@ -186,7 +186,7 @@ def told_unseen(graph: Graph) -> str:
     >>> from pellucid import pipeline
     >>> dice = random.Random(1)
     >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
-    step 'throw' uses what a state folder cannot compare (…state_identity.dice: a source of random
+    step 'throw' uses what a state folder cannot compare (...state_identity.dice: a source of random
     numbers): if it changes before the run goes on, nobody notices
     """
     steps = graph.unseen
