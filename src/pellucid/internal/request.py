@@ -237,7 +237,7 @@ class Request:
         metavar="N", least=1, why=_ON_SPARK,
     )
     every: float | None = _field(
-        None, "--every", EPOCHS, "Epochs: one ends after so many seconds.", kind=Kind.NUMBER, metavar="SECONDS",
+        None, "--every", EPOCHS, "Epochs: one ends after so many seconds; with --epoch-size, whatever comes first.", kind=Kind.NUMBER, metavar="SECONDS",
         least=0.001, why=_ON_SPARK,
     )
     state: str | None = _field(
