@@ -237,8 +237,8 @@ class Request:
         metavar="N", least=1, why=_ON_SPARK,
     )
     every: float | None = _field(
-        None, "--every", EPOCHS, "Epochs: one ends after so many seconds; with --epoch-size, whatever comes first.", kind=Kind.NUMBER, metavar="SECONDS",
-        least=0.001, why=_ON_SPARK,
+        None, "--every", EPOCHS, "Epochs: one ends after so many seconds; with --epoch-size, whatever comes first.",
+        kind=Kind.NUMBER, metavar="SECONDS", least=0.001, why=_ON_SPARK,
     )
     state: str | None = _field(
         None, "--state", EPOCHS, "Epochs: where the run keeps its snapshots; the same command resumes from there.",
