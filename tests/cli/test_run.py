@@ -557,6 +557,12 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
     [
         (["run", "pipes.py:total", "--engine=local", "--on", "local"], "--engine is called --on now"),
         (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --epoch-size now"),
+        (["run", "pipes.py:total", "--pushes", "x"], "--pushes is called --epoch-size now"),
+        (["run", "pipes.py:total", "--short", "x"], "--short is called --uneven now"),
+        (["run", "pipes.py:total", "--on=x", "--changed", "s"], "--changed is called --allow-changed now"),
+        (["crash", "pipes.py:total", "--in", "a", "--short", "x"], "--short is called --uneven now"),
+        (["tables", "nowhere.csv"], "tables is called schema now"),
+        (["net", "doubt", "nowhere"], "doubt is called unresolved now"),
         (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
         (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
         (["run", "pipes.py:total", "--limit", "x"], "--limit is called --head now"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pellucid.internal.model.verdict import Outcome
 
 _UNKNOWN: Mapping[str, float] = MappingProxyType({})
+_NO_VERBS: Mapping[str, str] = MappingProxyType({})
 
 
 def count_text(count: int, word: str) -> str:
@@ -160,6 +161,27 @@ def code_of(statuses: Iterable[str], *, bounded_is_enough: bool = False) -> int:
 def exit_code(outcomes: Iterable[Outcome]) -> int:
     """The exit code of the worst outcome that did not pass."""
     return code_of(o.status for o in outcomes if not o.passed)
+
+
+class Verbs(click.Group):
+    """A group of verbs in which no option is lost to its repetition; ``old`` has names that verbs had before."""
+
+    def __init__(self, *args: Any, old: Mapping[str, str] = _NO_VERBS, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._old = old
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self._old:
+            new = self._old[args[0]]
+            tell(f"pellucid: {args[0]} is called {new} now")
+            args = [new, *args[1:]]
+        name, verb, rest = super().resolve_command(ctx, args)
+        if verb is not None:
+            rest = by_new_names(verb, rest)
+            refuse_repetition(verb, ctx, rest)
+        return name, verb, rest
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
