@@ -14,6 +14,8 @@ import click
 from pellucid.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from pellucid.internal.model.verdict import Outcome
 
 _UNKNOWN: Mapping[str, float] = MappingProxyType({})
@@ -78,7 +80,8 @@ class StatusLine:
     def __init__(self) -> None:
         self._stream = sys.stderr
         self.shown = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._begin, self._last, self._width = time.monotonic(), 0.0, 0
+        self._begin, self._last = time.monotonic(), 0.0
+        self._live: Live | None = None
 
     @property
     def seconds(self) -> float:
@@ -93,20 +96,30 @@ class StatusLine:
         self._last = now
         return True
 
-    def draw(self, *parts: str) -> None:
-        """Draw it with these parts."""
-        line = printable("  ".join(parts))
-        self._stream.write("\r" + line.ljust(self._width))
-        self._stream.flush()
-        self._width = len(line)
+    def draw(self, *parts: Any) -> None:
+        """Draw it with these parts: texts, or what rich draws."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+        from rich.text import Text
+
+        line = Table.grid(padding=(0, 2))
+        line.add_row(*(Text(printable(part), no_wrap=True) if isinstance(part, str) else part for part in parts))
+        if self._live is None:
+            console = Console(file=self._stream)
+            self._live = Live(
+                console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+            console.show_cursor(True)  # a signal may end the process at any moment
+        self._live.update(line, refresh=True)
 
     def clear(self) -> None:
         """Take it away."""
-        if self.shown and self._width:
+        live, self._live = self._live, None
+        if live is not None:
             with contextlib.suppress(OSError):  # the terminal may be gone
-                self._stream.write("\r" + " " * self._width + "\r")
-                self._stream.flush()
-            self._width = 0
+                live.stop()
 
 
 class Progress(StatusLine):
@@ -117,10 +130,11 @@ class Progress(StatusLine):
         if not self.due():
             return
         seconds = max(self.seconds, 1e-9)
-        parts = [count_text(events, "event"), rate_text(events / seconds)]
+        parts: list[Any] = [count_text(events, "event"), rate_text(events / seconds)]
         if share is not None:
-            filled = int(20 * min(share, 1.0))
-            parts.insert(0, f"{100 * min(share, 1.0):3.0f}% {'█' * filled}{'░' * (20 - filled)}")
+            from rich.progress_bar import ProgressBar
+
+            parts[:0] = [f"{100 * min(share, 1.0):3.0f}%", ProgressBar(total=1.0, completed=min(share, 1.0), width=20)]
             if share > 0.01 and seconds > 1:
                 left = int(seconds / share - seconds)
                 parts.append(f"{left // 60}:{left % 60:02} left")
