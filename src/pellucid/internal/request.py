@@ -356,6 +356,11 @@ class Request:
         return said_bad(getattr(self.bad, "identity", self.bad), self.max_bad)
 
     @property
+    def sets_aside(self) -> bool:
+        """Whether bad rows are set aside, and do not end the run."""
+        return self.bad is not None and self.bad != "fail"
+
+    @property
     def busy_at_most(self) -> float:
         """The seconds for which a task of a run with epochs may be busy, or a disk full."""
         return 120.0 if self.patience is None else self.patience
@@ -394,7 +399,7 @@ def in_python(name: str) -> bool:
     return name in FIELDS and bool(FIELDS[name].python)
 
 
-def words_of(mode: Mode) -> list[str]:
+def words_of(mode: Mode = CALL) -> list[str]:
     """The keywords of a call in Python."""
     return [name for name, one in FIELDS.items() if mode in one.python]
 

@@ -347,9 +347,9 @@ def _indices(pushes: Any) -> Any:
 
 
 def by_source(
-    graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any], words: Sequence[str] = ()
+    graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any], words: Callable[[], Sequence[str]] = tuple
 ) -> dict[str, Input]:
-    """Each source's data; one table for several sources goes under the name ''.  ``words`` are other keywords."""
+    """Each source's data; one table for several sources goes under the name ''.  ``words`` gives the other keywords."""
     sources = [graph.nodes[i].id for i in graph.sources]
     listing = ", ".join(sources)
     if len(data) == 1 and not named and len(sources) > 1:
@@ -361,7 +361,7 @@ def by_source(
     given = dict(zip(sources, data, strict=False))
     for name, events in named.items():
         if name not in sources:
-            known = [*sources, *words]
+            known = [*sources, *words()]
             raise UsageError(f"{graph.name} has no source {name!r}: its sources are {listing}{nearest(name, known)}")
         if name in given:
             raise UsageError(f"{graph.name}: the source {name!r} is given twice, by position and by name")
@@ -379,15 +379,16 @@ def by_source(
 def _place(graph: Graph, source: str, options: Request) -> Place:
     """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
     place = place_of(graph.name, source) if source else Place(graph.name, lambda i: f"position {i:,}")
-    return replace(place, bad={}) if options.aside else place
+    return replace(place, bad={}) if options.sets_aside else place
 
 
 def make_ready(graph: Graph, inputs: dict[str, Input], options: Request) -> Ready:
     """Bind the inputs to the sources, in the order that is asked for."""
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
     outputs = {name: graph.nodes[i].type for name, i in graph.outputs}
-    kept = _kept(graph, inputs, outputs, options)
-    _check_formats(graph, types, inputs, options)
+    kept = _kept(graph, inputs, outputs, options) if options.keep else Kept()
+    if options.time_format:
+        _check_formats(graph, types, inputs, options)
     refuse_order_names(outputs, options.order)
     for name, one in inputs.items():
         if one.is_table:
@@ -397,10 +398,10 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: Request) -> Read
             inputs[name] = one.narrowed(reads, kept.from_input(name))
     places = {name: _place(graph, name, options) for name in inputs}
     run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options, places=places)
-    if options.aside and run.apart:
+    if options.sets_aside and run.apart:
         for given, name in zip(run.given, types, strict=True):
             _silence([given], set(places[name].bad or ()))
-    elif options.aside and not options.order:
+    elif options.sets_aside and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
         from pellucid.internal.data.feed import as_given, line_up, refuse_different, without_bad
@@ -453,8 +454,6 @@ def _read(types: Mapping[str, Type], *, wide: bool) -> list[tuple[str, Type]]:
 
 
 def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: Request) -> Kept:
-    if not options.keep:
-        return Kept()
     for name, one in inputs.items():
         if not one.is_table and (not isinstance(options.keep, Mapping) or name in options.keep):
             raise UsageError(
@@ -485,7 +484,7 @@ def _given(
     if "" in inputs:
         return _given_wide(graph, types, inputs[""], options, places[""])
     out = []
-    missing = missing_keys(_read(types, wide=False), options.key)
+    missing = missing_keys(_read(types, wide=False), options.key) if options.key else {}
     for source, t in types.items():
         one, place = inputs[source], places[source]
         for what in ("key", "order"):

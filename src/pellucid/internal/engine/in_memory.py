@@ -212,8 +212,9 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     [2, 3]
     """
     options, inputs = _asked(graph, data, named)
-    bad = options.aside
-    refuse_kept([name for name, _ in graph.outputs], bad)
+    bad = options.aside if options.sets_aside else None
+    if bad is not None:
+        refuse_kept([name for name, _ in graph.outputs], bad)
     if graph.timed:
         options = by_time(graph, options, CALL)
         refuse_answer_names(graph, options.key)
@@ -222,9 +223,9 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     shows = run.inputs[first].shows
     along = bool(options.order or run.kept.columns)
     positions = shows in ("Series", "DataFrame") or bool(options.key) or along
-    failed: list[StepError] | None = [] if bad else None
+    failed: list[StepError] | None = [] if bad is not None else None
     outputs, pushed = _push_given(run, positions=positions, failed=failed)
-    aside = letters(run, failed or [], pushed, bad)
+    aside = letters(run, failed or [], pushed, bad) if bad is not None else []
     results = []
     for output in outputs:
         if shows == "list":
@@ -242,10 +243,10 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
         said = {"where": run.where(pushes), "formats": options.time_format}
         results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra, **said))
     names = [o.name for o in outputs]
-    if bad.to == "keep":
+    if bad is not None and bad.to == "keep":
         names, results = [*names, KEPT], [*results, shown_letters(aside, shows)]
         return dict(zip(names, results, strict=True))
-    if bad.address is not None:
+    if bad is not None and bad.address is not None:
         write_letters(aside, bad.address)
     if len(results) == 1:
         return results[0]
@@ -262,7 +263,7 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     [[1], [], [3]]
     """
     options, inputs = _asked(graph, data, named)
-    if options.aside:
+    if options.sets_aside:
         raise UsageError(f"{graph.name}.trace gives events, push by push: bad= goes with a run, as in p(table, bad=…)")
     if options.keep:
         raise UsageError(
@@ -290,7 +291,7 @@ def _asked(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> tup
     sources = {graph.nodes[i].id for i in graph.sources}
     words = {name: value for name, value in named.items() if name not in sources and in_python(name)}
     rest = {name: value for name, value in named.items() if name not in words}
-    return asked(CALL, words), by_source(graph, data, rest, words_of(CALL))
+    return asked(CALL, words), by_source(graph, data, rest, words_of)
 
 
 def _no_rows(count: int) -> Any:
@@ -339,6 +340,8 @@ def _push_given(
 
             return run_batch(graph, key, batch), rows
 
+        if key is None:
+            return Engine(graph).push_batch(batch, positions=positions, failed=failed), rows
         one_key = "" in run.inputs or run.lineup is not None
         engine = OnCores(graph, key=key, cores=run.options.cores, one_key=one_key)
         return engine.push_batch(batch, positions=positions, failed=failed), rows
