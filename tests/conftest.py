@@ -31,7 +31,7 @@ WAIT = (
     "tests/examples/",
 )
 WORK = ("tests/check/", "tests/failures/", "tests/engine/", "tests/cli/", "tests/judge/")
-OTHERS = ("tests/report/", "tests/")
+OTHERS = ("tests/",)
 
 JAVA = {"spark", "java_home"}  # the fixtures of whoever starts a Java
 
@@ -89,7 +89,6 @@ SLOW = tuple(
         "tests/judge": "fuzz_places rows verdicts",
         "tests/judge/time": "time timers_meaning",
         "tests/model": "model",
-        "tests/report": "counterexample_pytest",
         "tests/sinks/group": "faults machine together words",
         "tests/sinks": "postgres",
         "tests/spark/state": "store",

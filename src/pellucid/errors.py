@@ -48,7 +48,7 @@ _BY_FLAG = {flag.replace("-", "_"): name for name, flag in FLAGS.items()}
 
 
 def option(name: str, value: object = None, *, any: str = "") -> str:
-    """An option in a message, as whoever reads the message writes it: with a value, or a word for any.
+    """An option in a message, as its reader writes it: with a value, or a word for any.
 
     >>> option("late"), option("late", "drop"), option("state", any="FOLDER"), option("drop", ["a", "b"])
     ('late=', "late='drop'", 'state=FOLDER', "drop=['a', 'b']")
@@ -227,7 +227,7 @@ def from_outside(error: BaseException) -> PellucidError | None:
 
 
 def out_of_memory(error: MemoryError) -> str:
-    """What is known of it: how much was asked for, if the library says so.  Not what holds the rest, which nobody
+    """What is known of it: how much was asked for, if the library says so.  Not what holds the rest, which no library
     measured: the state of many keys, rows that are sorted, a chunk, another program.
 
     >>> out_of_memory(MemoryError("Unable to allocate 8.00 GiB for an array")), out_of_memory(MemoryError())
@@ -281,7 +281,7 @@ def nearest(name: str, options: Sequence[str]) -> str:
     >>> nearest("q", ["price", "size"])
     ''
     """
-    import difflib  # not before somebody has made a mistake
+    import difflib  # only after a mistake
 
     if len(name) > _LONG:
         return ""

@@ -1,4 +1,4 @@
-"""What somebody, or a failing disk, does to the folder of kept machine code; and what runs there say afterwards.
+"""What another user, or a failing disk, does to the folder of kept machine code; and what runs report afterwards.
 
 ``python -m tests.base.cache_damage --cases 500 --seed 1`` fills a cache, and for each case damages a copy of it, or
 plants something in it, and starts twice there (in processes that were forked from this one, which has Numba loaded).
@@ -124,7 +124,7 @@ def mode(folder: Path, r: random.Random, marker: Path) -> None:
 
 
 def planted(folder: Path, r: random.Random, marker: Path) -> None:
-    """A pickle that runs something, as whoever can write there would put it: with no seal, or one by guess."""
+    """A pickle that runs something, as any user who can write there would put it: with no seal, or one by guess."""
     content = pickle.dumps(Planted(marker))
     file = r.choice(kept(folder))
     name = file.name.removesuffix(cache.SUFFIX).encode()
@@ -233,8 +233,8 @@ def main(arguments: list[str] | None = None) -> int:
                 code, lines = start(folder, said), said.read_text().splitlines()
                 wrong = (
                     "wrong rows" if code == 77 else "a signal" if code < 0 else "a dead end" if code
-                    else "planted code ran" if marker.exists() else "more than a line is said" if len(lines) > 1
-                    else "it is said again" if lines and nth == "second" else ""
+                    else "planted code ran" if marker.exists() else "more than a line is reported" if len(lines) > 1
+                    else "it is reported again" if lines and nth == "second" else ""
                 )  # fmt: skip
                 found[wrong or "right"] += 1
                 if wrong:

@@ -1,4 +1,4 @@
-"""Small languages: what is said where their parser is missing."""
+"""Small languages: the message where their parser is missing."""
 
 from __future__ import annotations
 

@@ -511,7 +511,7 @@ holds(clamped, "a clamped value is below 1", "refuted", "G (out -> out.value < 1
 
 @pipeline
 def bucket(r: Stream[bool]) -> Stream[int]:
-    """A token bucket: True asks for a token, False is a tick that brings one, up to five; puts out what is left when it
+    """A token bucket: True asks for a token, False is a tick that brings one, up to five; emits what is left when it
     gives one."""
 
     def serve(tokens: int, asks: bool) -> tuple[int, list[int]]:

@@ -210,7 +210,7 @@ def test_a_wrong_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = run.SystemRun.STEPS["decimate"]
+    right = run.SystemRun.do_step
     monkeypatch.setitem(
         run.SystemRun.STEPS,
         "decimate",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pellucid import Mod, StepError, TypeMismatch, apply, check, merge, pipeline
-from pellucid.check.counterexample import put_out
+from pellucid.check.counterexample import emitted
 from pellucid.check.side_by_side import apart
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.load import load_pipeline
@@ -184,7 +184,7 @@ def test_a_failure_by_overflow_is_a_part_of_a_sequence(a: Any, b: Any) -> None:
     """They were proved to be the same, of exact integers, with a note."""
     verdict = check.equivalent(a, b, how="sequence")
     assert verdict.refuted and verdict.counterexample is not None and "in 64 bits" in verdict.notes[-1]
-    first, second = (put_out(p.graph, verdict.counterexample.inputs, a.graph) for p in (a, b))
+    first, second = (emitted(p.graph, verdict.counterexample.inputs, a.graph) for p in (a, b))
     assert first != second and ("failed", None) in (first[-1], second[-1])
     assert check.equivalent(a, b, how="sequence", ints=range(3)).proved
 
@@ -224,7 +224,7 @@ def test_a_pipeline_that_falls_silent_is_refuted_by_a_loop() -> None:
     example = verdict.counterexample
     assert example is not None and example.loop is not None
     assert any("x" in push for push in example.inputs[example.loop :])
-    assert verdict.notes == ("in this run one puts out something that never comes in the other",)
+    assert verdict.notes == ("in this run one emits something that never comes in the other",)
     assert check.equivalent(same, never, how="paper").proved  # the formula of the paper is satisfied by silence
 
 
@@ -273,7 +273,7 @@ POOL = {
 
 
 def _put_out(p: Any, pushes: list[dict[str, Any]], loop: int | None, turns: int) -> list[Any]:
-    """The sequence that the interpreter puts out; a failure is the last thing in it."""
+    """The sequence that the interpreter emits; a failure is the last thing in it."""
     run, out = Interpreter(p.graph), []
     for push in [*pushes, *(pushes[loop:] * turns if loop is not None else [])]:
         try:
@@ -284,7 +284,7 @@ def _put_out(p: Any, pushes: list[dict[str, Any]], loop: int | None, turns: int)
 
 
 def _same_by_definition(a: Any, b: Any) -> bool:
-    """On every short way and loop: what one puts out in a few turns, the other does in many."""
+    """On every short way and loop: what one emits in a few turns, the other does in many."""
     events = [{}, {"x": 0}, {"x": 1}]
     for way, loop in product((0, 1, 2), (1, 2)):
         for pushes in product(events, repeat=way + loop):
@@ -309,7 +309,7 @@ def test_as_by_definition(left: str, right: str) -> None:
     a, b = POOL[left], POOL[right]
     verdict = check.equivalent(a, b, how="sequence", ints=range(2), timeout=60 if not {left, right} <= SLOW else 10)
     expected = "proved" if _same_by_definition(a, b) else "refuted"
-    if verdict.unknown:  # one of these is ahead for ever and puts out several at a time
+    if verdict.unknown:  # one of these is ahead for ever and emits several at a time
         assert expected == "proved" and {left, right} <= SLOW, verdict
     else:
         assert verdict.status == expected, verdict

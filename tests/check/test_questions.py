@@ -58,7 +58,7 @@ def test_5a_flipped_is_5c_as_a_sequence(ints: Mod | None) -> None:
     assert check.equivalent(figures.figure_5a_flipped, figures.figure_5c, ints=ints).refuted
 
 
-@pytest.mark.parametrize("ints", [Mod(4), None], ids=["mod 4", "exact"])
+@pytest.mark.parametrize("ints", [Mod(4), pytest.param(None, marks=pytest.mark.long)], ids=["mod 4", "exact"])
 def test_5a_as_it_is_drawn_is_5c_and_not_5b(ints: Mod | None) -> None:
     """The text says that it is 5b, and 5c with its condition flipped."""
     drawn, flipped = figures.figure_5a_drawn, figures.figure_5a_drawn_flipped
@@ -113,7 +113,7 @@ NEGATED = [
 ]
 
 
-@pytest.mark.parametrize("ints", [None, Mod(2)])
+@pytest.mark.parametrize("ints", [Mod(2), pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("formula", "body"), NEGATED)
 def test_the_negation_of_what_is_proved_is_refuted(formula: str, body: Any, ints: Any) -> None:
     """A formula is proved where it holds wherever a run may begin: there its negation does not hold."""
@@ -224,10 +224,10 @@ def test_bounds_give_unknown_and_never_a_pass() -> None:
             "cannot be listed, so explicit search",
         ),
         (lambda p: check.live(p, within=0), "at least 1, found 0"),
-        (lambda p: check.implies(p, p), "implies compares pipelines that put out Booleans"),
+        (lambda p: check.implies(p, p), "implies compares pipelines that emit Booleans"),
         (
             lambda p: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": 0}), p),
-            "a monitor puts out Booleans",
+            "a monitor emits Booleans",
         ),
     ],
 )
@@ -268,7 +268,9 @@ def test_they_come_in_the_order_of_the_lines(tmp_path: Path) -> None:
     assert [one().status for one in found] == ["proved", "proved", "proved", "proved", "refuted"]
 
 
-@pytest.mark.parametrize(("within", "status"), [(10**9, "bounded"), (10**19, "unknown")])
+@pytest.mark.parametrize(
+    ("within", "status"), [(10**9, "bounded"), pytest.param(10**19, "unknown", marks=pytest.mark.long)]
+)
 def test_a_bound_of_fewer_pushes_than_within_is_not_enough(tmp_path: Path, within: int, status: str) -> None:
     total = "p = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)\n"
     (found,) = load(tmp_path, f"{total}check.properties(p, ['G !failed'], within={within}, ints=range(10))\n")
@@ -350,7 +352,7 @@ MISTAKES = [
     ),
     (
         lambda: check.property(lambda size: True),
-        "property <lambda> wants an argument 'size', which nobody gives it: a property takes none, or some of "
+        "property <lambda> wants an argument 'size', which it does not get: a property takes none, or some of "
         "ints, queue, assume, times, pushes, batch, arrival, engine, timeout, max_states, max_depth, progress",
     ),
     (lambda: check.properties(late, "AG EF out"), "check.properties wants a list of formulas: write ['AG EF out']"),
@@ -738,8 +740,8 @@ def test_a_premise_with_an_assumption_of_failing() -> None:
 
 def test_pipelines_that_never_speak() -> None:
     other = pipeline(lambda x: x.filter(lambda v: v * v + 1 < 0), x=int)
-    assert "puts anything out" in word(check.equivalent(never, other))
-    assert "puts anything out" in word(check.equivalent(never, other, ints=range(5)))
+    assert "emits anything" in word(check.equivalent(never, other))
+    assert "emits anything" in word(check.equivalent(never, other, ints=range(5)))
     assert word(check.equivalent(hot, pipeline(lambda x: x.filter(lambda v: not v <= 80), x=int))) == ""
 
 
@@ -754,7 +756,7 @@ def test_monitor() -> None:
     counter = check.Transitions([0], lambda s: [(s + 1) % 3, s], lambda s: {"x": s})
     silent = pipeline(lambda x: x.filter(lambda v: v > 2) > 5, x=int)
     verdict = check.monitor(counter, silent)
-    assert "never puts anything out" in word(verdict) and "checked" in verdict.details
+    assert "never emits anything" in word(verdict) and "checked" in verdict.details
     assert word(check.monitor(counter, pipeline(lambda x: x < 3, x=int))) == ""
 
 

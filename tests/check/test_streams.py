@@ -14,20 +14,8 @@ from pellucid.errors import UsageError
 from pellucid.internal.export.smv import export
 
 WORDS = (
-    "present",
-    "value",
-    "first",
-    "last",
-    "count",
-    "full",
-    "failed",
-    "G",
-    "true",
-    "out",
-    "stopped",
-    "length",
-    "lost",
-)
+    "present", "value", "first", "last", "count", "full", "failed", "G", "true", "out", "stopped", "length", "lost",
+)  # fmt: skip
 
 
 def record(*names: str) -> type:
@@ -44,26 +32,9 @@ def test_a_field_may_have_any_name(field):
 
 
 STREAMS = (
-    "full",
-    "overflow",
-    "failed",
-    "G",
-    "X",
-    "U",
-    "A",
-    "true",
-    "out",
-    "value",
-    "present",
-    "first",
-    "last",
-    "count",
-    "any",
-    "stream",
-    "source",
-    "queue",
-    "flag",
-)
+    "full", "overflow", "failed", "G", "X", "U", "A", "true", "out", "value", "present", "first", "last", "count",
+    "any", "stream", "source", "queue", "flag",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STREAMS)

@@ -28,26 +28,9 @@ from pellucid.internal.solve.terms import HIGHEST, Texts
 from tests.seeds import seeds
 
 EDGES = [
-    "",
-    "a",
-    "ab",
-    "ba",
-    "A",
-    "é",
-    "e\u0301",
-    "😀",
-    "a😀",
-    "a\x00b",
-    "\\u{41}",
-    "\\u0041",
-    '"',
-    "'",
-    "\n",
-    "\ud800",
-    "zzz",
-    "ß",
-    " a ",
-]
+    "", "a", "ab", "ba", "A", "é", "e\u0301", "😀", "a😀", "a\x00b", "\\u{41}", "\\u0041", '"', "'", "\n", "\ud800",
+    "zzz", "ß", " a ",
+]  # fmt: skip
 
 
 class Payment(NamedTuple):

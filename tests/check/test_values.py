@@ -52,33 +52,10 @@ INTS = sorted(
     if fits_int(v)
 )
 FLOATS = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -0.5,
-    1.5,
-    -2.5,
-    0.1,
-    3.0,
-    5e-324,
-    -5e-324,
-    2.2250738585072014e-308,
-    1e300,
-    -1e300,
-    2.0**53,
-    2.0**53 + 2,
-    2.0**62,
-    2.0**63,
-    -(2.0**63),
-    math.nextafter(2.0**63, 0),
-    math.nextafter(-(2.0**63), -math.inf),
-    1.7976931348623157e308,
-    math.inf,
-    -math.inf,
-    math.nan,
-]
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 0.1, 3.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e300, -1e300,
+    2.0**53, 2.0**53 + 2, 2.0**62, 2.0**63, -(2.0**63), math.nextafter(2.0**63, 0),
+    math.nextafter(-(2.0**63), -math.inf), 1.7976931348623157e308, math.inf, -math.inf, math.nan,
+]  # fmt: skip
 
 Python = Callable[..., Any]
 BINARY: dict[str, Python] = {
@@ -264,12 +241,6 @@ def test_ints_against_floats_in_explicit_search() -> None:
     q = pipeline(lambda x: x.map(lambda v: v == 1.5), x=int)
     assert check.holds(q, "G (out -> !out.value)", ints={0, 1, 2}, engine="explicit").proved
     assert check.holds(q, "G (out -> out.value)", ints={1}, engine="explicit").refuted
-
-
-def test_a_product_beyond_64_bits() -> None:
-    p = pipeline(lambda x: x.cumulate(lambda t, v: t * 2, start=1), x=int)
-    assert not check.holds(p, "G (out -> out.value <= 4611686018427387904)", ints={0}, timeout=5).proved
-    assert not check.holds(p, "G (out -> out.value > 0)", ints={0}, timeout=5).refuted
 
 
 # Questions at the ends of 64 bits, and numbers of a formula that no float is.
@@ -486,7 +457,7 @@ def quiet(s: tuple[int | None, bool], e: Kind) -> tuple[tuple[int | None, bool],
 
 @pytest.mark.parametrize("which", range(16))
 def test_a_step_behind_one_that_fails_is_not_asked_first(which: int) -> None:
-    """What a task puts out where it fails, and how much, makes no sense; whatever the ids of the steps are."""
+    """What a task emits where it fails, and how much, makes no sense; whatever the ids of the steps are."""
     p, q = (
         pipeline(
             lambda x, f=f, i=i: x.task(f, initial=(2, True), id=f"{i}a{which}").map(lambda e: e[1], id=f"{i}b{which}"),
@@ -529,7 +500,7 @@ def test_what_may_be_missing_is_compared_with_what_never_is(how: str) -> None:
         assert verdict.counterexample.inputs == [{"x": Sale(None, None)}] and verdict.counterexample.replay()
     assert check.equivalent(known, asked, how=how).proved
     assert check.equivalent(asked, known, how=how, ints=range(5, 8)).proved
-    with pytest.raises(TypeMismatch, match="they put out"):
+    with pytest.raises(TypeMismatch, match="they emit"):
         check.equivalent(maybe, KINDS)
 
 

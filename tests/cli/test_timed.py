@@ -250,7 +250,7 @@ def test_a_crash_test_of_one_worker(pellucid: Command, timed: Path, words: tuple
 def test_late_rows_are_said_at_the_step(pellucid: Command, timed: Path, more: tuple[str, ...]) -> None:
     found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--late", "drop", *more)
     assert found.exit_code == 2
-    assert "said at the step" in found.stderr and "late='drop'" in found.stderr
+    assert "declared at the step" in found.stderr and "late='drop'" in found.stderr
     assert not (timed / "out.csv").exists()
 
 

@@ -256,7 +256,7 @@ def test_what_knows_no_variables_finds_colours() -> None:
     plain, newer = style.split("@supports (color:var(--page)){")
     assert "var(" not in plain and "@" not in plain
     assert ".plc .plc-page{fill:#fff}" in plain and ".plc .plc-edge{color:#52606d}" in plain
-    # who knows them draws as if the first part were not there: each colour is said again, in the same order
+    # who knows them draws as if the first part were not there: each colour is set again, in the same order
     colours = r"(?:fill|stroke|color):[^;}]+"
     known = dict(re.findall(r"--([a-z]+):(#\w+)", newer.split("@media")[0]))
     again = [re.sub(r"var\(--(\w+)\)", lambda found: known[found[1]], one) for one in re.findall(colours, newer)]
@@ -392,3 +392,111 @@ def test_the_reader_that_means_cannot_place_is_exchanged() -> None:
 
 def test_nothing_at_all() -> None:
     assert arrange([], [], gap=4).height == 0.0
+
+
+# Drawings for the terminal, letter by letter.
+
+running_total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+
+
+def as_text(fn: Any, width: int = 100, **types: Any) -> list[str]:
+    return draw_text(pipeline(fn, **types).graph, width).splitlines()
+
+
+def test_a_chain_is_a_line() -> None:
+    assert as_text(lambda x: x.filter(lambda v: v < 9).cumulate(lambda t, v: t + v, start=0), x=int) == [
+        "x ─▶ filter v < 9 ─▶ cumulate t + v ─▶ out"
+    ]
+
+
+def test_a_source_alone() -> None:
+    assert as_text(lambda x: x, x=int) == ["x ─▶ out"]
+
+
+def test_a_long_chain_goes_on_in_the_next_line() -> None:
+    assert as_text(lambda x: x.trim(1).trim(2).trim(3).trim(4), width=34, x=int) == [
+        "x ─▶ trim 1 ─▶ trim 2 ─▶ trim 3",
+        "  ─▶ trim 4 ─▶ out",
+    ]
+
+
+def test_figure_2a() -> None:
+    assert as_text(lambda x: x.decimate(3) + x, x=int) == [
+        "   ╭─▶ decimate 3 ──▶┐",
+        "x ─┤                 ├ apply + ─▶ out",
+        "   ╰────────────────▶┘",
+    ]
+
+
+def test_two_sources_merge() -> None:
+    def average(numbers: Any, resets: Any) -> Any:
+        return merge(numbers, resets.map(lambda r: -1)).trim(1)
+
+    assert as_text(average, numbers=int, resets=int) == [
+        "numbers ────────────▶┐",
+        "                     ├ merge ─▶ trim 1 ─▶ out",
+        " resets ─▶ map -1 ──▶┘",
+    ]
+
+
+def test_two_outputs_and_an_output_that_is_a_source() -> None:
+    assert as_text(lambda x: {"late": x.trim(1), "all": x}, x=int) == [
+        "   ╭─▶ trim 1 ─▶ late",
+        "x ─┤",
+        "   ╰───────────▶ all",
+    ]
+
+
+def test_three_inputs_and_pipes_that_cross() -> None:
+    def cross(x: Any, y: Any) -> Any:
+        return {"d": x - y, "e": y - x, "f": apply(lambda a, b, c: a + b, y.trim(1), x.trim(2), x)}
+
+    assert as_text(cross, x=int, y=int) == [
+        "   ╭────▶┐",
+        "   │     ├ apply - ──────────────────▶ d",
+        "   │ ╭──▶┘",
+        "   │ │",
+        "   │ ├──▶┐",
+        "y ─│─┤   ├ apply - ──────────────────▶ e",
+        "   ├─│──▶┘",
+        "   │ │",
+        "x ─┤ ╰─▶ trim 1 ─────▶┐",
+        "   │                  │",
+        "   ├───▶ trim 2 ─────▶┼ apply a + b ─▶ f",
+        "   │                  │",
+        "   ╰─────────────────▶┘",
+    ]
+
+
+def test_a_window_shows_its_sub_pipeline() -> None:
+    assert as_text(lambda x: x.window(5, lambda s: s.window(3, running_total)), x=int) == [
+        "x ─▶ window 5 [window 3 [cumulate t + v]] ─▶ out"
+    ]
+
+
+def test_a_window_over_a_fork_is_drawn_below() -> None:
+    lines = as_text(lambda x: x.window(4, lambda s: s.trim(1) + s, id="steps"), x=int)
+    assert lines == [
+        "x ─▶ window 4 sub ─▶ out",
+        "",
+        "inside window 4 sub (steps):",
+        "      ╭─▶ trim 1 ──▶┐",
+        "  in ─┤             ├ apply + ─▶ out",
+        "      ╰────────────▶┘",
+    ]
+
+
+def test_what_does_not_fit_is_listed() -> None:
+    assert as_text(lambda x: x.trim(1, id="late") + x.trim(2, id="later"), width=20, x=int)[:3] == [
+        "x             source   :: int",
+        "late          trim 1   ◀─ x",
+        "later         trim 2   ◀─ x",
+    ]
+
+
+def test_start_values_are_named_where_they_are_not_nothing() -> None:
+    assert as_text(lambda x: x.cumulate(lambda t, v: t * v, start=1), x=int) == ["x ─▶ cumulate t * v from 1 ─▶ out"]
+
+
+def test_wide_and_unprintable_characters() -> None:
+    assert as_text(lambda x: (x + "流\n").trim(1), x=str) == ["x ─▶ map + 流\\n ─▶ trim 1 ─▶ out"]

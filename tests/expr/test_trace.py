@@ -34,8 +34,7 @@ from pellucid import (
 from pellucid.internal.expr.function import Function
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import trace
-from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
-from pellucid.internal.expr.types.of import type_of
+from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type, type_of
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.written import Program
@@ -306,7 +305,7 @@ def _check_round(prims: Any, x: float) -> None:
         assert getattr(prims, name)(x) == want, (name, x)
 
 
-# A function that is wrong is told where the pipeline is built, with the field or name that was meant; one that only
+# A function that is wrong is reported where the pipeline is built, with the field or name that was meant; one that only
 # cannot be traced is not.
 
 LABELS = {"a": 1}
@@ -354,7 +353,7 @@ DECLARE = (
     "(HERE). Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or "
     "pass to=…"
 )
-#: How a pipeline is built, of which events, which step is wrong, and what is said of its function.
+#: How a pipeline is built, of which events, which step is wrong, and the message about its function.
 WRONG: list[tuple[Callable[[Any], Any], Any, str, str]] = [
     (lambda x: x.map(lambda v: v.dep_dely), Flight, "map (HERE)", FIELD),
     (lambda x: x.map(lambda v: v.dep_dely, to=int, id="delay"), Flight, "step 'delay' (map, HERE)", FIELD),
@@ -524,9 +523,9 @@ def test_a_pipeline_is_no_async_function() -> None:
 
 
 def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
-    """A filter takes nothing for true that nobody runs."""
+    """A filter takes nothing for true that is never run."""
     p = pipeline(lambda x: x.filter(lambda v: (i for i in range(v))), x=int)
-    with pytest.raises(StepError, match="found a generator, which nobody runs"):
+    with pytest.raises(StepError, match="found a generator, which is never run"):
         p([1])
 
 
@@ -557,7 +556,7 @@ def after(f: Callable[[Any], Any], **more: Any) -> list[Any]:
 
 def looked_up(both: Any) -> str:
     """Not traced: a dictionary is asked for by what an event has."""
-    return {True: "nobody", False: "somebody"}[bool(both[1] is None)] + str(both[0])
+    return {True: "none", False: "some"}[bool(both[1] is None)] + str(both[0])
 
 
 ASKING: list[Callable[[Any], Any]] = [
@@ -577,7 +576,7 @@ def test_a_function_that_asks_whether_a_record_is_none_is_refused(f: Callable[[A
         after(f)
     said = str(caught.value)
     assert "asks whether the Quote in an event is None, or true, and a record always is there" in said
-    assert "where a join found nobody, each of its fields is None; ask for one of them, as in e[1].at is None" in said
+    assert "where a join found no match, each of its fields is None; ask for one of them, as in e[1].at is None" in said
     assert said.startswith("map (test_trace.py:")
 
 

@@ -66,7 +66,7 @@ class World:
             if not last:
                 streams.append(f"out{at}")
         used = {s for t in self.tasks for s in t.inputs}
-        for t in self.tasks:  # what nobody reads is no stream of the trace's graph: the last task takes it
+        for t in self.tasks:  # what is not read is no stream of the trace's graph: the last task takes it
             if t.output and t.output not in used:
                 self.tasks[-1].inputs = sorted({*self.tasks[-1].inputs, t.output})
         for t in self.tasks:
@@ -236,7 +236,26 @@ def simulated(
 
 # Ways to falsify a recorded trace, each with the reasons for which it must be refused.
 
-Tamper = Callable[[list[Row], random.Random], list[Row] | None]
+Change = Callable[[list[Row], int, random.Random], None]
+Tamper = Callable[[list[Row], random.Random], "list[Row] | None"]
+WORK = ("SOURCE", "I-EVENT", "I-BORDER")
+
+
+def tampering(wanted: Callable[[list[Row], int], bool], *, renumber: bool = False) -> Callable[[Change], Tamper]:
+    """Change a row that is drawn among those that are wanted; None where there is none.  ``renumber``: the indices hide
+    it."""
+
+    def made(change: Change) -> Tamper:
+        def tamper(rows: list[Row], rng: random.Random) -> list[Row] | None:
+            found = [at for at in range(len(rows)) if wanted(rows, at)]
+            if not found:
+                return None
+            change(rows, rng.choice(found), rng)
+            return renumbered(rows) if renumber else rows
+
+        return tamper
+
+    return made
 
 
 def renumbered(rows: list[Row]) -> list[Row]:
@@ -248,189 +267,123 @@ def renumbered(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _choose(rows: list[Row], rng: random.Random, wanted: Callable[[int], bool]) -> int | None:
-    found = [at for at in range(len(rows)) if wanted(at)]
-    return rng.choice(found) if found else None
+def _same(rows: list[Row], i: int, *names: str) -> bool:
+    """Whether a row has the same values as the one before it."""
+    return i > 0 and all(rows[i][name] == rows[i - 1][name] for name in ("task", "generation", *names))
 
 
-def moved(rows: list[Row], rng: random.Random) -> list[Row] | None:
-    """Two events that a task took from the same stream change their places."""
-    at = _choose(
-        rows,
-        rng,
-        lambda i: (
-            i > 0
-            and rows[i]["rule"] == rows[i - 1]["rule"] == "I-EVENT"
-            and rows[i]["task"] == rows[i - 1]["task"]
-            and rows[i]["generation"] == rows[i - 1]["generation"]
-            and rows[i]["consumed"][0][0] == rows[i - 1]["consumed"][0][0]
-        ),
+def _goes_on(rows: list[Row], i: int) -> bool:
+    return i + 1 < len(rows) and rows[i + 1]["task"] == rows[i]["task"]
+
+
+def _missed(rows: list[Row], i: int) -> bool:
+    """Whether a later step of the task in this generation has a stream in common with this one."""
+    return rows[i]["rule"] in WORK and any(
+        r["rule"] in WORK
+        and (r["task"], r["generation"]) == (rows[i]["task"], rows[i]["generation"])
+        and any({m[0] for m in rows[i][side]} & {m[0] for m in r[side]} for side in ("consumed", "produced"))
+        for r in rows[i + 1 :]
     )
-    if at is None:
-        return None
+
+
+@tampering(
+    lambda rows, i: (
+        rows[i]["rule"] == "I-EVENT"
+        and _same(rows, i, "rule")
+        and rows[i]["consumed"][0][0] == rows[i - 1]["consumed"][0][0]
+    ),
+    renumber=True,
+)
+def moved(rows: list[Row], at: int, rng: random.Random) -> None:
+    """Two events that a task took from the same stream change their places."""
     rows[at - 1], rows[at] = rows[at], rows[at - 1]
-    return renumbered(rows)
 
 
-def altered(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "I-EVENT")
+def altered(rows: list[Row], at: int, rng: random.Random) -> None:
     """A message arrives as another."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "I-EVENT")
-    if at is None:
-        return None
     stream, n, border, digest = rows[at]["consumed"][0]
     rows[at]["consumed"][0] = (stream, n, border, digest + 1)
-    return rows
 
 
-def skipped_epoch(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "I-BORDER" and _goes_on(rows, i))
+def skipped_epoch(rows: list[Row], at: int, rng: random.Random) -> None:
     """A task counts one epoch too far from some border on."""
-    at = _choose(
-        rows,
-        rng,
-        lambda i: rows[i]["rule"] == "I-BORDER" and i + 1 < len(rows) and rows[i + 1]["task"] == rows[i]["task"],
-    )
-    if at is None:
-        return None
     task, generation = rows[at]["task"], rows[at]["generation"]
     for row in rows[at:]:
         if row["task"] == task and row["generation"] == generation:
             row["epoch"] += 1
-    return rows
 
 
-def commit_again(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "COMMIT", renumber=True)
+def commit_again(rows: list[Row], at: int, rng: random.Random) -> None:
     """An epoch is committed twice."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "COMMIT")
-    if at is None:
-        return None
     rows.insert(at + 1, copy.deepcopy(rows[at]))
-    return renumbered(rows)
 
 
-def dropped(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(_missed, renumber=True)
+def dropped(rows: list[Row], at: int, rng: random.Random) -> None:
     """A step is missing, and the indices hide it; the last steps of a generation may be missing in any trace."""
-    at = _choose(
-        rows,
-        rng,
-        lambda i: (
-            rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
-            and any(
-                r["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
-                and r["task"] == rows[i]["task"]
-                and r["generation"] == rows[i]["generation"]
-                and _shares(rows[i], r)
-                for r in rows[i + 1 :]
-            )
-        ),
-    )
-    if at is None:
-        return None
     del rows[at]
-    return renumbered(rows)
 
 
-def _shares(a: Row, b: Row) -> bool:
-    return any({m[0] for m in a[side]} & {m[0] for m in b[side]} for side in ("consumed", "produced"))
-
-
-def hole(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(_goes_on)
+def hole(rows: list[Row], at: int, rng: random.Random) -> None:
     """A step is missing."""
-    at = _choose(rows, rng, lambda i: i + 1 < len(rows) and rows[i + 1]["task"] == rows[i]["task"])
-    if at is None:
-        return None
     del rows[at]
-    return rows
 
 
-def early_snapshot(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(
+    lambda rows, i: rows[i]["rule"] == "I-BORDER" and _same(rows, i) and rows[i - 1]["rule"] == "I-EVENT",
+    renumber=True,
+)
+def early_snapshot(rows: list[Row], at: int, rng: random.Random) -> None:
     """A task takes its border before the last event of the epoch."""
-    at = _choose(
-        rows,
-        rng,
-        lambda i: (
-            i > 0
-            and rows[i]["rule"] == "I-BORDER"
-            and rows[i - 1]["rule"] == "I-EVENT"
-            and rows[i]["task"] == rows[i - 1]["task"]
-            and rows[i]["generation"] == rows[i - 1]["generation"]
-        ),
-    )
-    if at is None:
-        return None
     rows[at - 1], rows[at] = rows[at], rows[at - 1]
-    return renumbered(rows)
 
 
-def other_recovery(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "F-RECOVER")
+def other_recovery(rows: list[Row], at: int, rng: random.Random) -> None:
     """A recovery goes to an epoch that is not the common one."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "F-RECOVER")
-    if at is None:
-        return None
     rows[at]["epoch"] += rng.choice([1, -1]) if rows[at]["epoch"] else 1
-    return rows
 
 
-def early_commit(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "COMMIT")
+def early_commit(rows: list[Row], at: int, rng: random.Random) -> None:
     """A sink commits an epoch further than it may."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "COMMIT")
-    if at is None:
-        return None
     rows[at]["epoch"] += 100
-    return rows
 
 
-def unaligned(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "I-BORDER" and len(rows[i]["consumed"]) > 1)
+def unaligned(rows: list[Row], at: int, rng: random.Random) -> None:
     """A border is taken on all inputs but one."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "I-BORDER" and len(rows[i]["consumed"]) > 1)
-    if at is None:
-        return None
     del rows[at]["consumed"][rng.randrange(len(rows[at]["consumed"]))]
-    return rows
 
 
-def early_border(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] == "I-EVENT" and bool(rows[i]["produced"]))
+def early_border(rows: list[Row], at: int, rng: random.Random) -> None:
     """A border goes out with an event, before the snapshot."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "I-EVENT" and bool(rows[i]["produced"]))
-    if at is None:
-        return None
     stream, n, _, digest = rows[at]["produced"][-1]
     rows[at]["produced"][-1] = (stream, n, True, digest)
-    return rows
 
 
-def unknown_rule(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: True)
+def unknown_rule(rows: list[Row], at: int, rng: random.Random) -> None:
     """A step of a rule that there is not."""
-    rows[rng.randrange(len(rows))]["rule"] = "I-GUESS"
-    return rows
+    rows[at]["rule"] = "I-GUESS"
 
 
-def back_in_time(rows: list[Row], rng: random.Random) -> list[Row] | None:
+@tampering(lambda rows, i: rows[i]["rule"] in WORK and rows[i]["generation"] > 0 and _same(rows, i))
+def back_in_time(rows: list[Row], at: int, rng: random.Random) -> None:
     """A step after a recovery says that it was before."""
-    at = _choose(
-        rows,
-        rng,
-        lambda i: (
-            i > 0
-            and rows[i]["generation"] > 0
-            and rows[i]["generation"] == rows[i - 1]["generation"]
-            and rows[i]["task"] == rows[i - 1]["task"]
-            and rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
-        ),
-    )
-    if at is None:
-        return None
     rows[at]["generation"] -= 1
-    return rows
 
 
-def second_producer(rows: list[Row], rng: random.Random) -> list[Row] | None:
-    """Somebody else sends on a stream, too."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] in ("SOURCE", "I-EVENT") and bool(rows[i]["produced"]))
-    if at is None:
-        return None
+@tampering(lambda rows, i: rows[i]["rule"] in ("SOURCE", "I-EVENT") and bool(rows[i]["produced"]), renumber=True)
+def second_producer(rows: list[Row], at: int, rng: random.Random) -> None:
+    """Another task sends on a stream, too."""
     rows[at]["task"] += "'"
     rows.sort(key=lambda row: (row["task"], row["index"]))
-    return renumbered(rows)
 
 
 # name: (the falsification, the checks of which one at least must say no, the kinds of which one at least must be named)

@@ -28,7 +28,6 @@ from tests.failures.graphs import chain, diamond, merged, random_graph, random_t
 from tests.failures.mutants import RULES, Uncommitted
 from tests.seeds import seeds
 
-NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
 SINKS: list[type[Observation]] = [Transactional, Idempotent, Append, Uncommitted]
 
 

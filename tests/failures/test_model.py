@@ -217,7 +217,7 @@ TASK = Task(lambda v, w: (v, [w]), ("i",), "o")
             "the tasks form a cycle: a → b → c → a; the graph must be acyclic",
         ),
         ({"t": Task(divide, ("o",), "o")}, {}, "the tasks form a cycle: t → t; the graph must be acyclic"),
-        ({"t": TASK}, {}, "task 't' reads stream 'i', which nobody produces and no input is given for"),
+        ({"t": TASK}, {}, "task 't' reads stream 'i', which no task produces and no input is given for"),
         ({"t": TASK}, {"i": [[1]], "o": [[1]]}, "stream 'o' is produced by task 't': it cannot have input messages"),
         (
             {"t": Task(divide, ("i", "j"), "o")},

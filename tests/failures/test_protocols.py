@@ -352,8 +352,6 @@ def test_without_the_events_in_flight_it_is_refuted() -> None:
 # Each mutant is refuted with a shortest trace that really happens, and on the rules without the mistake nothing
 # is found.
 
-NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
-
 
 def one_event_each() -> Configuration:
     return merged(2, 1)

@@ -143,7 +143,7 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
         lambda x: x.map(lambda v: [v]),
         "map (HERE): this lambda returns a list, which is no event: expected a bool, an int, a float, a str, an enum's "
         "member, a record or a tuple "
-        "of those; explode puts out the elements of a list; one that is an event itself needs to=list[…]",
+        "of those; explode emits the elements of a list; one that is an event itself needs to=list[…]",
     ),
     (lambda x: x.key_by(lambda v: v * 0.5), "key_by (HERE): a key must not contain a float, found float"),
     (

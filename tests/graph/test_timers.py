@@ -62,8 +62,8 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "two results": (
         lambda s, e: (s, [e.n]),
         told,
-        r"this lambda must return three things, \(state, \[events\], \[times to be told of\]\), as on_time= is said, "
-        r"but returns a tuple of 2; no times are an empty list",
+        r"this lambda must return three things, \(state, \[events\], \[times to be called at\]\), as on_time= is "
+        r"given, but returns a tuple of 2; no times are an empty list",
     ),
     "two results of the other": (lambda s, e: (s, [], [e.when]), lambda s, t: (s, [1]), "but returns a tuple of 2"),
     "no list of times": (
@@ -74,7 +74,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "aware for naive": (
         lambda s, e: (s, [1], [e.seen]),
         told,
-        r"asks to be told of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
+        r"asks to be notified of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
         r"datetime, found datetime\[UTC\]; times with a time zone and without one do not mix",
     ),
     "int for datetime": (

@@ -13,6 +13,7 @@ from tests.judge.verdict_cases import NAMES, Case
 from tests.judge.verdict_meaning import Graph, Seen, ctl, ltl_violated, on_finite, on_lasso, run
 from tests.judge.verdict_pipelines import PRELUDE, Draw, Style
 from tests.judge.verdict_truth import random_runs
+from tests.judge.verdicts import Run
 from tests.seeds import seeds
 
 
@@ -48,6 +49,15 @@ def test_a_pipeline_means_what_it_does(seed):
         mine = [[list(s.of(at)) for s in seen] for _, at in spec.outputs]
         told = [[now[name] for now in out] if isinstance(out[0], dict) else out for name, _ in spec.outputs]
         assert repr(told) == repr(mine), (pushes, told, mine)
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(40))
+def test_every_verdict_is_true(seed):
+    run = Run(quiet=True)
+    run.seed(seed)
+    assert run.found == [], run.found[0][2]
 
 
 P, Q = ("atom", ("present", (0, "p"))), ("atom", ("present", (1, "q")))

@@ -668,7 +668,7 @@ def judge_dead(case: Case, answer: Answer) -> Found | None:
             elif inputs is not None and of_two("step", (spec, without), inputs, case.fit, LIMIT).so:
                 return Found("dead_paths missed", f"{step.id} can be left out, every run was tried: dead are {dead}")
         if step.id in dead and "never" in dead[step.id] and any(s.of(n + i) for run in runs for s in run):
-            return Found("dead_paths wrong", f"{step.id}: {dead[step.id]}; but it puts out an event")
+            return Found("dead_paths wrong", f"{step.id}: {dead[step.id]}; but it emits an event")
     return None
 
 

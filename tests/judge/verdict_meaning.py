@@ -84,7 +84,7 @@ class Fn:
 
 @dataclass(frozen=True)
 class Task:
-    """``f(state, event)``: by a condition one of two branches, each the new state and the events that are put out."""
+    """``f(state, event)``: by a condition one of two branches, each the new state and the events that are emitted."""
 
     event: str
     result: str
@@ -100,7 +100,7 @@ class Step:
     kind: str
     inputs: tuple[int, ...]
     type: str
-    key: str | None = None  # the type of the key of what it puts out
+    key: str | None = None  # the type of the key of what it emits
     id: str | None = None
     fn: Fn | None = None
     task: Task | None = None
@@ -265,7 +265,7 @@ def _frozen(state: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _one(step: Step, held: Any, ins: list[Events], fit: Fit) -> tuple[Any, Events]:
-    """A step in one push: what it keeps, and what it puts out."""
+    """A step in one push: what it keeps, and what it emits."""
     out: Events = []
     if step.kind == "call":
         assert step.sub is not None

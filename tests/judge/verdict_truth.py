@@ -243,7 +243,7 @@ def tokens(spec: Spec, before: Any, seen: Seen) -> tuple[Any, ...]:
 def met(
     ahead: int, waiting: tuple[Any, ...], new: Sequence[tuple[Any, ...]], paper: bool
 ) -> tuple[int, tuple[Any, ...]] | None:
-    """Who is ahead and by what, after both have put out more; None where two outputs at one place differ."""
+    """Who is ahead and by what, after both have emitted more; None where two outputs at one place differ."""
     said = [list(new[0]), list(new[1])]
     said[ahead] = [*waiting, *said[ahead]]
     if paper:
@@ -299,7 +299,7 @@ class Stuck:
 
 
 def of_sequence(specs: Sequence[Spec], inputs: Sequence[Push], fit: Fit, limit: int, paper: bool) -> Truth:
-    """Whether two pipelines put out the same sequence in the end; ``paper``: as far as both have come."""
+    """Whether two pipelines emit the same sequence in the end; ``paper``: as far as both have come."""
     start = (begin(specs[0]), begin(specs[1]), 0, ())
     came: dict[Any, Any] = {start: None}
     todo, full = deque([start]), True

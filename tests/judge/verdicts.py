@@ -4,8 +4,8 @@
 
 What a pipeline, a formula and a question mean is told in ``verdict_meaning``, ``verdict_formulas`` and
 ``verdict_truth`` from ``docs/explanation/meaning.md``; Pellucid is used by its public names only.  Every answer is
-counted; *proved* and *refuted* are held against what is true, and each disagreement is printed as the smallest script
-that shows it.  An exception that is none of Pellucid's is a disagreement, too.
+counted; *proved* and *refuted* are held against what is true, and each disagreement is printed as a script that shows
+it.  An exception that is none of Pellucid's is a disagreement, too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.judge.verdict_cases import Answer, Case, Found, ask, judge
+from tests.judge.verdict_cases import Case, Found, ask, judge
 from tests.judge.verdict_meaning import Spec
-from tests.judge.verdict_pipelines import Ask, Draw, Style, observed, pruned, relative, two_meanings
+from tests.judge.verdict_pipelines import Ask, Draw, Style, observed, relative, two_meanings
 from tests.judge.verdict_truth import random_runs, random_value, values
 
 SECONDS = 2.0
@@ -154,179 +153,19 @@ def an_assumption(spec: Spec, r: random.Random, style: Style) -> tuple[Any, ...]
     return tuple(parts)
 
 
-# ---------------------------------------------------------------- smaller
-
-
-def smaller(case: Case) -> Iterator[Case]:
-    """The same question about less."""
-    if case.ints and case.ints[0] == "range" and case.ints[2] - case.ints[1] > 1:
-        yield replace(case, ints=("range", case.ints[1], case.ints[2] - 1))
-        yield replace(case, ints=("range", case.ints[1] + 1, case.ints[2]))
-    if case.ints and case.ints[0] == "set" and len(case.ints[1]) > 1:
-        for v in case.ints[1]:
-            yield replace(case, ints=("set", case.ints[1] - {v}))
-    for i in range(len(case.assumed)):
-        yield replace(case, assumed=case.assumed[:i] + case.assumed[i + 1 :])
-    for f in parts(case.formula) if case.formula else ():
-        yield replace(case, formula=f)
-    if case.question == "holds_on":
-        for i in range(len(case.extra)):
-            yield replace(case, extra=[*case.extra[:i], *case.extra[i + 1 :]])
-    for at, spec in enumerate(case.specs):
-        for less in smaller_spec(spec):
-            if case.formula is not None and len(less.steps) != len(spec.steps):
-                continue
-            yield replace(case, specs=(*case.specs[:at], less, *case.specs[at + 1 :]))
-    if case.formula is not None:
-        n = len(case.specs[0].sources)
-        used = set(numbers(case.formula))
-        for i, step in enumerate(case.specs[0].steps):  # streams are numbered: move what comes after
-            if n + i not in used and n + i not in dict(case.specs[0].outputs).values():
-                for j in step.inputs:
-                    if case.specs[0].type_of(j) == step.type and case.specs[0].key_of(j) == step.key:
-                        yield replace(
-                            case, specs=(without(case.specs[0], i, j),), formula=renumbered(case.formula, n + i)
-                        )
-
-
-def numbers(f: Any) -> list[int]:
-    """The streams that a formula speaks of."""
-    if isinstance(f, tuple):
-        if len(f) == 2 and isinstance(f[0], int) and isinstance(f[1], str):
-            return [f[0]]
-        return [x for part in f for x in numbers(part)]
-    return []
-
-
-def renumbered(f: Any, gone: int) -> Any:
-    """A formula where one stream is gone."""
-    if isinstance(f, tuple):
-        if len(f) == 2 and isinstance(f[0], int) and isinstance(f[1], str):
-            return (f[0] - (f[0] > gone), f[1])
-        return tuple(renumbered(part, gone) for part in f)
-    return f
-
-
-def parts(f: Any) -> Iterator[Any]:
-    """Formulas that are less."""
-    if f[0] == "atom":
-        return
-    for g in f[1:]:
-        yield g
-    for i, g in enumerate(f[1:], 1):
-        for less in parts(g):
-            yield (*f[:i], less, *f[i + 1 :])
-
-
-def without(spec: Spec, i: int, instead: int) -> Spec:
-    """A pipeline without one of its steps: who read it reads another stream."""
-    gone = len(spec.sources) + i
-
-    def place(j: int) -> int:
-        j = instead if j == gone else j
-        return j - (j > gone)
-
-    steps = tuple(replace(s, inputs=tuple(map(place, s.inputs))) for k, s in enumerate(spec.steps) if k != i)
-    return Spec(spec.sources, steps, tuple((name, place(at)) for name, at in spec.outputs))
-
-
-def smaller_spec(spec: Spec) -> Iterator[Spec]:
-    """Pipelines that are less."""
-    for i, step in enumerate(spec.steps):
-        for j in step.inputs:
-            if spec.type_of(j) == step.type and spec.key_of(j) == step.key and len(spec.steps) > 1:
-                yield pruned(without(spec, i, j))
-    for i, step in enumerate(spec.steps):
-        changed: list[Any] = []
-        if step.fn:
-            changed += [
-                replace(step, fn=replace(step.fn, body=body))
-                for body in smaller_expr(step.fn.body, step.fn.args, step.fn.result)
-            ]
-            changed += [replace(step, fn=replace(step.fn, guards=()))] if step.fn.guards else []
-            changed += [replace(step, fn=replace(step.fn, style=""))] if step.fn.style == "text" else []
-        if step.task:
-            for branch in ("yes", "no"):
-                state, said = getattr(step.task, branch)
-                changed += [
-                    replace(step, task=replace(step.task, **{branch: (state, said[:k] + said[k + 1 :])}))
-                    for k in range(len(said))
-                ]
-                changed += [
-                    replace(step, task=replace(step.task, **{branch: (s, said)}))
-                    for s in (("arg", 0), ("const", 0))
-                    if state != s and state != ("const", 0)
-                ]
-            if step.task.condition != ("const", True):
-                changed.append(replace(step, task=replace(step.task, condition=("const", True))))
-        if step.sub:
-            changed += [replace(step, sub=sub) for sub in smaller_spec(step.sub)]
-        if step.k > 1 + (step.kind == "decimate"):
-            changed.append(replace(step, k=step.k - 1))
-        for new in changed:
-            yield replace(spec, steps=(*spec.steps[:i], new, *spec.steps[i + 1 :]))
-
-
-def smaller_expr(e: Any, args: tuple[str, ...], kind: str) -> Iterator[Any]:
-    """Expressions that are less."""
-    for i, t in enumerate(args):
-        if t == kind and e[0] != "arg":
-            yield ("arg", i)
-    if e[0] in ("+", "-", "*", "//", "%", "&", "|", "^", "/", "min", "max", "and", "or"):
-        yield from e[1:]
-        for i in (1, 2):
-            for less in smaller_expr(e[i], args, kind):
-                if less != e[i]:
-                    yield (*e[:i], less, *e[i + 1 :])
-    elif e[0] in ("neg", "abs", "not"):
-        yield e[1]
-        for less in smaller_expr(e[1], args, kind):
-            yield (e[0], less)
-    elif e[0] == "if":
-        yield from (e[2], e[3])
-    elif e[0] == "need":
-        yield e[2]
-    elif e[0] == "compare" and e[1] != "==":
-        yield ("const", True)
-        yield ("const", False)
-    if e[0] not in ("arg", "const") and kind in ("int", "bool"):
-        yield ("const", 0 if kind == "int" else True)
-
-
-def shrunk(case: Case, found: Found, seconds: float = 20.0) -> tuple[Case, Found]:
-    """The smallest case with the same disagreement that is found in time."""
-    until = time.monotonic() + seconds
-    again = True
-    while again and time.monotonic() < until:
-        again = False
-        for less in smaller(case):
-            if time.monotonic() > until:
-                break
-            try:
-                now = judge(less, ask(less))
-            except Exception:
-                continue
-            if now and now.kind == found.kind:
-                case, found, again = less, now, True
-                break
-    return case, found
-
-
 # ---------------------------------------------------------------- the run
 
 
 class Run:
     """Cases of seeds, counted."""
 
-    def __init__(
-        self, folder: Path | None = None, *, quiet: bool = False, calm: bool = False, shrink: float = 12.0
-    ) -> None:
+    def __init__(self, folder: Path | None = None, *, quiet: bool = False, calm: bool = False) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.slow: list[tuple[float, str]] = []
         self.refusals: Counter[str] = Counter()
         self.found: list[tuple[int, Found, str]] = []
         self.kinds: Counter[str] = Counter()
-        self.folder, self.quiet, self.calm, self.shrink = folder, quiet, calm, shrink
+        self.folder, self.quiet, self.calm = folder, quiet, calm
         self.pipelines = 0
 
     def seed(self, seed: int) -> None:
@@ -343,13 +182,11 @@ class Run:
                 self.slow.append((answer.seconds, case.program(f"seed {seed}: {answer.seconds:.1f} s")))
             found = judge(case, answer)
             if found:
-                self.report(seed, case, answer, found)
+                self.report(seed, case, found)
 
-    def report(self, seed: int, case: Case, answer: Answer, found: Found) -> None:
-        """A disagreement, made small if it is one of the first of its kind."""
+    def report(self, seed: int, case: Case, found: Found) -> None:
+        """A disagreement, as a script."""
         self.kinds[found.kind] += 1
-        if self.kinds[found.kind] <= 3 and self.shrink:
-            case, found = shrunk(case, found, self.shrink)
         program = case.program(f"seed {seed}: {found.kind}\n{found.told}")
         self.found.append((seed, found, program))
         if not self.quiet:

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import random
-import subprocess
+import runpy
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -34,7 +34,6 @@ from pellucid.internal.model import (
     shortest_cycle,
 )
 from pellucid.progress.graph import Graph, Node
-from tests.model.keeps import keeps
 from tests.seeds import seeds
 
 Edges = dict[int, list[tuple[str, int]]]
@@ -345,65 +344,19 @@ def test_what_never_ends_and_what_is_no_mapping() -> None:
     assert "from here on it repeats" in text and "seen" in text and "^" not in text
 
 
-def test_the_case_runs_and_fails_on_another_machine(tmp_path: Path) -> None:
-    (tmp_path / "water.py").write_text(SOURCE)
-    text = found().as_pytest("never four litres", file=str(tmp_path / "water.py"), name="jugs", folder=str(tmp_path))
-    (tmp_path / "test_water.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-c", "/dev/null", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert "1 passed" in done.stdout, done.stdout
-    (tmp_path / "water.py").write_text(SOURCE.replace("min(large, 3 - small)", "min(large, 2 - small)"))
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert "1 failed" in done.stdout, done.stdout
+def test_the_case_runs_and_fails_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tests/model/test_pytest_file.py` runs such files by pytest itself."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    source, case = tmp_path / "water.py", tmp_path / "test_water.py"
+    source.write_text(SOURCE)
+    case.write_text(found().as_pytest("never four litres", file=str(source), name="jugs", folder=str(tmp_path)))
 
+    def run() -> None:
+        monkeypatch.delitem(sys.modules, "water", raising=False)
+        (test,) = (f for name, f in runpy.run_path(str(case)).items() if name.startswith("test_"))
+        test()
 
-# What every run of a small protocol keeps, of machines that are made for it.
-
-SAYS = {"small": "it never has five", "an end": "three can be reached from everywhere"}
-
-
-class Counting:
-    """Counts up; a crash leads to five, from which nothing leads on if ``trap``, else to three."""
-
-    def __init__(self, trap: bool) -> None:
-        self.trap = trap
-
-    def start(self) -> int:
-        return 0
-
-    def complete(self, at: int) -> bool:
-        return at == 3
-
-    def steps(self, at: int) -> Iterator[tuple[str, int]]:
-        if at < 3:
-            yield "up", at + 1
-        if at == 2:
-            yield "crash", 5
-        if at == 5 and not self.trap:
-            yield "home", 3
-
-
-def ask(trap: bool, *, fails: str = "crash", states: int = 100, counts: int = 9, bound: str = "") -> dict[str, str]:
-    found = keeps(
-        Counting(trap), SAYS, {"small": lambda at: at != 5}, fails=lambda label: label == fails, states=states,
-        counts=lambda at: at < counts, bound=bound,
-    )  # fmt: skip
-    return {name: verdict.status for name, verdict in found.items()}
-
-
-def test_what_is_broken_has_a_shortest_run() -> None:
-    found = keeps(Counting(True), SAYS, {"small": lambda at: at != 5}, fails=lambda label: label == "crash", states=100)
-    assert found["small"].counterexample is not None and found["an end"].counterexample is not None
-    assert found["small"].counterexample.steps == ("up", "up", "crash") == found["an end"].counterexample.steps
-
-
-def test_an_end_from_everywhere_without_further_failures() -> None:
-    assert ask(trap=True) == {"small": "refuted", "an end": "refuted"}
-    assert ask(trap=False) == {"small": "refuted", "an end": "proved"}
-    assert ask(trap=False, bound="runs of 3") == {"small": "refuted", "an end": "bounded"}  # never a proof
-    assert ask(trap=False, fails="home")["an end"] == "refuted"  # a way that is a failure leads to no end
-
-
-def test_states_that_need_no_end_and_a_search_that_is_cut_short() -> None:
-    assert ask(trap=True, counts=5)["an end"] == "proved"
-    assert ask(trap=True, states=2) == {"small": "unknown", "an end": "unknown"}
+    run()
+    source.write_text(SOURCE.replace("min(large, 3 - small)", "min(large, 2 - small)"))
+    with pytest.raises((AssertionError, UsageError)):
+        run()

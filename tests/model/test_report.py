@@ -51,7 +51,7 @@ def refuted(verdict: Any) -> Pushes:
     return verdict.counterexample  # type: ignore[no-any-return]
 
 
-# Asked when a test wants them: whoever only collects the tests need not wait.
+# Asked when a test wants them: collecting the tests takes no time.
 ASKED: dict[str, Callable[[], Any]] = {
     "full": lambda: check.holds(thirds, "!EF full"),
     "grows": lambda: check.buffers(thirds),
@@ -175,7 +175,7 @@ everywhere in flights and 1:out: carrier='', tailnum=None, time_hour=1970-01-01 
 
 
 def test_a_record_that_is_too_long_has_a_row_for_each_field() -> None:
-    """Fields that hold nothing anywhere are told below, so nothing is cut off."""
+    """Fields that hold nothing anywhere are listed below, so nothing is cut off."""
 
     def late(f: Any) -> Any:
         return f.filter(f.cumulate(lambda n, e: n + 1 if (e.dep_delay or 0) > 60 else 0, start=0) >= 2)

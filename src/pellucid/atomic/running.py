@@ -14,8 +14,8 @@ from pellucid.atomic.syntax import network_text, parse
 from pellucid.atomic.typing import System
 from pellucid.errors import UsageError
 from pellucid.internal.model import Run, follow
+from pellucid.internal.model.pytest_file import Case, Imports, literal
 from pellucid.internal.model.sheet import Sheet
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 MOST = 1000  # next steps among which a run chooses
 

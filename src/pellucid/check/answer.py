@@ -94,12 +94,10 @@ def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
 
 # Which integers tell a pipeline's cases apart, and what a verdict over some of them is worth.
 #
-# A pipeline that asks ``d > 60`` behaves alike for all of 0, 1, 2 and 3.  So a domain that is suggested holds the
-# pipeline's own thresholds, and a verdict over a domain that misses one says so.  A threshold is found where a
-# comparison
-# depends on one integer of an event and on nothing else: two neighbours, one for which it holds and one for which it
-# does
-# not.
+# A pipeline that asks ``d > 60`` behaves alike for all of 0, 1, 2 and 3. So a domain that is suggested holds the
+# pipeline's own thresholds, and a verdict over a domain that misses one says so. A threshold is found where a
+# comparison depends on one integer of an event and on nothing else: two neighbours, one for which it holds and one for
+# which it does not.
 
 _MOST = 16  # values of a suggested domain
 

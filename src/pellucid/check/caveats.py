@@ -218,23 +218,20 @@ def _overflows(graph: Graph, pushes: Sequence[dict[str, Any]]) -> bool:
 
 # Integers that leave 64 bits: a failure that ``failed`` knows about, and a word for verdicts over exact integers.
 #
-# Checks reason over exact integers, because that is simpler and decides more.  A run of the real pipeline stops with
-# an
-# overflow where an integer leaves 64 bits.  So
+# Checks reason over exact integers, because that is simpler and decides more. A run of the real pipeline stops with an
+# overflow where an integer leaves 64 bits. So
 #
 # * a question that mentions ``failed`` is asked of the strict system, in which leaving 64 bits is a failure;
-# * a property that is proved over exact integers says so if a run leaves 64 bits, or if that was not found out; it
-# says
+# * a property that is proved over exact integers says so if a run leaves 64 bits, or if that was not found out; it says
 #   nothing where that takes a billion pushes or more;
-# * two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked
-# of
+# * two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of
 #   64 bits as well;
-# * a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run
+# * a sum of small numbers leaves 64 bits only after more pushes than any run has. That is neither refuted (no run
 #   could be shown) nor proved; it is *bounded*, by the number of pushes that it takes at least.
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits
-_MANY = 10**9  # pushes: beyond, no word is said
+_MANY = 10**9  # pushes: beyond, no note is made
 _SHOWN = 6  # pushes, or groups of equal ones, of such a run
 
 
@@ -395,12 +392,9 @@ def wide_notes(systems: Systems, options: Options) -> tuple[str, ...]:
 
 # Proofs that say nothing: a premise that never comes true, pipelines that never speak.
 #
-# ``G (out -> out.value > 0)`` holds of a pipeline that never puts anything out, and nobody who asked it wanted to
-# know
-# that.  So of every premise of a proved formula it is asked whether there is a run in which it holds.  Random runs
-# mostly
-# say so at once; where they do not, it is asked as any other question, with little time; and only where it is
-# *proved*
+# ``G (out -> out.value > 0)`` holds of a pipeline that never emits anything, which is not what was meant by asking
+# it. So of every premise of a proved formula it is asked whether there is a run in which it holds. Random runs mostly
+# say so at once; where they do not, it is asked as any other question, with little time; and only where it is *proved*
 # that there is none, the verdict says so.
 
 _SECONDS = 1.0  # for each premise that no random run shows
@@ -447,7 +441,7 @@ def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ..
     out, bounded = [], speaks_of_queues(f)
     for premise in premises(f)[:_MOST]:
         if not premise.atoms():
-            continue  # everybody sees what G (false -> p) is worth
+            continue  # that G (false -> p) is empty is plain to see
         how = _never(system, premise, options, bounded)
         if how is not None:
             least = next((part for part in _parts(premise) if _never(system, part, options, bounded) == how), premise)
@@ -470,7 +464,7 @@ def _never(system: System, f: Formula, options: Options, bounded: bool) -> str |
     try:
         made = as_invariant(system, resolve(G(Not(f)), system))
         return _nowhere(made[0], n.not_(made[1]), options, bounded) if made is not None else None
-    except UsageError:  # an engine cannot do what is written there: then nothing is said
+    except UsageError:  # an engine cannot do what is written there: then there is no note
         return None
 
 
@@ -505,8 +499,8 @@ def idle_notes(system: System, cases: Sequence[tuple[Expr, str]], options: Optio
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
     >>> s = build_system(pipeline(lambda x: x.filter(lambda v: v > v + 1), x=int).graph, domain_of(None))
-    >>> idle_notes(s, [(s.present("out"), "it never puts anything out")], Options())
-    ('it says nothing: it never puts anything out',)
+    >>> idle_notes(s, [(s.present("out"), "it never emits anything")], Options())
+    ('it says nothing: it never emits anything',)
     """
     for case, words in cases:
         try:

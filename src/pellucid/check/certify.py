@@ -115,7 +115,7 @@ class _Text:
         return self.claim(t, self.system.assume, True)
 
     def _of_source(self, t: Type, c: str, present: str | None, flags: list[str | None]) -> None:
-        """What is said of a leaf; ``flags`` say whether it is there, None if that was cut away."""
+        """What is asserted of a leaf; ``flags`` say whether it is there, None if that was cut away."""
         values = self.system.domain.values if t == INT else None
         nothing = f"(= {c} {_value(t, simplest(t))})"
         there = f"(and true {' '.join(flag for flag in flags if flag is not None)})"
@@ -309,29 +309,24 @@ def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> O
     return opinion_on(owed, seconds)
 
 
-# What a proof has to pass before it counts: a bare "unsat", and a search that says "nothing found", are never
-# believed.
+# What a proof has to pass before it counts: a bare "unsat", and a search that says "nothing found", are never believed.
 #
 # Of a proof by SMT (an inductive invariant, or k-induction with one):
 #
 # 1. z3, afresh, finds every obligation to hold (`solve.certificate.check_certificate`);
-# 2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in
-# the
-#    invariant;
+# 2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in the
+#   invariant;
 # 3. what z3 was told is what the expressions say, at values of real runs, in z3's own arithmetic against Python's;
 # 4. it is **tried** on random runs of the literal interpreter (`pellucid.check.trial_runs`);
 # 5. **cvc5**, where it is installed, finds the same obligations to hold, from a translation of its own
-#    (`pellucid.check.certify`).  Where z3 took floats for an order (`pellucid.check.smt.lemmas`) and cvc5 does
-# not
-#    decide about their bits, it is asked what z3 was asked; all that both were told of operations is looked at with
-# the
-#    values of real runs (3).
+#   (`pellucid.check.certify`). Where z3 took floats for an order (`pellucid.check.smt.lemmas`) and cvc5 does not decide
+#   about their bits, it is asked what z3 was asked; the facts about operations that both received are checked with
+#   the values of real runs (3).
 #
 # Of a complete search: the set of states that it found is closed, push by push, computed again in plain Python, and
 # random runs of the interpreter stay in it, step as recorded and show what was recorded.
 #
-# Where one of these disagrees the answer is *unknown*, and says so: something is wrong with Pellucid or with a
-# solver.
+# Where one of these disagrees the answer is *unknown*, and says so: something is wrong with Pellucid or with a solver.
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pellucid.check.formula import (
     kind,
     terms,
 )
-from pellucid.check.formula.nodes import Flag
+from pellucid.check.formula.nodes import Flag, always_possible
 from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import conditions
 from pellucid.check.functions.called import Fickle
@@ -43,8 +43,8 @@ from pellucid.internal.expr.types import BOOL, INT, Type, conform, simplest
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.stream import silent
 from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.pytest_file import Case, Imports, literal
 from pellucid.internal.model.sheet import Row, Sheet, as_json
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 # Counterexamples happen: the pushes are run on the interpreter and on the kernel engine before they are shown.
 
@@ -81,7 +81,7 @@ class WatchedInterpreter(Interpreter):
         return out
 
     def step(self, node: Node, inputs: Sequence[list[Event]]) -> list[Event]:
-        out = super().step(node, inputs)  # it runs, and loses what it puts out
+        out = super().step(node, inputs)  # it runs, and loses what it emits
         out = [] if node.id in self.lost else out
         self.carried[node.id] = [value for _, value in out]
         return out
@@ -106,10 +106,10 @@ def _compare(g: Graph, out: dict[str, list[Any]], again: dict[str, list[Any]]) -
         return
     if called := list(dict.fromkeys(fn.name for _, fn in g.opaque())):
         raise Fickle(
-            f"{g.name} puts out {out} and then {again} on the same events: {', '.join(called)} is no function of its "
+            f"{g.name} emits {out} and then {again} on the same events: {', '.join(called)} is no function of its "
             "arguments, so nothing is proved or refuted of it"
         )
-    raise AssertionError(f"{g.name}: the interpreter puts out {out}, the kernel engine {again}")
+    raise AssertionError(f"{g.name}: the interpreter emits {out}, the kernel engine {again}")
 
 
 def _called(g: Graph, *, alone: bool) -> dict[str, str]:
@@ -433,12 +433,10 @@ def _variable(source: str, taken: tuple[str, ...]) -> str:
     return f"{source}_events" if source in hidden else source
 
 
-# Formulas on what really happened: the pushes are run on the interpreter, and each atom is judged on what every
-# stream
+# Formulas on what really happened: the pushes are run on the interpreter, and each atom is judged on what every stream
 # carried.
 #
-# No queue has a bound here, and nothing is made symbolic but the names: in each push a stream has as many places as
-# it
+# No queue has a bound here, and nothing is made symbolic but the names: in each push a stream has as many places as it
 # carried events.
 
 
@@ -562,16 +560,12 @@ def _judged(formula: Formula, seen: _Seen, system: System) -> dict[Formula, bool
 # out.
 #
 # An engine searches a system, which is one reading of the pipeline; the interpreter is another, and the one that
-# defines
-# what is meant.  If the property is not violated on the interpreter, one of the two is wrong: nothing is *refuted*
-# then,
-# and the verdict names the disagreement.
+# defines what is meant. If the property is not violated on the interpreter, one of the two is wrong: nothing is
+# *refuted* then, and the verdict names the disagreement.
 #
-# A run without a loop is continued by silence: what is refuted by its beginning is refuted whatever follows.  A loop
-# is
-# gone round until what is seen of it repeats.  What one run cannot show (a formula that asks for another run from
-# some
-# state) is tried as far as runs go.  Arithmetic modulo N is not the interpreter's, so nothing is judged there.
+# A run without a loop is continued by silence: what is refuted by its beginning is refuted whatever follows. A loop is
+# gone round until what is seen of it repeats. What one run cannot show (a formula that asks for another run from some
+# state) is tried as far as runs go. Arithmetic modulo N is not the interpreter's, so nothing is judged there.
 
 _TURNS = 12  # of a loop
 Given = Sequence[Mapping[str, Any]]
@@ -607,9 +601,8 @@ def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[s
         flat = linear(f) if any(part.op in CTL for part in f.walk()) else f
         if flat is not None:
             return _linear(flat, pushes, loop)
-        if f.op == "AG" and f.args[0].op == "EF" and not any(part.op in CTL for part in f.args[0].args[0].walk()):
-            return _never_again(f.args[0].args[0], pushes)
-        return None
+        goal = always_possible(f)
+        return None if goal is None else _never_again(goal, pushes)
 
     def _linear(flat: Formula, pushes: Given, loop: int | None) -> bool | None:
         if loop is None:
@@ -676,14 +669,14 @@ def _apart(example: Pushes, fit: Callable[[Any, Any], bool]) -> bool:
 
 
 def sequence_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
-    """Something differs at the same place of the two sequences, or what one puts out has not come in the other after
+    """Something differs at the same place of the two sequences, or what one emits has not come in the other after
     many turns."""
     turn = list(pushes[loop:]) if loop is not None else []
     first = example.graphs[0]
-    few = [put_out(g, pushes, first) for g in example.graphs]
+    few = [emitted(g, pushes, first) for g in example.graphs]
     if any(not same_event(x, y) for x, y in zip(*few, strict=False)):
         return True
-    many = [put_out(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
+    many = [emitted(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
     if any(not same_event(x, y) for x, y in zip(*many, strict=False)):
         return True
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
@@ -692,11 +685,11 @@ def sequence_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
 def paper_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """Both have an output at the same place of the sequence, and the two differ."""
     turn = list(pushes[loop:]) if loop is not None else []
-    first, second = (put_out(g, [*pushes, *turn * _TURNS], example.graphs[0], failures=False) for g in example.graphs)
+    first, second = (emitted(g, [*pushes, *turn * _TURNS], example.graphs[0], failures=False) for g in example.graphs)
     return any(x != y for x, y in zip(first, second, strict=False))
 
 
-def put_out(graph: Graph, pushes: Given, first: Graph, *, failures: bool = True) -> list[Any]:
+def emitted(graph: Graph, pushes: Given, first: Graph, *, failures: bool = True) -> list[Any]:
     """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same
     order; at last that it fails."""
     names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
@@ -713,6 +706,6 @@ def put_out(graph: Graph, pushes: Given, first: Graph, *, failures: bool = True)
 
 
 def monitor_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
-    """Some event that the pipeline puts out is not true, or it fails."""
+    """Some event that the pipeline emits is not true, or it fails."""
     out = example.graphs[0].outputs[0][0]
     return any(step.streams.get(out) is None or not all(step.streams[out]) for step in example.steps)

@@ -45,17 +45,15 @@ from pellucid.internal.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR
 from pellucid.internal.model.search import Budget, now
 from pellucid.internal.solve.terms import Frames, ask
 
-# Which runs an assumption leaves: whether there are any, whether each beginning goes on, and whether a question
-# notices the assumption at all.
+# Which runs an assumption leaves: whether there are any, whether each beginning goes on, and whether a question notices
+# the assumption at all.
 #
-# A run is endless.  Where from every state that can be met some push is assumed, each beginning is the beginning of
-# a
-# run, and engines that look at beginnings are right.  That push is looked for among a few: silence, the event before
+# A run is endless. Where from every state that can be met some push is assumed, each beginning is the beginning of a
+# run, and engines that look at beginnings are right. That push is looked for among a few: silence, the event before
 # again, one more or less, constants that are mentioned.
 #
 # Where for **every** choice of what a question depends on (whether an event comes, say) the rest (its value) can be
-# chosen so that the assumption holds, the question has the same answer without it; `loosened` leaves it out then,
-# and
+# chosen so that the assumption holds, the question has the same answer without it; `loosened` leaves it out then, and
 # `filled` puts values into a counterexample that keep to it.
 
 NO_RUN = "no run satisfies what is assumed, so there is nothing to prove or refute"
@@ -231,9 +229,7 @@ def in_domain(system: System, push: Sequence[Expr]) -> Expr:
             low, high = (min(values), max(values)) if system.domain.span is None else system.domain.span
             among = n.and_(n.le(n.const(low), e), n.le(e, n.const(high)))
             if system.domain.values is not None and high - low + 1 != len(values):
-                among = n.FALSE
-                for value in values:
-                    among = n.or_(among, n.eq(e, n.const(value)))
+                among = n.any_of(n.eq(e, n.const(value)) for value in values)
             flags = [by.get((v.of, i), n.TRUE) for i in guards.get(v.of, {}).get(v.at, ())] if v.role == "leaf" else []
             if flags:  # of what is not there, or of a source that is silent
                 nothing = n.or_(n.eq(e, n.const(0)), n.eq(e, n.const(values[0])))
@@ -456,7 +452,7 @@ def has_z3() -> bool:
 
 def by_smt(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run, by the symbolic engine alone."""
-    if system.outside is not FALSE:  # nobody took care of it
+    if system.outside is not FALSE:  # the caller has not excluded it
         return if_refuted(Answer("unknown", "smt"))
     # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
     if computes_floats(system, [good]) or system.texts:

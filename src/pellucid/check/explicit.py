@@ -238,9 +238,8 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
 
 # Explicit-state search: every reachable state, breadth first, so the first way to a bad one is a shortest.
 #
-# Real pipelines have few reachable states, whatever their number of state bits, so this beats symbolic engines
-# wherever
-# the events can be listed.  Opaque functions are called once for each of their arguments.
+# Real pipelines have few reachable states, whatever their number of state bits, so this beats symbolic engines wherever
+# the events can be listed. Opaque functions are called once for each of their arguments.
 
 _NO_RUN = "no run satisfies what is assumed"
 
@@ -342,7 +341,7 @@ def explore(
     from pellucid.check import explicit_compiled as machine
 
     budget = budget or Budget()
-    guarded = system.outside is not FALSE  # nobody took care of it: then a space that goes there is not all there is
+    guarded = system.outside is not FALSE  # not excluded by the caller: a space that goes there is incomplete
     if guarded:
         observed = [*[n.and_(o, n.not_(system.outside)) for o in observed], system.outside]
     if len(observed) > 64:
@@ -605,9 +604,8 @@ def eg(space: Space, p: Any) -> Any:
 # LTL on an explored space: is there a run that an automaton accepts?
 #
 # The product of the space with a Büchi automaton for the negation of the property has an accepting lasso iff the
-# property
-# fails.  Points that lie on a fair cycle, or lead to one, are found by the Emerson-Lei fixpoint; then the lasso is
-# made short: the way to it, and the loop through an accepting state.
+# property fails. Points that lie on a fair cycle, or lead to one, are found by the Emerson-Lei fixpoint; then the lasso
+# is made short: the way to it, and the loop through an accepting state.
 
 
 def accepting_lasso(space: Space, automaton: Any, atom_number: dict[Any, int]) -> tuple[list[int], int | None] | None:

@@ -32,10 +32,10 @@ from pellucid.check.counterexample import (
     Violated,
     atoms_on,
     disagreement,
+    emitted,
     formula_violated,
     implication_violated,
     paper_violated,
-    put_out,
     replay,
     sequence_violated,
     step_violated,
@@ -82,14 +82,13 @@ from pellucid.internal.model import Status, Verdict
 # Proofs over systems that are not the pipeline itself: the property is tried on the interpreter all the same.
 #
 # A system that knows only the first events of a queue, or one that leaves queues out, does more than the pipeline;
-# integers modulo N are none of its integers.  No interpreter can run beside those.  So a system that *is* the
-# pipeline,
+# integers modulo N are none of its integers. No interpreter can run beside those. So a system that *is* the pipeline,
 # up to the first push that needs longer queues, is tried in their place: its streams and its state against the
 # interpreter's, and the property on what is seen.
 
 
 def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent: float) -> Answer:
-    """A proof, once it was tried on the interpreter: by whoever found it, or here, on a system of the same pipeline.
+    """A proof, once it was tried on the interpreter: where it was found, or here, on a system of the same pipeline.
 
     ``wrong`` is what must not happen in a push, or the formula that is proved; of a formula that no push alone can
     break, only the system is tried.
@@ -363,7 +362,7 @@ def equivalent(
     assume: Any = None,
     **more: Any,
 ) -> Verdict:
-    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) the same sequence in the end,
+    """Whether two pipelines emit the same: in every step, or (``how="sequence"``) the same sequence in the end,
     whatever the delay.
 
     A sequence is asked of runs in which each source brings events again and again: each output of one must come in the
@@ -428,7 +427,7 @@ def _sequence_in_64_bits(a: Any, b: Any, answer: Answer, domain: Domain, queue: 
         return answer if run is None else dataclasses.replace(answer, notes=(*answer.notes, UNCLEAR))
 
     def really(pushes: list[dict[str, Any]]) -> bool:
-        first, second = (put_out(p.graph, pushes, a.graph) for p in (a, b))
+        first, second = (emitted(p.graph, pushes, a.graph) for p in (a, b))
         return any(x != y for x, y in zip(first, second, strict=False))
 
     return in_64_bits(
@@ -459,15 +458,11 @@ def _idle(
     cases = [
         (
             both,
-            f"neither {a.name} nor {b.name} ever puts anything out"
-            if a.name != b.name
-            else "neither ever puts anything out",
+            f"neither {a.name} nor {b.name} ever emits anything" if a.name != b.name else "neither ever emits anything",
         )
     ]
     if implies:
-        true = n.FALSE
-        for slot in system.streams["a"][1]:
-            true = n.or_(true, n.and_(slot.present, slot.leaves[0]))
+        true = n.any_of(n.and_(slot.present, slot.leaves[0]) for slot in system.streams["a"][1])
         cases.append((true, f"{a.name} never says true"))
     return idle_notes(system, cases, options)
 
@@ -597,9 +592,8 @@ def _verdict(
 # A bounded answer does not pass, unless the declaration says that it is enough: ``within=3`` (runs of at most three
 # events) for formulas, ``@check.property(bounded_is_enough=True)`` for a function.
 #
-# They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A
-# function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes
-# ``**settings``,
+# They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``. A
+# function stays what it was, so a test can call it: ``assert always_another_output()``. One that takes ``**settings``,
 # or ``timeout``, ``engine``, … by name, is given the options of the command line.
 
 _KEPT = "__pellucid_properties__"
@@ -673,7 +667,7 @@ def property(function: Any = None, *, bounded_is_enough: bool = False) -> Any:
             takes.add(p.name)
         elif p.default is p.empty and p.kind is not p.VAR_POSITIONAL:
             raise UsageError(
-                f"property {function.__name__} wants an argument {p.name!r}, which nobody gives it: "
+                f"property {function.__name__} wants an argument {p.name!r}, which it does not get: "
                 f"a property takes none, or some of {', '.join(_OPTIONS)}"
             )
     code = function.__code__
@@ -754,7 +748,7 @@ def declared(module: Any) -> list[Property]:
 
 
 def _keep(space: dict[str, Any], found: Property) -> None:
-    """In the module itself, so a file that is loaded again begins anew.
+    """In the module itself, so a file that is loaded again starts empty.
 
     The same code may declare a name twice, as a loop does: the second gets a number, and none is lost.  Other code
     at the same place, or in a notebook, is the same declaration run again.

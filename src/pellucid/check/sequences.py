@@ -1,10 +1,10 @@
-"""Two pipelines on the same events, and what one of them has put out ahead of the other.
+"""Two pipelines on the same events, and what one of them has emitted ahead of the other.
 
-Each keeps its own state and fails for itself.  What one puts out waits until the other puts out its own at the same
+Each keeps its own state and fails for itself.  What one emits waits until the other emits its own at the same
 place of the sequence; the two are compared and both are taken away.  A failure is the last thing in a sequence: it
 waits and is compared like an event.
 
-So two pipelines put out the same sequence in a run iff no two things that are compared differ, and nothing waits for
+So two pipelines emit the same sequence in a run iff no two things that are compared differ, and nothing waits for
 ever: it is not so that from some push on something waits and nothing is compared (`Race.stuck`).
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from pellucid.check.answer import Answer, suggested
 from pellucid.check.certify import distrust
-from pellucid.check.counterexample import put_out
+from pellucid.check.counterexample import emitted
 from pellucid.check.decide import Options, decide, decide_invariant, if_refuted, listable
 from pellucid.check.explicit import accepting_lasso, explore
 from pellucid.check.formula import FALSE as NEVER
@@ -41,7 +41,7 @@ from pellucid.internal.model.search import Budget
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems on the same events: ``first`` and ``second`` are what each may put out in a push, its failure
+    """Two systems on the same events: ``first`` and ``second`` are what each may emit in a push, its failure
     last."""
 
     system: System
@@ -73,11 +73,8 @@ class Pair:
         )
 
     def speaks(self, slots: Sequence[Slot]) -> Expr:
-        """In this push something is put out, or it fails."""
-        out = FALSE
-        for s in slots:
-            out = n.or_(out, s.present)
-        return out
+        """In this push something is emitted, or it fails."""
+        return n.any_of(s.present for s in slots)
 
     @property
     def comes(self) -> list[Expr]:
@@ -115,7 +112,7 @@ def pair(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int]) -> Pair
         raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: their sources are {shown[0]} and {shown[1]}")
     outs = [[p.graph.nodes[i].type for _, i in p.graph.outputs] for p in (a, b)]
     if outs[0] != outs[1] or len(outs[0]) != 1:
-        raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: they put out {outs[0]} and {outs[1]}")
+        raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: they emit {outs[0]} and {outs[1]}")
     have = len(left.state) + len(right.state)
     given: list[Expr] = [n.var(have + i, v.type) for i, v in enumerate(left.inputs)]
     moved, state, at = [], [], 0
@@ -125,7 +122,7 @@ def pair(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int]) -> Pair
         state += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in system.state]
         at += len(own)
     one, two = moved
-    # Once one of them has come to the end of a queue nothing more is said of either.
+    # Once one of them has come to the end of a queue nothing more is known of either.
     queues = bool(a.graph.queues() or b.graph.queues())
     stop = n.or_(one.overflow, two.overflow) if queues else FALSE
     before: list[Expr] = [n.var(i, v.type) for i, v in enumerate(state)]
@@ -150,7 +147,7 @@ def pair(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int]) -> Pair
 
 
 def _stutters(system: System) -> bool:
-    """Whether a push in which every source is silent changes nothing and puts out nothing, as simplification shows."""
+    """Whether a push in which every source is silent changes nothing and emits nothing, as simplification shows."""
     variables = (*system.state, *system.inputs)
     leaves: list[Expr] = [FALSE if v.role == "present" else n.var(i, v.type) for i, v in enumerate(variables)]
     there = [s.present for _, slots in system.streams.values() for s in slots]
@@ -179,9 +176,7 @@ def race(both: Pair, room: int) -> Race:
         own, other = lines[at], lines[1 - at]
         for s in slots:
             waits = n.and_(s.present, other.some)
-            same = TRUE
-            for x, y in zip(s.leaves, other.items[0], strict=True):
-                same = n.and_(same, same_leaf(x, y))
+            same = n.all_of(same_leaf(x, y) for x, y in zip(s.leaves, other.items[0], strict=True))
             differs = n.or_(differs, n.and_(waits, n.not_(same)))
             compared = n.or_(compared, waits)
             other.take(waits)
@@ -207,7 +202,7 @@ def race(both: Pair, room: int) -> Race:
 
 
 class _Line:
-    """What one of the two has put out and the other has not, during one push."""
+    """What one of the two has emitted and the other has not, during one push."""
 
     def __init__(self, cells: Cells, mark: str, slots: Sequence[Slot], room: int, modulus: int | None) -> None:
         self.cells, self.room = cells, room
@@ -249,17 +244,13 @@ class _Line:
                 self.cells.follow(cell, item)
 
 
-# Whether what one pipeline has put out comes in the other in the end: the half of sequence equivalence that speaks
-# of
+# Whether what one pipeline has emitted comes in the other in the end: the half of sequence equivalence that speaks of
 # for ever.
 #
-# Only runs count in which each source brings events again and again.  Proved by a number of **rounds** (in a round
-# each
-# source brings an event at least once) within which something is compared as long as anything waits; refuted by a
-# run
+# Only runs count in which each source brings events again and again. Proved by a number of **rounds** (in a round each
+# source brings an event at least once) within which something is compared as long as anything waits; refuted by a run
 # that repeats: a way, and a loop in which each source brings an event, and in which one of the two speaks while the
-# other
-# does not, or something waits and nothing is compared.
+# other does not, or something waits and nothing is compared.
 
 _ROUNDS = (1, 2, 4, 8, 16)
 _PART = 2000  # states that are searched for a loop where there are too many
@@ -376,8 +367,7 @@ def within_rounds(system: System, waits: Expr, comes: Sequence[Expr], options: O
 
 # Two pipelines compared output by output, whatever the delay between them.
 #
-# Each pipeline is advanced, on events of its own, until it has its next output; the two are compared and both go on.
-# If
+# Each pipeline is advanced, on events of its own, until it has its next output; the two are compared and both go on. If
 # they agree for all events, they agree for equal ones, whatever the delay: so this proves where one runs ahead for
 # ever.
 
@@ -424,9 +414,9 @@ def _out(p: Any) -> str:
 
 @n.values_only()
 def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tuple[System, Expr]:
-    """A system that advances two others, each on events of its own; and *what they put out together is equal*.
+    """A system that advances two others, each on events of its own; and *what they emit together is equal*.
 
-    A push in which only one of them would put out something is taken by the other alone: so their i-th outputs always
+    A push in which only one of them would emit something is taken by the other alone: so their i-th outputs always
     come together.  Every pair of runs has such a schedule, so if the outputs agree here they agree always.  A push
     without any event is left out where it changes nothing.
     """
@@ -453,9 +443,7 @@ def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tup
     wait_a, wait_b = n.and_(now_a, n.not_(now_b)), n.and_(now_b, n.not_(now_a))
     following = [n.ite(wait_a, old, new) for old, new in zip(own_a, next_a, strict=True)]
     following += [n.ite(wait_b, old, new) for old, new in zip(own_b, next_b, strict=True)]
-    equal: Expr = n.const(True)
-    for x, y in zip(values_a, values_b, strict=True):
-        equal = n.and_(equal, n.eq(x, y))
+    equal = n.all_of(n.eq(x, y) for x, y in zip(values_a, values_b, strict=True))
     sources = tuple((mark + name, t) for s, mark in ((left, "1:"), (right, "2:")) for name, t in s.sources)
     system = dataclasses.replace(
         left, name=f"{left.name} beside {right.name}", state=tuple(state), inputs=tuple(inputs), next=tuple(following),
@@ -472,7 +460,7 @@ def _folded(system: System, out: str) -> System:
 
 
 def _stutters_outputs(system: System, out: str) -> bool:
-    """Whether a push in which the only source is silent changes nothing and puts out nothing."""
+    """Whether a push in which the only source is silent changes nothing and emits nothing."""
     leaves: list[Expr] = [n.var(i, v.type) for i, v in enumerate((*system.state, *system.inputs))]
     leaves[len(system.state)] = n.const(False)
     present, *after = substitute([system.streams[out][1][0].present, *system.next], leaves)
@@ -518,10 +506,7 @@ def decide_paper(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] 
 @n.values_only()
 def all_equal(system: System) -> Expr:
     """Every event of the equality step is true, also where it compares several in one push."""
-    out = n.TRUE
-    for slot in system.streams["same"][1]:
-        out = n.and_(out, n.or_(n.not_(slot.present), slot.leaves[0]))
-    return out
+    return n.all_of(n.or_(n.not_(slot.present), slot.leaves[0]) for slot in system.streams["same"][1])
 
 
 def within_bounds(system: System, answer: Answer, options: Options) -> Answer:
@@ -533,23 +518,19 @@ def within_bounds(system: System, answer: Answer, options: Options) -> Answer:
     return answer
 
 
-# Sequence equivalence: both pipelines put out the same sequence of events, whatever the delay between them.
+# Sequence equivalence: both pipelines emit the same sequence of events, whatever the delay between them.
 #
-# Asked of every run in which each source brings events again and again.  Two halves: what is at the same place of
-# the two
-# sequences is equal, and each output of one comes in the other in the end.  Tried in turn, from what is cheap to
-# what
-# decides more:
+# Asked of every run in which each source brings events again and again. Two halves: what is at the same place of the
+# two sequences is equal, and each output of one comes in the other in the end. Tried in turn, from what is cheap to
+# what decides more:
 #
 # 1. **The same in every push**: then nothing ever waits.
-# 2. **Bounded delay** (`pellucid.check.sequences`): what one is ahead waits, at most so much, and is compared.  A
-#    difference refutes.  If nothing more ever waits, the other half is decided by a loop, or by a number of rounds
-# within
-#    which one catches up (`pellucid.check.sequences`).
+# 2. **Bounded delay** (`pellucid.check.sequences`): what one is ahead waits, at most so much, and is compared. A
+#   difference refutes. If nothing more ever waits, the other half is decided by a loop, or by a number of rounds within
+#   which one catches up (`pellucid.check.sequences`).
 # 3. **One falls silent for ever** while the other speaks again and again: refuted by a loop.
-# 4. **Output by output** (`pellucid.check.sequences`), where one runs ahead for ever; both must be proved to
-# speak
-#    again and again.
+# 4. **Output by output** (`pellucid.check.sequences`), where one runs ahead for ever; both must be proved to speak
+#   again and again.
 #
 # What none of them decides is *unknown*.
 
@@ -564,7 +545,7 @@ def decide_sequence(
     options: Options,
     step: Callable[[Options], Answer],
 ) -> Answer:
-    """Whether two pipelines put out the same sequence in the end; ``step`` says whether they do so in every push.
+    """Whether two pipelines emit the same sequence in the end; ``step`` says whether they do so in every push.
 
     ``queue`` is how much room the queues of the two pipelines get in the search; the answer does not depend on it.
     """
@@ -612,14 +593,14 @@ def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
     For ``paper`` (Model Checking of Stream Processing Pipelines, 2021) a failure is no part of a sequence.
     """
     if step.status == "refuted" and step.pushes is not None:
-        first, second = (put_out(p.graph, step.pushes, a.graph, failures=not paper) for p in (a, b))
+        first, second = (emitted(p.graph, step.pushes, a.graph, failures=not paper) for p in (a, b))
         if any(x != y for x, y in zip(first, second, strict=False)):
             return step
     return sequence_of_keyed(step)
 
 
 def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Budget) -> Answer:
-    """Whether something holds in every push: proved of any of the runs, or what is said of the last, which leaves
+    """Whether something holds in every push: proved of any of the runs, or the answer about the last, which leaves
     nothing out."""
     for at, running in enumerate(runs):
         answer = decide_invariant(running.system, good(running), _part(options, clock, 0.3 if at else 0.2))
@@ -662,7 +643,7 @@ def _in_the_end(runs: list[Race], room: int, equal: Answer, options: Options) ->
     if lasso is not None:
         return _silenced(lasso)
     if found == "none":
-        return dataclasses.replace(equal, notes=(note, "and what one has put out comes in the other in the end"))
+        return dataclasses.replace(equal, notes=(note, "and what one has emitted comes in the other in the end"))
     rounds = next((k for r in runs if (k := within_rounds(r.system, r.stuck, r.comes, options)) is not None), None)
     if rounds is not None:
         catches_up = f"and what waits goes on within {rounds} event(s) of every source"
@@ -678,6 +659,6 @@ def _in_the_end(runs: list[Race], room: int, equal: Answer, options: Options) ->
 
 
 def _silenced(found: Answer) -> Answer:
-    """A run that refutes: what one puts out never comes in the other."""
-    note = "in this run one puts out something that never comes in the other"
+    """A run that refutes: what one emits never comes in the other."""
+    note = "in this run one emits something that never comes in the other"
     return dataclasses.replace(found, notes=(note, *found.notes))

@@ -9,7 +9,7 @@ from typing import Any
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Room
-from pellucid.check.system.variables import TRUE, Slot
+from pellucid.check.system.variables import Slot
 from pellucid.errors import StepError, TypeMismatch, UsageError
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr import node as n
@@ -21,12 +21,10 @@ from pellucid.internal.graph.stream import apply
 
 # A pipeline beside one whose records are declared elsewhere.
 #
-# Of two versions of a job, in two files, each has its own ``class Flight``: to Python two classes, to whoever
-# compares
-# the versions one.  Where they are alike (the same name, fields and types; of enums the same members), the second
-# pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's
-# again.
-# Of two versions one may also put out None, and the other never does.
+# Of two versions of a job, in two files, each has its own ``class Flight``: two classes to Python, one class to a user
+# who compares the versions. Where they are alike (the same name, fields and types; of enums the same members), the
+# second pipeline is asked over the first one's: its sources make its own records of them, its outputs the first one's
+# again. Of two versions one may also emit None, and the other never does.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +80,7 @@ def fitted(a: Any, b: Any) -> Any:
 
 
 def with_missing(p: Any, other: Any) -> Any:
-    """A pipeline as one that may put out None, too, if the other may: so ``int`` is compared with ``int | None``.
+    """A pipeline as one that may emit None, too, if the other may: so ``int`` is compared with ``int | None``.
 
     >>> from pellucid import pipeline
     >>> maybe = pipeline(lambda x: x.map(lambda v: v if v > 0 else None), x=int)
@@ -156,8 +154,7 @@ def same_leaf(x: Expr, y: Expr) -> Expr:
     return n.or_(equal, n.and_(n.not_(n.eq(x, x)), n.not_(n.eq(y, y))))
 
 
-# Two pipelines side by side: step-wise and sequence equivalence, conservative approximation (Model Checking of
-# Stream
+# Two pipelines side by side: step-wise and sequence equivalence, conservative approximation (Model Checking of Stream
 # Processing Pipelines, 2021, section 4.1).
 #
 # Both get the same sources in one graph (Figure 4a); for sequence equivalence their outputs go into an equality step
@@ -175,7 +172,7 @@ def beside(a: Any, b: Any, *, joined: bool = False) -> Graph:
         raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: their sources are {shown[0]} and {shown[1]}")
     outs = [[g.nodes[i].type for _, i in g.outputs] for g in (a.graph, b.graph)]
     if outs[0] != outs[1] or len(outs[0]) != 1:
-        raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: they put out {outs[0]} and {outs[1]}")
+        raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: they emit {outs[0]} and {outs[1]}")
     sources = [source(name, t) for name, t in ins[0]]
     # The graphs as they were built: calling the functions again might see other closures.
     (left,), (right,) = (instantiate(p.graph, sources, ids=False).values() for p in (a, b))
@@ -220,9 +217,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
     bad = n.not_(n.eq(many, other))
     for i in range(min(len(left), len(right))):
-        same = TRUE
-        for x, y in zip(left[i], right[i], strict=True):
-            same = n.and_(same, same_leaf(x, y))
+        same = n.all_of(same_leaf(x, y) for x, y in zip(left[i], right[i], strict=True))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
     return n.or_(_unless_over(system, bad), fail_apart(system))
 
@@ -237,7 +232,7 @@ def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
     """In this step the two do not carry as many events, ``a`` says true in a place where ``b`` does not, or only one
     has failed."""
     if system.streams[a][0] != BOOL or system.streams[b][0] != BOOL:
-        raise UsageError("implies compares pipelines that put out Booleans")
+        raise UsageError("implies compares pipelines that emit Booleans")
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
     bad = n.not_(n.eq(many, other))
     for i, ((x,), (y,)) in enumerate(zip(left, right, strict=False)):

@@ -6,7 +6,7 @@ bound. If one overflows, however large Q is, we look on the way there for a **lo
 in the lengths of queues only, none of which got shorter.  Steps ask of a queue only whether it is empty; so if a queue
 that grows is never empty in the loop, and nothing depends on what it holds, the loop can be gone round for ever, and
 every round adds as much: no bound exists.  The loop is then run on the real engine, several times round, and must do
-what is said.
+what is reported.
 """
 
 from __future__ import annotations
@@ -203,8 +203,7 @@ def _really(graph: Graph, pushes: Sequence[dict[str, Any]], start: int, grows: d
     return all(b[id] - a[id] == d for a, b in pairwise(sizes) for id, d in grows.items())
 
 
-# Dead paths (Model Checking of Stream Processing Pipelines, 2021, sections 1 and 4.1): parts of a pipeline that
-# cannot
+# Dead paths (Model Checking of Stream Processing Pipelines, 2021, sections 1 and 4.1): parts of a pipeline that cannot
 # influence any output.
 #
 # Each finding is proved: a stream that never carries an event, by an invariant; a step that could be left out, by
@@ -290,7 +289,7 @@ def _compare(
         return None
     pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
     both = assemble(graph.name, sources, pairs)
-    # a step that fails matters, whatever it puts out
+    # a step that fails matters, whatever it emits
     sides = {side: [f"{side}{name}" for name in whole] for side in "ab"}
 
     def same(system: System) -> Formula:

@@ -126,7 +126,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> 
             f"check.monitor takes a system first, as in check.Transitions(initial, next, see); found {short(system)}"
         )
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
-        raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
+        raise UsageError(f"a monitor emits Booleans, but {p.name} does not")
     states = system.states()
     # as many keys as the system shows, unless a key is computed from what is remembered
     lanes = min(len(states), _KEYS)
@@ -137,9 +137,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> 
         # A failure is seen, also one because an integer leaves 64 bits.
         inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
         whole, pushes = _observed(system, states, inner)
-        bad = n.FALSE
-        for slot in whole.streams[out][1]:
-            bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
+        bad = n.any_of(n.and_(slot.present, n.not_(slot.leaves[0])) for slot in whole.streams[out][1])
         small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out), whole.partial])
         space = explore(small, observed, stop_on=[0, 2], budget=budget)
         if space.found is not None or space.why or not space.holds(1).any():
@@ -177,9 +175,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> 
             details,
         )
     details["checked"] = f"{certified.words}; tried on {_RUNS} runs of the system with the interpreter as the monitor"
-    notes = (
-        () if space.holds(3).any() else (f"it says nothing: {p.name} never puts anything out in a run of the system",)
-    )
+    notes = () if space.holds(3).any() else (f"it says nothing: {p.name} never emits anything in a run of the system",)
     return Verdict("proved", question, "explicit", time.perf_counter() - started, None, notes, details)
 
 
@@ -206,7 +202,7 @@ def _events(system: Transitions, states: list[Any], graph: Graph) -> dict[str, l
     for s in states:
         for name, value in system.seen(s).items():
             if name in out:
-                with contextlib.suppress(ValueError):  # what fits no source is told when the systems are joined
+                with contextlib.suppress(ValueError):  # what fits no source is refused when the systems are joined
                     t = graph[name].type
                     out[name].append(tuple(t.flatten(conform(t, value))))
     return out

@@ -1,7 +1,7 @@
 """Expressions as one plain Python function: many values at once, quickly, and by no solver.
 
 Every part is computed, eagerly, in the order of the expression; where an operation fails, its value is the simplest one
-of its type (that it fails is told apart, by ``System.failed``).  Integers are exact.
+of its type (a failure shows in ``System.failed``).  Integers are exact.
 """
 
 from __future__ import annotations
@@ -104,10 +104,8 @@ def _overflows(op: str) -> Callable[..., bool]:
 # Random pushes for a system, always the same ones: what a certificate is tried on.
 #
 # Events are drawn near the pipeline's own constants and the edges of their types, because that is where a wrong
-# operation
-# shows; silence, lost events and events that repeat are drawn as well.  Runs are short and long in turn: a wrong
-# step
-# shows soon, a full window late.
+# operation shows; silence, lost events and events that repeat are drawn as well. Runs are short and long in turn: a
+# wrong step shows soon, a full window late.
 
 _FIRST = 64  # of the events of a domain, the smallest
 _EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)
@@ -388,11 +386,9 @@ def _of_step(v: Variable, node: Node) -> Reader | None:
 
 # A proof is tried: random runs of the literal interpreter, and the system beside it, must do what the proof says.
 #
-# In every push of every run: the streams of the system carry what the interpreter's carry; its state is the one that
-# is
-# read off the interpreter; the invariant holds in it; and nothing bad happens.  So an operation, a queue or a window
-# that
-# is encoded wrongly, and a solver or a search that is wrong, is noticed where a short run shows it.  Trying proves
+# In every push of every run: the streams of the system carry what the interpreter's carry; its state is the one that is
+# read off the interpreter; the invariant holds in it; and nothing bad happens. So an operation, a queue or a window
+# that is encoded wrongly, and a solver or a search that is wrong, is noticed where a short run shows it. Trying proves
 # nothing; it can only take a proof away.
 
 _FEWEST, _MOST_TRIAL = 40, 4000  # runs: however little time there is, and however much
@@ -439,7 +435,7 @@ def try_out(
 ) -> Trial:
     """Run a system beside the interpreter of its pipeline for so many seconds, and look at every push.
 
-    ``follow`` is told of each push: the values of state and input, the state after, the values of ``observed``; it
+    ``follow`` receives for each push: the values of state and input, the state after, the values of ``observed``; it
     returns what is wrong. ``questions`` are things that may hold; whether they ever do is in ``Trial.seen``.
 
     >>> from pellucid import pipeline

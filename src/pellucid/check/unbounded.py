@@ -9,8 +9,8 @@ from typing import Any
 from pellucid.check.answer import Answer, counted, expression, suggested
 from pellucid.check.decide import Options, decide, decide_invariant, has_z3, listable
 from pellucid.check.explicit import computes_floats, explore
-from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
-from pellucid.check.formula.nodes import Before, Flag, Length
+from pellucid.check.formula import Formula, resolve, terms
+from pellucid.check.formula.nodes import Before, Flag, Length, always_possible
 from pellucid.check.history import normal
 from pellucid.check.keyed import some_key_can, track_of
 from pellucid.check.possible import stays_possible
@@ -26,20 +26,18 @@ from pellucid.internal.model.search import Budget, now
 
 # Questions about pipelines whose queues hold whatever comes.
 #
-# A search needs a bound for every queue; the answer must not depend on it.  In turn:
+# A search needs a bound for every queue; the answer must not depend on it. In turn:
 #
 # 1. queues that the question does not depend on are left out;
 # 2. a bound is looked for that is **never exceeded**, and that is proved; then the system with that bound is the
-#    pipeline;
-# 3. else some queue grows as long as one likes.  What is done before it exceeds a bound is still what the pipeline
-# does,
-#    and what comes after is not known: so a formula is asked twice, once with everything unknown counted against it
-#    (*proved* is then true), once with everything counted for it (*refuted* is then true);
-# 4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a
-# queue
-#    there may be any (`pellucid.check.system.queues`).  If it holds there, it holds;
+#   pipeline;
+# 3. else some queue grows as long as one likes. What is done before it exceeds a bound is still what the pipeline does,
+#   and what comes after is not known: so a formula is asked twice, once with everything unknown counted against it
+#   (*proved* is then true), once with everything counted for it (*refuted* is then true);
+# 4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a queue
+#   there may be any (`pellucid.check.system.queues`). If it holds there, it holds;
 # 5. that something stays possible is shown by a way from every state, however long its queues are
-#    (`pellucid.check.possible`).
+#   (`pellucid.check.possible`).
 #
 # What none of these decides is *unknown*.
 
@@ -292,14 +290,10 @@ class _Question:
         """``AG EF p`` where a key that never came can always do what leads to p from the start, with queues that are
         long enough for that."""
         system = self.make(Room(bound))
-        formula = self.wanted(system)
-        if (
-            formula.op != "AG"
-            or formula.args[0].op != "EF"
-            or any(part.op in CTL | LTL for part in formula.args[0].args[0].walk())
-        ):
+        goal = always_possible(self.wanted(system))
+        if goal is None:
             return None
-        answer = some_key_can(system, formula.args[0].args[0], self.left(self.share()), decide_invariant, deep)
+        answer = some_key_can(system, goal, self.left(self.share()), decide_invariant, deep)
         return answer if answer.status != "unknown" else None
 
     def of_all(self, rooms: Sequence[tuple[str, int]], most_seconds: float | None = None) -> Answer | None:

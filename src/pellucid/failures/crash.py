@@ -162,13 +162,10 @@ def _first(rows: Counter[Any]) -> str:
 # What a crash test kills, and when: drawn from a seed, written down, and played again.
 #
 # A *strike* is one kill -9.  It hits either at a named point of the runtime (between two lines of code, as in "the
-# snapshot is durable, but the coordinator has not heard of it"), or at a moment of the clock.  A *round* is one run
-# of
+# snapshot is durable, but the coordinator has not heard of it"), or at a moment of the clock.  A *round* is one run of
 # the pipeline from its first event to its last, with one strike for each generation: the strike ends the generation,
-# the
-# recovery begins the next. Strikes at points hit at the same place whenever they are played again; one at a moment
-# may
-# come a little earlier or later.
+# the recovery begins the next.  Strikes at points hit at the same place whenever they are played again; one at a moment
+# may come a little earlier or later.
 
 VICTIMS = ("task", "coordinator", "tree")
 MOMENT = "moment"
@@ -203,7 +200,7 @@ class Strike:
     task: str | None = None  # which, if not any
 
     def fault(self, generation: int) -> str | None:
-        """How the runtime is told (PELLUCID_FAULTS); None for a moment of the clock."""
+        """How the runtime gets it (PELLUCID_FAULTS); None for a moment of the clock."""
         if self.point == MOMENT:
             return None
         action = "tree" if self.victim == "tree" else "kill"
@@ -297,17 +294,13 @@ def load_rounds(path: str | Path) -> tuple[int, list[Round]]:
 # Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
 #
 # The promise of `pellucid run --epoch-size` is that a crash does not show.  Here it is tried: the pipeline runs as a
-# user
-# would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
-# points
-# of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it was.
-# In
-# the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the audit.
-# Whatever goes wrong is reported with its schedule, so that it can be played again.
+# user would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
+# points of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it
+# was.  In the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the
+# audit.  Whatever goes wrong is reported with its schedule, so that it can be played again.
 #
-# Where the output differs, the failure-free run is made once more: if that differs, too, a task is not
-# deterministic, and
-# no recovery can help; else an epoch was lost, written twice or mixed up.
+# Where the output differs, the failure-free run is made once more: if that differs, too, a task is not deterministic,
+# and no recovery can help; else an epoch was lost, written twice or mixed up.
 
 PER_ROUND = (
     6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
@@ -711,8 +704,6 @@ def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str,
         else:
             ending = place[place.rfind("/") + 1 :].partition(".")[2]
             if not ending:
-                raise UsageError(
-                    f"{option('out', place)}: the format is told by the ending of the name, as in {name}.csv"
-                )
+                raise UsageError(f"{option('out', place)}: the ending of the name says the format, as in {name}.csv")
             out[name] = f"{{folder}}/{name}.{ending}"
     return out

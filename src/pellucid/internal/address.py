@@ -1,8 +1,8 @@
 """Addresses of targets.
 
-An `Address` keeps two things apart: the ``connection`` string, which is for who connects and nobody else, and what may
-be seen: ``shown`` (for messages and documents), ``stored`` (to find the target again, without any secret) and
-``identity`` (which target it is: the same whoever logs in, and with whatever password).
+An `Address` keeps two things apart: the ``connection`` string, used to connect and for nothing else, and what may be
+seen: ``shown`` (for messages and documents), ``stored`` (to find the target again, without any secret) and
+``identity`` (which target it is: the same for every user name and password).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Address:
 
     @property
     def user(self) -> str:
-        """Who logs in to a PostgreSQL, where that is said, here or by the environment; else nothing.
+        """The user of a PostgreSQL, where it is given here or by the environment; else nothing.
 
         >>> Address("host=db dbname=shop user=me password=S3cret").user, Address("out.csv").user
         ('me', '')

@@ -119,7 +119,7 @@ _FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _NOT_HERE = "with --on spark give --stream --checkpoint FOLDER"
 _OF_MANY = "an answer is of many rows: put the fields that you want into the events"
 _ONE_WORKER = "such a pipeline is one worker, in which the clock moves"
-_SAID_AT_STEP = "what becomes of late events is said at the step (late='drop', or its stream .late)"
+_SAID_AT_STEP = "what becomes of late events is declared at the step (late='drop', or its stream .late)"
 _NO_ORDER = "the order of rows is no part of its answers"
 _NO_BAD = "bad rows are not set aside there yet; leave them out before"
 _ON_SPARK = {SPARK: _NOT_HERE}
@@ -308,7 +308,7 @@ class Request:
     )
     wait: Any = _field(
         None, "--wait", STREAM, "Spark, --stream: hold rows back until the order has advanced by so much.",
-        metavar="TIME", timed={SPARK: "how late events may come is said at the step at, with lateness="},
+        metavar="TIME", timed={SPARK: "how late events may come is declared at the step at, with lateness="},
     )
     sequence: int | None = _field(
         None, "--sequence", SPARK, "Spark: the order counts up by one from N; a gap is an error.", kind=Kind.WHOLE,
@@ -517,7 +517,7 @@ def _check_late(request: Request, mode: Mode) -> None:
             "only a row that is there twice is late; say fail or drop"
         )
     if not request.order:
-        by_event_time = " (what is late by event time is said at the step: its late='drop', or its stream .late)"
+        by_event_time = " (what is late by event time is declared at the step: its late='drop', or its stream .late)"
         raise UsageError(
             f"{option('late', request.late)} needs {option('order')}, the columns that say which row comes first"
             + ("" if mode is CALL else by_event_time)

@@ -1,4 +1,4 @@
-"""No password where somebody could read it: `redact` takes the secrets out of any text; every error goes through it."""
+"""No password in any text that can be read: `redact` takes the secrets out of any text; every error goes through it."""
 
 from __future__ import annotations
 

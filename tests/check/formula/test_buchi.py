@@ -73,44 +73,14 @@ def well_formed(made: Buchi) -> None:
 
 
 FORMULAS = [
-    "true",
-    "false",
-    "p",
-    "!p",
-    "X p",
-    "F p",
-    "G p",
-    "p U q",
-    "p W q",
-    "p R q",
-    "G F p",
-    "F G p",
-    "G (p -> F q)",
-    "G F p -> G F q",
-    "G (p | X (p | X p))",
-    "p U (q U p)",
-    "!(p U (q U X p))",
-    "(p U q) U p",
-    "p <-> X q",
-    "X X X p",
-    "F (p U q)",
-    "G (p R q)",
-]
+    "true", "false", "p", "!p", "X p", "F p", "G p", "p U q", "p W q", "p R q", "G F p", "F G p", "G (p -> F q)",
+    "G F p -> G F q", "G (p | X (p | X p))", "p U (q U p)", "!(p U (q U X p))", "(p U q) U p", "p <-> X q", "X X X p",
+    "F (p U q)", "G (p R q)",
+]  # fmt: skip
 PAST = [
-    "Y p",
-    "F Y p",
-    "G (p -> O q)",
-    "G (p -> Y q)",
-    "F (p & H q)",
-    "G (p S q)",
-    "O F p",
-    "F (p & O (q & Y p))",
-    "G (q -> (p S X q))",
-    "H X p",
-    "G F (p & Y !p)",
-    "F G (p S Y q)",
-    "F O (p S q)",
-]
+    "Y p", "F Y p", "G (p -> O q)", "G (p -> Y q)", "F (p & H q)", "G (p S q)", "O F p", "F (p & O (q & Y p))",
+    "G (q -> (p S X q))", "H X p", "G F (p & Y !p)", "F G (p S Y q)", "F O (p S q)",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", FORMULAS + PAST)

@@ -1,7 +1,7 @@
 """Verdicts by event time beside every run that there is, one after the other.
 
 Nothing is merged here, and nothing of the checks is used but the verdict: runs are sequences of events, pushed one by
-one, and what they put out is compared by hand.
+one, and what they emit is compared by hand.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ MUTANTS: dict[str, Mutant] = {
         {"complete", "once", "accounted", "batch"},
         2,
     ),
-    "an answer is put out twice": Mutant(
+    "an answer is emitted twice": Mutant(
         "            self._put(keys, end - 1, Windowed(value_of(clock, start), value_of(clock, end), last[-1]))",
         "            for _ in 'ab':\n                self._put(keys, end - 1, Windowed(value_of(clock, start), "
         "value_of(clock, end), last[-1]))",
@@ -385,7 +385,7 @@ def visits_agree(gap: int, lateness: int = 1) -> Any:
 
 @functools.cache
 def run(p: Any, events: tuple[int, ...]) -> list[Any]:
-    """What each push and the end put out; the last entry says that it failed."""
+    """What each push and the end emit; the last entry says that it failed."""
     engine, out = Literal(p.graph), []
     for event in events:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pellucid.internal.base.files import Draft
 from pellucid.internal.engine.epochs import outputs as parts
 from pellucid.internal.engine.epochs.messages import Events
 from pellucid.internal.engine.epochs.outputs import FileTarget, parts_in
+from pellucid.internal.engine.epochs.plan import TaskPlan
 from pellucid.internal.engine.epochs.sink import SinkTask
 from pellucid.internal.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.internal.expr.types import INT
@@ -49,15 +51,13 @@ class Around:
 
 def sink_in(folder: Path, form: str) -> SinkTask:
     store = Store(folder)
-    return SinkTask(
-        Around(store),
-        "out",
-        "out",
-        INT,
-        FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"),
-        SCHEMA,
-        {},
-    )  # type: ignore[arg-type]
+    target = FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r")
+    job: Any = SimpleNamespace(
+        plan=SimpleNamespace(types={"out": INT}), schemas={"out": SCHEMA}, key={}, target=lambda place: target,
+        settings=SimpleNamespace(formats={}), along=SimpleNamespace(names=lambda *_: []),
+    )  # fmt: skip
+    around: Any = Around(store)
+    return SinkTask(around, job, TaskPlan("sink.out", "sink", output="out", place="out", step="out"))
 
 
 def stage(sink: SinkTask, epochs: range) -> list[Snapshot]:

@@ -126,7 +126,7 @@ def test_passthrough_columns(runs: Runs, form: str) -> None:
     assert done.returncode == 0, done.stderr
     assert runs.read("out.jsonl") == expected
     other = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--epoch-size", "31", "--workers", "2")
-    assert other.returncode == 2 and "the list of columns that come along was" in other.stderr, other.stderr
+    assert other.returncode == 2 and "the list of passthrough columns was" in other.stderr, other.stderr
 
 
 def test_kept_from_one_of_two_inputs(runs: Runs) -> None:

@@ -19,7 +19,7 @@ class Task:
     """A member as the coordinator sees it; what it was told is kept."""
 
     def __init__(self, name: str, log: Path) -> None:
-        self.name, self.log, self.committed, self.told = name, log, 0, 0
+        self.name, self.log, self.committed, self.commanded = name, log, 0, 0
         self.heard: list[str] = []
         self.lasted: list[int] = []  # which epoch the log said was decided, when it was told to commit
         self.last: dict[str, Any] = {}
@@ -125,8 +125,8 @@ def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
     for name in "ab":
         group.tasks[f"sink.{name}"].committed = 1
         group.rounds.committed()
-    group.rounds.doubt("sink.c", Span(1, 1), "the server is gone")
-    group.rounds.doubt("sink.c", Span(1, 1), "the server is gone")
+    group.rounds.unresolved("sink.c", Span(1, 1), "the server is gone")
+    group.rounds.unresolved("sink.c", Span(1, 1), "the server is gone")
     assert group.said == [
         "epoch 1 is decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
     ]
@@ -215,7 +215,7 @@ def test_epochs_that_are_committed_as_one_are_named_all(tmp_path: Path) -> None:
     for name in "abc":
         group.rounds.prepared(f"sink.{name}", 14, 1400)
     assert told(group) == [(2, 0, 14)] * 3
-    group.rounds.doubt("sink.c", Span(2, 14), "the server is gone")
+    group.rounds.unresolved("sink.c", Span(2, 14), "the server is gone")
     assert group.said == [
         "epochs 2 to 14 are decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
     ]

@@ -28,7 +28,7 @@ from pellucid.internal.data.arrow import output_batch, output_schema
 from pellucid.internal.data.columns import Output, columns_of
 from pellucid.internal.engine.epochs import run_epochs
 from pellucid.internal.engine.epochs.outputs import parts_in
-from pellucid.internal.engine.epochs.source import TimesTold, Told
+from pellucid.internal.engine.epochs.source import BorderLine, EventTimeBorders
 from pellucid.internal.engine.epochs.status import look, type_named
 from pellucid.internal.engine.epochs.store import Store
 from pellucid.internal.engine.timed.clock import feeders
@@ -296,26 +296,26 @@ def test_a_silent_source_is_declared_idle_at_a_border(
 def test_idle_is_decided_once(tmp_path: Path) -> None:
     """By the clock on the wall; who comes again goes by what is written down."""
     p = pipeline(lambda x: x.at(lambda v: v, idle=timedelta(hours=1), id="when").tumbling(7, lambda w: w), x=int)
-    first = TimesTold(Store(tmp_path), p.graph)
+    first = EventTimeBorders(Store(tmp_path), p.graph)
     first.restore(0, 0)
     first.begin()
     first._since["x"] -= 3599
-    assert first.told(1, 10, set(), False)["idle"] == []
+    assert first.decided(1, 10, set(), False)["idle"] == []
     first._since["x"] -= 1
-    assert first.told(2, 20, set(), False)["idle"] == ["when"]
+    assert first.decided(2, 20, set(), False)["idle"] == ["when"]
     first.saw({"x": 1})
     first._since["x"] -= 7200
-    assert first.told(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
+    assert first.decided(3, 30, set(), False)["idle"] == []  # it had a row in this epoch
     first.settle(3)
     first.close()
     with open(tmp_path / "borders", "ab") as file:
         file.write(b"[4, 40, [], [], fal")  # a kill in the middle of a line
-    again = TimesTold(Store(tmp_path), p.graph)
+    again = EventTimeBorders(Store(tmp_path), p.graph)
     again.restore(1, 10)
     assert [again.stop(epoch) for epoch in (2, 3, 4)] == [20, 30, None]
     again.begin()
-    assert again.told(2, 20, set(), False) == {"idle": ["when"], "ended": [], "end": False}
-    assert again.told(4, 40, {"x"}, False)["ended"] == ["when"]
+    assert again.decided(2, 20, set(), False) == {"idle": ["when"], "ended": [], "end": False}
+    assert again.decided(4, 40, {"x"}, False)["ended"] == ["when"]
     again.close()
     assert len((tmp_path / "borders").read_bytes().splitlines()) == 4
 
@@ -576,8 +576,8 @@ def test_running_and_killed(folder: Path) -> None:
     assert as_it_is(state) == before  # nothing is changed by looking
     assert not found.about["running"] and not found.about["finished"] and not found.complete
     agree_looking(found)
-    assert str(found).startswith(f"sums in {state}: not running, epoch 6 complete, 300 pushes by ")
-    run(sums_looking, folder)  # and it goes on as if nobody had looked
+    assert str(found).startswith(f"sums_looking in {state}: not running, epoch 6 complete, 300 pushes by ")
+    run(sums_looking, folder)  # and it goes on as without looking
     again = sums_looking.progress(state)
     assert again.about["finished"] and again.complete
     assert str(again).splitlines()[0].endswith("nothing waits")
@@ -606,7 +606,7 @@ def test_without_event_time(folder: Path) -> None:
     assert found.steps == () and found.sources[0].rows == 200
     lines = str(found).splitlines()
     assert lines[0].startswith(f"plain in {folder / 'state'}: not running, epoch 4 complete, 200 pushes by ")
-    assert lines[1:] == ["sources", "  x: 200 rows read, its times are not said"]
+    assert lines[1:] == ["sources", "  x: 200 rows read, its times are not given"]
     assert found.document()["run"]["epoch"] == 4
 
 
@@ -625,10 +625,10 @@ def test_a_key_of_the_data(folder: Path) -> None:
 def test_what_is_refused(folder: Path) -> None:
     run(sums_looking, folder)
     state = folder / "state"
-    with pytest.raises(StateError, match="belongs to another run: it is of 'sums', not of 'two'; steps that differ: "):
+    with pytest.raises(StateError, match="it is of 'sums_looking', not of 'two'; steps that differ: "):
         two.progress(state)
     changed = pipeline(lambda x: x.at("when", lateness=5, id="when").tumbling(10, total, id="w"), x=Paid)
-    changed.graph.__dict__["name"] = "sums"
+    changed.graph.__dict__["name"] = "sums_looking"
     with pytest.raises(StateError, match="as it was before a change; steps that differ: "):
         look(changed.graph, state)
     for path in (state / "snapshots" / "worker").glob("*.snap"):
@@ -653,14 +653,14 @@ def test_a_damaged_snapshot_gives_the_epoch_before(folder: Path) -> None:
 
 def test_rows_that_were_not_counted(tmp_path: Path) -> None:
     """A run that was begun by a version that did not write down how many rows it read goes on without saying it."""
-    (tmp_path / "borders").write_bytes(Told(1, 10, [], [], False).line())
-    told = TimesTold(Store(tmp_path), sums_looking.graph)
+    (tmp_path / "borders").write_bytes(BorderLine(1, 10, [], [], False).line())
+    told = EventTimeBorders(Store(tmp_path), sums_looking.graph)
     told.restore(1, 10)
     told.saw({"x": 3})
-    assert told.met()["x"]["rows"] is None and told.met()["x"]["here"]
-    again = TimesTold(Store(tmp_path), sums_looking.graph)
+    assert told.sources()["x"]["rows"] is None and told.sources()["x"]["here"]
+    again = EventTimeBorders(Store(tmp_path), sums_looking.graph)
     again.restore(1, 10, {"x": {"rows": 10, "heard": 5.0, "here": True}})
-    assert again.met()["x"] == {"rows": 10, "heard": 5.0, "here": False}
+    assert again.sources()["x"] == {"rows": 10, "heard": 5.0, "here": False}
 
 
 def test_types_of_keys_by_name() -> None:

@@ -236,5 +236,5 @@ def test_outputs_of_all_kinds_are_read_and_compared(tmp_path: Path) -> None:
         "on"
     )
     assert difference(b"a\n", b"a") == "output: the same rows, but other bytes (1 instead of 2)"
-    with pytest.raises(UsageError, match="the format is told by the ending"):
+    with pytest.raises(UsageError, match="the ending of the name says the format"):
         default_outputs(["out"], {"out": "data"})

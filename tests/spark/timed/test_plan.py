@@ -129,8 +129,8 @@ def test_problems_are_told(name: str) -> None:
     ("name", "value", "why"),
     [
         ("nth", "n", "a row that comes out is the answer of many rows"),
-        ("late", "drop", "what becomes of late events is said at the step"),
-        ("wait", timedelta(1), "is said at the step at, with lateness="),
+        ("late", "drop", "what becomes of late events is declared at the step"),
+        ("wait", timedelta(1), "is declared at the step at, with lateness="),
         ("sequence", 1, "the order of rows is no part of its answers"),
         ("keep", True, "an answer is of many rows"),
         ("bad", "keep", "bad rows are not set aside there yet"),

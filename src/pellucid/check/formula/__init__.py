@@ -12,7 +12,7 @@ and as Python, with ``& | ~ >>`` (implies), comparisons, and constructors named 
 >>> answered == parse("G (x -> F out.value > 3)")
 True
 
-What they mean is said by `explain`, defined by `evaluate_lasso` and `evaluate_finite`, and tied to a
+What they mean is explained by `explain`, defined by `evaluate_lasso` and `evaluate_finite`, and tied to a
 pipeline's streams by `resolve`:
 
 >>> print(explain(liveness))

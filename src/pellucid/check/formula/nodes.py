@@ -545,7 +545,7 @@ def output(name: str) -> StreamName:
 
 
 def step(name: str) -> StreamName:
-    """What the step of that id puts out, where something else is called so, too.
+    """What the step of that id emits, where something else is called so, too.
 
     >>> print(step("in").count == 2)
     step("in").count = 2
@@ -686,6 +686,19 @@ def mentions_failed(f: Formula) -> bool:
     (True, False)
     """
     return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
+
+
+def always_possible(formula: Formula) -> Formula | None:
+    """The condition of one push that can always come about again, if the formula says just that; else None.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> print(always_possible(parse("AG EF (out & !x)")), always_possible(parse("AG EF AX out")))
+    out & !x None
+    """
+    if formula.op != "AG" or formula.args[0].op != "EF":
+        return None
+    goal = formula.args[0].args[0]
+    return goal if not any(part.op in CTL | LTL for part in goal.walk()) else None
 
 
 def is_invariant(formula: Formula) -> Formula | None:

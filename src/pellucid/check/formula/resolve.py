@@ -75,8 +75,7 @@ from pellucid.internal.expr.types.rich import DAY, comparable
 
 # Which stream a name in a formula means.
 #
-# A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also
-# as
+# A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also as
 # ``out``; any step by its id. ``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and
 # ``a.value`` is ``a.out.value`` where a system has the streams of two pipelines ``a`` and ``b``.
 #
@@ -210,10 +209,9 @@ class Names:
 
 # Terms of a formula with their types, and what is done with times, decimals and values that may be missing.
 #
-# Equality is Python's: what is missing equals ``None`` and nothing else.  An order, or a calculation, is of values:
-# where
-# one is missing, the comparison does not hold.  A text beside a time is the time that it spells (ISO 8601), a number
-# beside a decimal is that decimal.
+# Equality is Python's: what is missing equals ``None`` and nothing else. An order, or a calculation, is of values:
+# where one is missing, the comparison does not hold. A text beside a time is the time that it spells (ISO 8601), a
+# number beside a decimal is that decimal.
 
 
 @dataclass(frozen=True)
@@ -393,9 +391,7 @@ class _Atoms:
             streams = self.mentioned(
                 part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b)
             )
-            found = n.FALSE
-            for there, choice in self.choices(streams, body):
-                found = n.or_(found, n.and_(there, choice.all_of(of)))
+            found = n.any_of(n.and_(there, choice.all_of(of)) for there, choice in self.choices(streams, body))
             return found
         assert not isinstance(body, Expr)
         streams = self.mentioned(parts(body))
@@ -403,7 +399,7 @@ class _Atoms:
         for name in streams:
             some = n.and_(some, self.system.present(name))
         for there, choice in self.choices(streams, body):
-            # Where there is one choice only, that it is there is said already.
+            # Where there is one choice only, its presence is required already.
             holds = choice.holds(body)
             every = n.and_(every, holds if there is some else n.or_(n.not_(there), holds))
         return n.and_(some, every)
@@ -432,7 +428,7 @@ class _Atoms:
                 f"in {body}: so many events may come in one push ({many}) that not every choice can be tried: compare "
                 ".first, .last or .count"
             )
-        # a stream that never carries anything: what is said of its events must make sense all the same
+        # a stream that never carries anything: what is written about its events must still make sense
         if not all(pools):
             empty = [
                 Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves()))
@@ -441,9 +437,7 @@ class _Atoms:
             pools = [pool or (slot,) for pool, slot in zip(pools, empty, strict=True)]
         out = []
         for choice in product(*pools):
-            there = n.TRUE
-            for slot in choice:
-                there = n.and_(there, slot.present)
+            there = n.all_of(slot.present for slot in choice)
             chosen = {self.names.identity(name): slot for name, slot in zip(streams, choice, strict=True)}
             out.append((there, dataclasses.replace(self, chosen=chosen)))
         return out
@@ -488,9 +482,7 @@ class _Atoms:
                     f"in {c}: {left.text} holds {_a(found)}: lists with floats in them are not compared in a formula, "
                     "as 0.0 and -0.0 are one number; compare other fields"
                 )
-            e = n.TRUE
-            for a, b in zip(left.leaves, right.leaves, strict=True):
-                e = n.and_(e, n.eq(a, b))
+            e = n.all_of(n.eq(a, b) for a, b in zip(left.leaves, right.leaves, strict=True))
             e = e if c.op == "=" else n.not_(e)
         else:
             ordered = left.type == right.type and (left.type == STR or isinstance(left.type, (TimeType, DecimalType)))

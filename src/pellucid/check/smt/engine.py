@@ -274,9 +274,8 @@ class _Smaller:
 
 # Runs that are drawn until one breaks a property: for floats, where a solver finds few.
 #
-# Rounding, infinities and NaN break many a property that holds of real numbers, and a run that shows it is often
-# near the
-# pipeline's own constants or the edges of doubles, where `pellucid.check.trial_runs` draws.
+# Rounding, infinities and NaN break many a property that holds of real numbers, and a run that shows it is often near
+# the pipeline's own constants or the edges of doubles, where `pellucid.check.trial_runs` draws.
 
 _FEWEST, _RUNS = 300, 4000  # however little time there is, and however much
 _EVENTS, _LONG = 12, 80  # tried again and again, and how often

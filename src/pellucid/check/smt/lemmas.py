@@ -324,8 +324,7 @@ def linear_lemmas(
 
 # Candidates for lemmas about events that wait in queues: bounds that hold while there are so many.
 #
-# A place of a queue in which nothing waits holds a zero that nobody put there, so a bound of what came in
-# (``part.value
+# A place of a queue in which nothing waits holds a zero that is no event, so a bound of what came in (``part.value
 # >= 1000``) is one of the place only while the queue is long enough.
 
 _MOST_NUMBERS = 12
@@ -418,10 +417,8 @@ def word_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]
     out: list[Expr] = []
     for i, x, values in named:
         if all(s[i] in values for s in states) and x.type == STR:
-            any_of: Expr = n.FALSE
-            for c in values:
-                any_of = n.or_(any_of, n.eq(x, n.const(c)))
-            out.append(any_of)
+            one_of = n.any_of(n.eq(x, n.const(c)) for c in values)
+            out.append(one_of)
         seen = {s[i] for s in states}
         out += [n.not_(n.eq(x, n.const(c))) for c in values if c not in seen]
         for j, unless, g in guards:
@@ -438,16 +435,15 @@ def word_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]
 
 # Floats as an order: what is exactly true of doubles, told to z3 in linear arithmetic instead of bits.
 #
-# A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that.  What an
-# operation makes is the value of an unknown function, of which only facts are told that hold of IEEE arithmetic
-# (`solve.float_facts`).  So
+# A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that. What an
+# operation makes is the value of an unknown function, of which only facts are given that hold of IEEE arithmetic
+# (`solve.float_facts`). So
 #
 # * "nothing satisfies it" is a proof, and is mostly found at once, where bits take minutes;
 # * a model may be none of doubles: it counts only if the run replays with doubles in Python.
 #
 # That 0.0 and -0.0 are one number here loses nothing: no operation tells them apart (``1 / -0.0`` raises, as ``1 /
-# 0.0``
-# does).
+# 0.0`` does).
 
 _INNER = 6  # arguments of inner operations with which a result is compared
 

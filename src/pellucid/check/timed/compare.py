@@ -1,6 +1,6 @@
 """``check.equivalent`` of two pipelines by event time: the same answers on all runs, in whatever order rows arrive.
 
-Both run side by side on what comes.  Step by step they must put out the same in every batch, in order; as a sequence
+Both run side by side on what comes.  Step by step they must emit the same in every batch, in order; as a sequence
 the same in the end, in any order, as the order across windows and keys is promised of none.  A failure (also a late
 event that nothing was said about) is an observation as well.
 """
@@ -82,7 +82,7 @@ def equivalent_in_time(
     waits = {*inputs.idle} | {s for s, mine in sources.items() if mine in other.idle}
     inputs = replace(inputs, idle=tuple(s for s in sources if s in waits))
     manner = "in every batch" if how == "step" else "in the end"
-    said = f"{a.name} and {b.name} put out the same {manner}{only}"
+    said = f"{a.name} and {b.name} emit the same {manner}{only}"
     alike = step_by_step(a.graph, b.graph, sources, outputs, timeout)
     if alike.proved:
         return Verdict("proved", said, alike.engine, now() - began, None, alike.notes)
@@ -136,7 +136,7 @@ def _for_ever(
 
 
 class _Pair:
-    """Two machines, what one has put out more than the other, and whether one has failed."""
+    """Two machines, what one has emitted more than the other, and whether one has failed."""
 
     __slots__ = ("failed", "more", "sides")
 
@@ -201,7 +201,7 @@ def step_by_step(
     a: Graph, b: Graph, sources: Mapping[str, str], outputs: Mapping[str, str], timeout: float | None
 ) -> Answer:
     """Whether two graphs have the same steps in the same places, whose functions and sub-pipelines are proved to do
-    the same on all events: then they put out the same on all runs, whatever a step is told about times.
+    the same on all events: then they emit the same on all runs, whatever times a step receives.
 
     That is asked of each pair as of a pipeline without times.  What is known less leaves it open.
     """
@@ -284,20 +284,14 @@ def _fit(graphs: tuple[Graph, Graph]) -> tuple[dict[str, str], dict[str, str]]:
     return out[0], out[1]
 
 
-# Two pipelines by event time in runs of any length: times count from the greatest one seen, so that states come
-# again.
+# Two pipelines by event time in runs of any length: times count from the greatest one seen, so that states come again.
 #
-# Windows are the same everywhere: what a pipeline does with events that are all later by a multiple of its period
-# (the
-# least common multiple of how often its windows begin) is what it did, later by as much, **if no function looks at
-# the
-# time** of an event.  That is asked of each function as it was traced (`flows`), and a pipeline of which it is not
-# known
-# is refused.  (At the ends of 64 bits, and of the years, there is no later: what fails there is left out.)  So after
-# each
+# Windows are the same everywhere: what a pipeline does with events that are all later by a multiple of its period (the
+# least common multiple of how often its windows begin) is what it did, later by as much, **if no function looks at the
+# time** of an event. That is asked of each function as it was traced (`flows`), and a pipeline of which it is not known
+# is refused. (At the ends of 64 bits, and of the years, there is no later: what fails there is left out.) So after each
 # step both engines are moved back, by multiples of the period, to where the greatest time is within the first one:
-# equal
-# states go on alike.  There are finitely many if events come a bounded time behind and ahead of the greatest one
+# equal states go on alike. There are finitely many if events come a bounded time behind and ahead of the greatest one
 # (``times=``), at most ``rate`` of them at one time: a window is then of finitely many events.
 #
 # Only of one source: of two, one may be any time ahead of the other.
@@ -325,10 +319,10 @@ def flows(graph: Graph, times: Leaves, *, inside: bool = False) -> list[Leaves |
 def _flow(node: Node, before: Sequence[Leaves | None], inside: bool) -> Leaves | None:
     first = before[0]
     if node.kind in ("late", "join", "as_of", "lookup"):
-        return None  # what they put out has times in it that are no leaves of an event
+        return None  # what they emit has times in it that are no leaves of an event
     if first is None or any(other != first for other in before):
         if inside or node.kind not in STATELESS or node.fn is not None:
-            _refuse(node, "reads what a join, as_of or late puts out, of which it is not known where its times are")
+            _refuse(node, "reads what a join, as_of or late emits, of which it is not known where its times are")
         return None
     if not inside and not node.processor.timed and node.kind not in STATELESS:
         _refuse(node, "remembers, and what it has seen would be moved as well")
@@ -469,7 +463,7 @@ def equivalent_for_ever(
     outputs: Any,
     budget: Budget,
 ) -> Verdict:
-    """Whether two put out the same in every batch of every run, however long; ``inputs`` has the events at the time 0,
+    """Whether two emit the same in every batch of every run, however long; ``inputs`` has the events at the time 0,
     ``distances`` are from the greatest time seen to the next event's, ``rate`` is how many may come at one time.
 
     All states are looked at, so it is proved for the runs that were said; not where the check picked a part of that."""
@@ -519,12 +513,12 @@ def equivalent_for_ever(
     least, most = (shown_length(clock, d) for d in (min(distances), max(distances)))
     many = f"at most {most_at_once} at one time" if most_at_once > 1 else "each time once"
     runs = f"of any length, one event in a batch, with events {least} to {most} after the greatest time so far, {many}"
-    # what nobody said: where the first event is, the values of some fields, what a function does that was only called
+    # what was not given: where the first event is, the values of some fields, what a function does that was only called
     picked = f", the first at a multiple of {shown_length(clock, step)}" if step > 1 else ""
     picked += inputs.by_chance()
     called = {fn.name: None for graph in (a.graph, b.graph) for _, fn in graph.opaque()}
     picked += f", of {', '.join(called)} as it answered when it was called" if called else ""
-    said = f"{a.name} and {b.name} put out the same in every batch"
+    said = f"{a.name} and {b.name} emit the same in every batch"
     cut = ""
     try:
         for _ in search:

@@ -1,17 +1,17 @@
 """A pipeline by event time as a machine: its states are those of the literal engine, in a canonical form.
 
-A state is a running engine that nobody touches any more: whoever takes a step takes it with a copy.  Two are the same
+A state is a running engine that is never changed: a step is taken with a copy.  Two are the same
 if they hold the same, whatever the order in which rows came that wait for a clock: the engine sorts them before it uses
 them (``exact`` keeps the order, for engines of which that is not known).
 
 What a step of the machine is watched for (`Seen`): the rows that came to each timed step and how it judged them, what
-it put out, and how the clocks moved.
+it emit, and how the clocks moved.
 
 Which events come in a check by event time, at which times, and what else can happen.
 
 ``events=`` lists the events themselves.  Else they are made of small values: the field that an event's time is has the
-``times=``, ints the ``ints=``, and the other fields two values each.  Where nothing is said of times, they are those at
-which something can change: around each length that a step is told, and around these and the lateness.
+``times=``, ints the ``ints=``, and the other fields two values each.  Where no times are given, they are those at
+which something can change: around each length that a step is given, and around these and the lateness.
 
 >>> from pellucid import pipeline
 >>> p = pipeline(lambda x: x.at(lambda v: v, lateness=2).tumbling(10, lambda w: w), x=int)
@@ -44,7 +44,7 @@ from pellucid.internal.graph.model import Graph, Node, refuse_loops
 from pellucid.internal.graph.timing import in_range, shown_time
 from pellucid.internal.model.sheet import event_text
 
-MOST_TIMES, MOST_EVENTS = 8, 24  # that are made up; whoever says times= or events= may have more
+MOST_TIMES, MOST_EVENTS = 8, 24  # that are made up; times= and events= may give more
 _KEEP = ("filter", "key_by", "at", "trim", "decimate", "merge")  # steps that hand events on as they are
 _PLAIN: dict[Type, tuple[Any, ...]] = {BOOL: (False, True), INT: (0, 1), FLOAT: (0.0, 1.0), STR: ("a", "b")}
 
@@ -156,7 +156,7 @@ class Inputs:
         return f"runs of at most {self.pushes} events{batches}, each {given}{self.by_chance()}"
 
     def by_chance(self) -> str:
-        """For the verdict: of which fields nobody said the values."""
+        """For the verdict: of which fields the values were not given."""
         return f", with picked values of {', '.join(self.picked)}" if self.picked else ""
 
     def notes(self) -> tuple[str, ...]:
@@ -309,8 +309,8 @@ def time_leaves(graph: Graph) -> dict[str, tuple[Type, frozenset[int], frozenset
             found[source] = (INT, set(), set())
         elif not found[source][1]:
             raise UsageError(
-                f"{source}: which of its fields an event's time is cannot be seen from what at is told, so no events "
-                "are made up: list the events of the sources, with events="
+                f"{source}: which of its fields an event's time is cannot be seen from the function that at takes, so "
+                "no events are made up: list the events of the sources, with events="
             )
     return {source: (clock, frozenset(leaves), frozenset(there)) for source, (clock, leaves, there) in found.items()}
 
@@ -360,14 +360,14 @@ def usual_times(*graphs: Graph) -> list[int]:
     return sorted(keep)
 
 
-#: Steps that put out what they are given, at once: nothing is promised of them but what the others promise.
+#: Steps that emit what they are given, at once: nothing is promised of them but what the others promise.
 PLAIN = ("at", "late", "early")
 
 
 @dataclass
 class Judged:
     """A timed step in one batch: what came to each of its inputs, what of it came too late (with the edges of what it
-    missed), its windows' answers with the events in them, what it put out; and its clocks, before and after."""
+    missed), its windows' answers with the events in them, what it emitted; and its clocks, before and after."""
 
     came: list[tuple[int, Item]] = field(default_factory=list)
     late: list[tuple[int, Item, int | None, int | None]] = field(default_factory=list)

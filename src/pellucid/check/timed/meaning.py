@@ -64,7 +64,7 @@ def _days_of(zone: str, size: int, every: int, origin: int, time: int) -> list[t
 
 
 def answer_of(graph: Graph, node: Node, events: Sequence[tuple[int, Any]]) -> list[Any]:
-    """What the sub-pipeline of a window puts out last, over its events by time and then by the whole event."""
+    """What the sub-pipeline of a window emits last, over its events by time and then by the whole event."""
     assert node.sub is not None
     rank = ranking(graph.nodes[node.inputs[0]].type)
     run, out = Interpreter(node.sub), []
@@ -107,7 +107,7 @@ def session(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, A
 
 
 def join(graph: Graph, node: Node, rows: Sequence[Sequence[tuple[Keys, int, Any, Any]]]) -> list[Timed]:
-    """All pairs of one key that are no further apart than was said; who has found nobody, as was said."""
+    """All pairs of one key that are no further apart than ``within``; what has no partner, as ``how`` says."""
     t = node.timing
     assert t is not None and t.low is not None and t.high is not None
     pairs = [(a, b) for a in rows[0] for b in rows[1] if a[0] == b[0] and t.low <= b[1] - a[1] <= t.high]

@@ -1,7 +1,7 @@
-"""The promises of event time, watched while a pipeline runs: what has come and what was put out is kept beside it.
+"""The promises of event time, watched while a pipeline runs: what has come and what was emitted is kept beside it.
 
 Each timed step is held to what it promises on its own, given the rows that came to it and how it judged them; so a
-wrong answer is told where it was made.  That rows within their lateness are never late, and that then the whole
+wrong answer is reported where it was made.  That rows within their lateness are never late, and that then the whole
 pipeline answers as a batch of all rows would, is asked of the pipeline.
 """
 
@@ -24,9 +24,9 @@ from pellucid.internal.model.sheet import event_text
 
 SAYS = {
     "clock": "no clock ever goes back",
-    "complete": "nothing is put out for a time that was complete before",
-    "once": "the answer of a window is put out once",
-    "prompt": "a window is put out as soon as the clock says that it is complete",
+    "complete": "nothing is emitted for a time that was complete before",
+    "once": "the answer of a window is emitted once",
+    "prompt": "a window is emitted as soon as the clock says that it is complete",
     "accounted": "every event is in each of its windows' answers or came too late for it, never both",
     "batch": "promise 1: the answers are those of a batch of the rows that were accepted",
     "in time": "promise 2: within their lateness no rows are late, and the answers are those of a batch of all of them",
@@ -37,9 +37,9 @@ FIXED = ("tumbling", "sliding")
 
 @dataclass
 class Past:
-    """What has come, and what was put out: for each step the rows that came to it (input, keys, time, event, and in
+    """What has come, and what was emitted: for each step the rows that came to it (input, keys, time, event, and in
     which windows it counts: None for all, () for one that came too late), the events of each window's last answer, and
-    what was put out; the rows and the outputs of the whole; and whether all came in time."""
+    what was emitted; the rows and the outputs of the whole; and whether all came in time."""
 
     given: dict[str, list[tuple[int, Any, int, Any, Any]]] = field(default_factory=dict)
     answers: dict[str, dict[Any, tuple[Any, ...]]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Past:
     rows: list[tuple[str, Any]] = field(default_factory=list)
     out: dict[str, list[Any]] = field(default_factory=dict)
     in_time: bool = True
-    idle: frozenset[str] = frozenset()  # the steps `at` that are said to be idle, and have had no event since
+    idle: frozenset[str] = frozenset()  # the steps `at` that are declared idle, and have had no event since
     clock: dict[str, int] = field(default_factory=dict)  # of what each window reads, worked out from what came
 
     def copy(self) -> Past:
@@ -138,7 +138,7 @@ class Promises:
                 clock = self._clock(node)
                 yield (
                     "complete",
-                    f"{node.id} puts out {event_text(item.value)} for {shown_time(clock, item.at)}, and the clock was "
+                    f"{node.id} emits {event_text(item.value)} for {shown_time(clock, item.at)}, and the clock was "
                     f"at {_clock_text(clock, judged.clock)} before",
                 )
             if isinstance(item.value, Windowed) and node.sub is not None:
@@ -283,7 +283,7 @@ class _AllRows(Literal):
             return super()._timed(stage, streams)
         rows = [[(item.keys, item.at, item.value, None) for item in streams[j]] for j in stage.inputs]
         for place, (keys, time, value) in enumerate(MEANING[node.kind](self.graph, node, rows)):
-            # What a task puts out on one event, or told of one time, stays in its own order.
+            # What a task emits on one event, or on one notification, stays in its own order.
             self._put(keys, time, value, place if node.kind == "timers" else 0)
         return self._in_order(node)
 
@@ -340,10 +340,10 @@ def _apart(found: Counter[Any], wanted: Counter[Any]) -> str:
 
     more, less = found - wanted, wanted - found
     if more and less:
-        return f"it puts out {shown(more)}, and a batch of the same rows {shown(less)}"
+        return f"it emits {shown(more)}, and a batch of the same rows {shown(less)}"
     if more:
-        return f"it puts out {shown(more)}, which a batch of the same rows does not have"
-    return f"it does not put out {shown(less)}, which a batch of the same rows has"
+        return f"it emits {shown(more)}, which a batch of the same rows does not have"
+    return f"it does not emit {shown(less)}, which a batch of the same rows has"
 
 
 def _clock_text(clock: Any, units: int) -> str:

@@ -67,9 +67,9 @@ def times(
     bounded  times of counts: nothing found in runs of at most 3 events, each one of 4 made-up events  (...)
       not proved: what is beyond this bound was not looked at
       clock: bounded, no clock ever goes back
-      complete: bounded, nothing is put out for a time that was complete before
-      once: bounded, the answer of a window is put out once
-      prompt: bounded, a window is put out as soon as the clock says that it is complete
+      complete: bounded, nothing is emitted for a time that was complete before
+      once: bounded, the answer of a window is emitted once
+      prompt: bounded, a window is emitted as soon as the clock says that it is complete
       accounted: bounded, every event is in each of its windows' answers or came too late for it, never both
       batch: bounded, promise 1: the answers are those of a batch of the rows that were accepted
       in time: bounded, promise 2: within their lateness no rows are late, and the answers are those of a batch of ...
@@ -266,11 +266,9 @@ def decided(
 
 # ``check.holds`` of a pipeline by event time: a formula of LTL on all its runs, each of which ends.
 #
-# A step of a run is a batch, and the last one is the end of the input: ``X p`` is false there, ``F p`` means now
-# (the
-# finite reading, as in `check.holds_on`).  The formula goes along with the run: after each step it is what is still
-# to be
-# asked of the rest, so that runs which lead to the same state and leave the same to ask are one.
+# A step of a run is a batch, and the last one is the end of the input: ``X p`` is false there, ``F p`` means now (the
+# finite reading, as in `check.holds_on`). The formula goes along with the run: after each step it is what is still to
+# be asked of the rest, so that runs which lead to the same state and leave the same to ask are one.
 
 YES, NO = TRUE, FALSE
 SOME = F(TRUE)  # there is another step
@@ -449,24 +447,19 @@ def _parts(op: str, f: Formula) -> list[Formula]:
 
 # ``check.buffers`` of a pipeline by event time: how far apart the oldest and the newest can be of what a step holds.
 #
-# Let *M* be the greatest time that a stream has seen and *C* its clock; without anybody idle *C = M - lateness*, and
-# of
-# several sources the least, where one may be ``skew`` ahead of another.  Each step holds what its rule says:
+# Let *M* be the greatest time that a stream has seen and *C* its clock; without idle sources *C = M - lateness*, and of
+# several sources the least, where one may be ``skew`` ahead of another. Each step holds what its rule says:
 #
-# * a fixed window's events until *C* is at its end (and the allowed lateness): the oldest is later than
-#   *C - size - allowed*, so the span is *size + allowed + lateness + skew - 1*;
-# * a join's left events while *C of the right <= t + high*, its right ones while *C of the left <= t - low*: the
-# spans
+# * a fixed window's events until *C* is at its end (and the allowed lateness): the oldest is later than *C - size -
+#   allowed*, so the span is *size + allowed + lateness + skew - 1*;
+# * a join's left events while *C of the right <= t + high*, its right ones while *C of the left <= t - low*: the spans
 #   are *high + lateness of the right + skew* and *-low + lateness of the left + skew*;
 # * ``as_of`` and ``lookup`` hold the left while *C of the right <= t*: *lateness of the right + skew*; of the right
-# what
-#   is later than both clocks, and the last one before of each key;
+#   what is later than both clocks, and the last one before of each key;
 # * ``dedup`` holds events while *C <= t*: *lateness + skew*, and one time for each key and kind of event.
 #
-# A span is reached by some run, so there is no smaller one (one that is negative holds nothing).  A session goes on
-# for
-# as long as events come: nothing bounds it.  Sources that are not kept together (no ``skew=``) may be any time
-# apart.
+# A span is reached by some run, so there is no smaller one (one that is negative holds nothing). A session goes on for
+# as long as events come: nothing bounds it. Sources that are not kept together (no ``skew=``) may be any time apart.
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Nothing speaks against ``tumbling(…).filter(lambda w: w.value > 3)`` in runs of three events, whatever was asked: the
 filter lets nothing through there.  So each comparison of a function with a constant is noted down while the runs are
-made, and one that came out one way only is said, with a number of events after which it comes out the other way, if
+made, and one that came out one way only is reported, with a number of events after which it comes out the other way, if
 runs of the same events over and over find one.
 """
 
@@ -30,13 +30,13 @@ from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.stream import silent
 from pellucid.internal.graph.timing import value_of
 from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.pytest_file import Case, Imports, literal
 from pellucid.internal.model.sheet import Row, Sheet, Word, as_json
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal
 
 _MORE = 16  # events more than the bound, in a run that is tried
 _KINDS = 12  # of events that are tried over and over
 _SAID = 4  # thresholds that a verdict speaks of
-_HAND_ON = ("filter", "key_by", "at", "trim", "decimate")  # steps that put out the source's own events
+_HAND_ON = ("filter", "key_by", "at", "trim", "decimate")  # steps that emit the source's own events
 
 
 @dataclass
@@ -211,8 +211,7 @@ def _with_values(threshold: Threshold, inputs: Inputs) -> str:
 
 # Counterexamples by event time: what came, batch by batch, what came out, what was late, and where the clocks were.
 #
-# It is shown only after it has happened again: on the literal engine, and, where it is about that one and no other,
-# on
+# It is shown only after it has happened again: on the literal engine, and, where it is about that one and no other, on
 # the engine that runs pipelines.
 
 
@@ -367,7 +366,7 @@ class TimedRun(Counterexample):
         return True
 
     def test(self, case: Case, imports: Imports) -> list[str]:
-        """It pushes the batches, and says what each puts out."""
+        """It pushes the batches, and says what each emits."""
         if len(case.names) != len(self.graphs) or not all(case.names):
             raise UsageError(f"a test of {len(self.graphs)} pipeline(s) needs as many names, found {case.names!r}")
         files = case.files if len(case.files) == len(case.names) else case.files * len(case.names)
@@ -404,7 +403,7 @@ def _columns(graph: Graph, move: Rows) -> dict[str, list[Any]]:
 
 
 def _on_the_engine(graph: Graph, moves: Sequence[Move]) -> list[dict[str, list[Any] | None]]:
-    """What the engine puts out that runs pipelines."""
+    """What the engine emits that runs pipelines."""
     engine, ended, out = TimedEngine(graph, mode="python"), set[str](), []
     names = [name for name, _ in graph.outputs]
     for move in moves:

@@ -93,7 +93,8 @@ def _story(e: Explained) -> str:
 
 
 def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: Iterable[str] = ()) -> Audit:
-    """Audit a trace: a table, or the place of a recorded run.  Of each kind the first ``limit`` violations are told.
+    """Audit a trace: a table, or the place of a recorded run.  Of each kind the first ``limit`` violations are
+    reported.
 
     ``tasks`` names tasks that may have no step on record; a state folder knows them itself.
 

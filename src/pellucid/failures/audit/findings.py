@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[str, str]] = {
         "fifo",
         "its first message on {stream!r} in generation {generation} has the number {n}, but that must be {a}",
     ),
-    "never-sent": ("messages", "it takes message {n} of {stream!r}, which nobody sent in generation {generation}"),
+    "never-sent": ("messages", "it takes message {n} of {stream!r}, which was not sent in generation {generation}"),
     "altered": ("messages", "message {n} of {stream!r} was sent by {other} with the digest {a}, and received with {b}"),
     "kind-changed": (
         "messages",

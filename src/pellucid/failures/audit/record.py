@@ -84,7 +84,7 @@ def unfinished(place: str | os.PathLike[str]) -> bool:
     folder = Path(place) / "trace"
     steps = [file.stat().st_mtime_ns for file in folder.glob("*.steps")] if folder.is_dir() else []
     made = [file.stat().st_mtime_ns for file in folder.glob("*.parquet")] if steps else []
-    # clocks of files are coarse: if in doubt, the steps themselves
+    # clocks of files are coarse: if unsure, the steps themselves
     return bool(steps) and max(steps) >= min(made, default=0)
 
 
@@ -158,8 +158,7 @@ def tasks_on_record(place: str | os.PathLike[str]) -> list[str]:
 
 # A trace as plain NumPy arrays: one position is one step (or one message), sorted by task and index.
 #
-# Names become numbers at once, and the trace is taken part by part, so that a trace is in memory once, as numbers,
-# and
+# Names become numbers at once, and the trace is taken part by part, so that a trace is in memory once, as numbers, and
 # its text never.  Nothing here is done step by step in Python: ten million steps are fine.
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

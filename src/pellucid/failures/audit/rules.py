@@ -804,15 +804,11 @@ def _before(f: TraceFrame, part: Array, first: Array) -> Array:
 
 # The failure-free run that explains a recorded one (Theorem 6.9).
 #
-# The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch
-# to
-# the end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down
-# to one
-# mask: a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must
-# be, on
-# its own, a run of the rules without failures.  Where every generation is right this is a matter of its ends
-# (`goes_on`);
-# else the same rules are asked again of what is kept, as one generation.
+# The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to
+# the end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to
+# one mask: a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must
+# be, on its own, a run of the rules without failures.  Where every generation is right this is a matter of its ends
+# (`goes_on`); else the same rules are asked again of what is kept, as one generation.
 
 
 @dataclass(frozen=True)
@@ -863,7 +859,7 @@ def goes_on(f: TraceFrame, kept: Array, found: Findings) -> bool:
     Epochs only go up, so within a generation the kept steps of a task come first: neighbours stay neighbours, and what
     was right in the generation is right without the others.  A message is of the epoch of both its ends, so both are
     kept, or none. What remains: every kept step is in a kept snapshot; all tasks end a generation with the same border;
-    and from one generation to the next epochs and numbers go on.  If any of this is in doubt, the rules are asked of
+    and from one generation to the next epochs and numbers go on.  If any of this is uncertain, the rules are asked of
     every step.
     """
     asked = {"well-formed", "streams", "fifo", "messages", "alignment", "snapshot"}

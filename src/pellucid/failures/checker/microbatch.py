@@ -215,7 +215,7 @@ class MicroBatch:
     # ------------------------------------------------------------ what a batch reads and gives
 
     def _read(self, at: Query) -> frozenset[int]:
-        """The pushes that a crash makes nobody's."""
+        """The pushes that a crash loses."""
         if self.replayable or at.phase in ("idle", "down", "planned"):
             return frozenset()
         b = len(at.offsets)

@@ -2,8 +2,8 @@
 
 It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for
 micro-batches), and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is
-reduced, then replayed on the literal rules and judged there once more before it is told.  A search looks at one input
-and so many crashes, so where it finds nothing the answer is *bounded*; and *unknown* where a task is no function
+reduced, then replayed on the literal rules and judged there once more before it is reported.  A search looks at one
+input and so many crashes, so where it finds nothing the answer is *bounded*; and *unknown* where a task is no function
 (`calls`).
 """
 
@@ -59,8 +59,8 @@ from pellucid.internal.draw.svg import lines_svg
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model import Budget, Counterexample, CutShort, Machine, Status, Verdict, follow
+from pellucid.internal.model.pytest_file import Case, Imports
 from pellucid.internal.model.search import stopping
-from pellucid.internal.model.show.pytest_file import Case, Imports
 
 # What `check.failures` is given: each argument is looked at before anything is built, and those that contradict each
 # other are refused.
@@ -216,8 +216,7 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
 # What is checked: a pipeline or a bare graph of tasks, with an input that is given or made up.
 #
 # Made-up events are all different where their type allows it, so that an event that is lost, doubled or late can be
-# told
-# from the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
+# told from the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
 
 
 def configuration_of(

@@ -27,21 +27,16 @@ from pellucid.internal.model import Budget, CutShort, Machine, Search, component
 
 # Which failure-free executions can still explain what was seen (Definitions 5.4 to 5.6), exactly.
 #
-# An execution C is explained by a failure-free C' if its observations, in their order and with repetitions, are
-# found in
-# those of C' in the same order; C' may show more in between.  So after the observations o1 … ok it is enough to know
-# the
-# set S of the failure-free configurations at which an explaining C' may stand: all that can be reached from the set
-# before and show ok.  C is explained as long as S is not empty; a search over pairs (faulty configuration, S)
-# therefore
+# An execution C is explained by a failure-free C' if its observations, in their order and with repetitions, are found
+# in those of C' in the same order; C' may show more in between.  So after the observations o1 … ok it is enough to know
+# the set S of the failure-free configurations at which an explaining C' may stand: all that can be reached from the set
+# before and show ok.  C is explained as long as S is not empty; a search over pairs (faulty configuration, S) therefore
 # decides explainability, and the first pair with an empty S is a shortest trace that nothing explains.  Failure-free
-# executions of a finite input are finite and finitely many, so an infinite execution is explained when all its
-# prefixes
+# executions of a finite input are finite and finitely many, so an infinite execution is explained when all its prefixes
 # are.
 #
 # For an observability function that is monotone this is the same as Definition 5.5 (Lemma 5.7); where a sink undoes
-# what
-# it has shown it is stronger, and that is what an observer would complain about.
+# what it has shown it is stronger, and that is what an observer would complain about.
 
 
 class Candidates:
@@ -150,19 +145,14 @@ class Candidates:
 # Situations as integers, steps as differences: what makes a search fast.
 #
 # A situation is cut into *fields*: one for each task (its state and its sequence numbers), one for each stream (its
-# messages), one for each durable sink, and one for the logged input.  Each field's values are numbered as they
-# appear,
-# and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its own field and its
-# own
+# messages), one for each durable sink, and one for the logged input.  Each field's values are numbered as they appear,
+# and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its own field and its own
 # streams only (S-STEP with a local rule), so ``situation & mask`` names everything the step depends on: the literal
-# rules
-# are asked once for each such key, and from then on a step is one look-up and one addition.  F-RECOVER is global,
-# but
-# Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts that are kept, too.
+# rules are asked once for each such key, and from then on a step is one look-up and one addition.  F-RECOVER is global,
+# but Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts that are kept, too.
 #
-# Nothing here knows a rule by heart except that definition (used only where the rules promise it), and the tests
-# hold the
-# explored sets against `pellucid.failures.checker.system`, configuration by configuration.
+# Nothing here knows a rule by heart except that definition (used only where the rules promise it), and the tests hold
+# the explored sets against `pellucid.failures.checker.system`, configuration by configuration.
 
 # ruff: noqa: N806 - the paper's letters
 
@@ -465,23 +455,18 @@ class Packed:
 #   committed is seen, or some task cannot finish the epoch before p has (`Rules.held_up`: it reads from p);
 #
 # and follow only p.  Others' steps commute with p's (Lemma 6.5).  What is seen does not change with p's step.  A
-# recovery
-# from before p's step leads to the same configuration as one from after it, because `lcs` keeps only archives and
-# messages up to gce, and p's step added nothing there; so no crash is lost by stepping first.
+# recovery from before p's step leads to the same configuration as one from after it, because `lcs` keeps only archives
+# and messages up to gce, and p's step added nothing there; so no crash is lost by stepping first.
 #
 # A border of p may be the one that raises gce if it comes last; taken early, the last of the other tasks raises it
-# instead. Then a crash between that one's border and p's goes back one epoch less.  With `out` nothing is lost: all
-# that
-# was done in between is not seen and is undone, so the crash may as well come before it.  But a durable sink keeps
-# what
-# it was given in between, in an epoch that p's late border would have had repeated; so there gce must not be able to
-# pass
-# p's border, and a task that waits for it sees to that: gce is at most that task's newest snapshot, with and without
-# p's.
-#  Situations never repeat without a crash, as sequence numbers grow, so no step is put off for ever.
+# instead.  Then a crash between that one's border and p's goes back one epoch less.  With `out` nothing is lost: all
+# that was done in between is not seen and is undone, so the crash may as well come before it.  But a durable sink keeps
+# what it was given in between, in an epoch that p's late border would have had repeated; so there gce must not be able
+# to pass p's border, and a task that waits for it sees to that: gce is at most that task's newest snapshot, with and
+# without p's.  Situations never repeat without a crash, as sequence numbers grow, so no step is put off for ever.
 #
-# Both need the paper's recovery and an observation that looks at messages or sinks.  The tests compare
-# verdicts with and without on random graphs.
+# Both need the paper's recovery and an observation that looks at messages or sinks.  The tests compare verdicts with
+# and without on random graphs.
 
 
 def can_reduce_crashes(packed: Packed) -> bool:
@@ -510,10 +495,9 @@ def ample(packed: Packed, x: int, all_moves: list[Moves]) -> Moves | None:
 # The search: every interleaving, with crashes, paired with what can still explain it; breadth first.
 #
 # First the failure-free graph is built (R \ F); then the faulty one, each situation with the number of its set of
-# candidates (`candidates.py`).  An empty set ends the search: the way there is a shortest one if
-# nothing was reduced. Situations from which nothing can be done although an epoch of the input is missing in the
-# output
-# are dead ends: they refute liveness (`pellucid.failures.checker.search` looks at cycles, too).
+# candidates (`candidates.py`).  An empty set ends the search: the way there is a shortest one if nothing was reduced.
+# Situations from which nothing can be done although an epoch of the input is missing in the output are dead ends: they
+# refute liveness (`pellucid.failures.checker.search` looks at cycles, too).
 
 _SETS = (1 << BITS) - 1
 
@@ -709,18 +693,13 @@ def labels_to(found: Explored, end: int) -> list[TraceStep]:
 
 # Liveness (Theorem 6.10) and monotone observations (Definition 5.3), decided on the finite graph.
 #
-# *Liveness*: in a fair execution with finitely many failures every input epoch appears in the output.  A fair
-# execution
+# *Liveness*: in a fair execution with finitely many failures every input epoch appears in the output.  A fair execution
 # is maximal and takes every step that stays enabled.  So it can miss an epoch in two ways only: it ends in a *dead
-# end*,
-# or it stays for ever in a strongly connected part of the graph, without the epoch, in which every step that is
-# enabled
-# everywhere is also taken (weak fairness; if the largest such part is not fair, no smaller one is).  With the
-# paper's
-# recovery the graph has no cycle, for sequence numbers grow and crashes are counted, so dead ends are enough.
+# end*, or it stays for ever in a strongly connected part of the graph, without the epoch, in which every step that is
+# enabled everywhere is also taken (weak fairness; if the largest such part is not fair, no smaller one is).  With the
+# paper's recovery the graph has no cycle, for sequence numbers grow and crashes are counted, so dead ends are enough.
 #
-# *Monotone*: Definition 5.3 asks for some partial order with O(c) ⊑ O(c') for every step.  There is one exactly if
-# no
+# *Monotone*: Definition 5.3 asks for some partial order with O(c) ⊑ O(c') for every step.  There is one exactly if no
 # chain of steps leads from an observation to another one and back: the observations, joined by steps, have no cycle.
 
 

@@ -9,8 +9,8 @@ The user's functions, called as rarely as possible and watched: is a task a func
 The paper assumes pure functions (section 4.3), for after a crash they are called again.  A search needs each result
 once, so answers are kept by (task, state, event): what is explored is a function, whatever the task is.  Whether it
 says anything about the task is another question.  Each call is made **twice**, on copies, before it is believed, and
-once more at the end, in another order; what a function does meanwhile is watched (`expr.tracing.witness`).  Of
-one that answers differently, or that reads a clock, draws a number or keeps something hidden, nothing is known: whoever
+once more at the end, in another order; what a function does meanwhile is watched (`expr.tracing.purity`).  Of
+one that answers differently, or that reads a clock, draws a number or keeps something hidden, nothing is known: what
 calls it is stopped by `MayDiffer`, before any answer of it is used.  So no counterexample rests on it, and it is no
 matter of chance whether there is one.
 
@@ -172,37 +172,32 @@ class NotReplayable(Rules):
 
 
 def input_streams(c: Configuration) -> tuple[str, ...]:
-    """The streams that nobody produces, in the order in which they are read; last, those that nobody reads."""
+    """The streams that no task produces, in the order in which they are read; last, those that are not read."""
     made = {task.output for task in c.Pi.values()}
     read = [s for task in c.Pi.values() for s in task.inputs if s not in made]
     return tuple(dict.fromkeys([*read, *sorted({m.s for m in c.D})]))
 
 
 def sink_streams(c: Configuration) -> tuple[str, ...]:
-    """The streams that nobody reads: what the outside gets."""
+    """The streams that no task reads: what the outside gets."""
     read = {s for task in c.Pi.values() for s in task.inputs}
     return tuple(task.output for task in c.Pi.values() if task.output not in read)
 
 
-# Unaligned snapshots (section 7, as in Flink): nobody waits for borders; a snapshot holds the events in flight
+# Unaligned snapshots (section 7, as in Flink): no task waits for borders; a snapshot holds the events in flight
 # instead.
 #
-# A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere*
-# in
+# A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere* in
 # the unread part of a stream between tasks, before the events in front of it.  These events are in flight: they are
 # consumed into the task's own buffer, and are processed later.  A source has no events in flight, for it can be read
 # again: its log is read in order, and a task that reads from sources begins its snapshot when each of them is at its
-# border, and takes these borders at once.  (Else an event of a source that was noted could, after a recovery only,
-# be put
-# off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at once;
-# what
-# it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
-# snapshot
-# is complete and goes into the archive: the state and, for each input, the events in flight.
+# border, and takes these borders at once.  (Else an event of a source that was noted could, after a recovery only, be
+# put off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at once;
+# what it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
+# snapshot is complete and goes into the archive: the state and, for each input, the events in flight.
 #
 # So an event of epoch e may have its outputs in epoch e + 1: outputs are of the epoch that their task is in.  A task
-# that
-# is taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
+# that is taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
 
 # ruff: noqa: N806 - the paper's letters
 
@@ -349,10 +344,8 @@ def _plus(buffers: Buffers, j: int, events: tuple[Any, ...]) -> Buffers:
 # What the outside sees: sinks, and observability functions (Definition 5.3).
 #
 # A sink is part of the system.  ``transactional`` shows an epoch when it is complete everywhere: this is the paper's
-# `out` (Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place
-# that
-# no recovery takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the
-# i-th
+# `out` (Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place that
+# no recovery takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the i-th
 # event of an epoch under (epoch, i), so a replay overwrites; ``append`` adds a row each time.
 #
 # An observability function of one's own takes a `Configuration` and gives a value that can be hashed.
@@ -472,11 +465,11 @@ def _messages(seen: frozenset[Message]) -> str:
 
 
 Answer = tuple[Any, tuple[Any, ...]]
-MOST_OUTPUTS = 10_000  # of one call: a search keeps each as a message, so whoever gives more gives without end
+MOST_OUTPUTS = 10_000  # of one call: a search keeps each as a message, so a call that gives more gives without end
 MORE_CALLS = 20  # of what cannot be looked into, such as a library in C
 
 
-class MayDiffer(Exception):  # noqa: N818 - not an error of anybody: it is not known
+class MayDiffer(Exception):  # noqa: N818 - no error: it is not known
     """A task need not answer after a crash as it did before."""
 
 

@@ -77,8 +77,7 @@ __all__ = [
 
 # The syntax of the model (Figures 5 and 7) and the steps of traces (Definition 6.1), as immutable values.
 #
-# Each can be hashed and compared, and prints as the paper writes it.  `pellucid.failures.model` has the rules, and
-# all
+# Each can be hashed and compared, and prints as the paper writes it.  `pellucid.failures.model` has the rules, and all
 # of these names as well.
 
 K = TypeVar("K")
@@ -314,8 +313,7 @@ RULE: Final[dict[type, str]] = {IEvent: "I-EVENT", IBorder: "I-BORDER", FFail: "
 
 # Valid initial configurations, Definition 6.8: acyclic tasks, states and numbers at the start, well-formed inputs.
 #
-# Each thing that can be wrong has its own message.  What "well-formed" means the paper does not say; the docstring
-# of
+# Each thing that can be wrong has its own message.  What "well-formed" means the paper does not say; the docstring of
 # `pellucid.failures.model` lists our choices.
 
 # ruff: noqa: N803, N806 - the paper's letters
@@ -424,7 +422,7 @@ def _well_formed_inputs(c: Configuration, producers: Mapping[str, str], streams:
     for s in read:
         if s not in producers and s not in by_stream:
             reader = next(p for p, task in c.Pi.items() if s in task.inputs)
-            raise DataError(f"task {reader!r} reads stream {s!r}, which nobody produces and no input is given for")
+            raise DataError(f"task {reader!r} reads stream {s!r}, which no task produces and no input is given for")
     last: dict[str, int] = {}
     for s, messages in by_stream.items():
         if s in producers:

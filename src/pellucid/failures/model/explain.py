@@ -129,7 +129,7 @@ class TraceFault:
 
     Kinds: ``task`` (no such task), ``failed`` (the task has failed and was not recovered), ``recover`` (nothing has
     failed), ``shape`` (the actions are not those of the rule), ``numbers`` (other sequence numbers than the task has),
-    ``unsent`` (consumes what nobody sent), ``altered`` (consumes another message than was sent), ``epoch`` (of another
+    ``unsent`` (consumes what was not sent), ``altered`` (consumes another message than was sent), ``epoch`` (of another
     epoch than the task's), ``alignment`` (a border not from every input), ``outputs`` (other outputs than the function
     gives).
     """
@@ -248,7 +248,7 @@ def not_there(z: IEvent | IBorder, x: Consume, there: Message | None) -> tuple[s
     """Why the message is not there: (kind, reason)."""
     n = z.N[x.s]
     if there is None:
-        return "unsent", f"{z.p} consumes message {n} {x.s} ⟨{x.e}, {x.d}⟩, which nobody has sent before"
+        return "unsent", f"{z.p} consumes message {n} {x.s} ⟨{x.e}, {x.d}⟩, which was not sent before"
     return "altered", f"{z.p} consumes message {n} {x.s} ⟨{x.e}, {x.d}⟩, but what was sent is ⟨{there.e}, {there.d}⟩"
 
 

@@ -1,1 +1,1 @@
-"""What everything that lasts rests on: files, containers, identities, the cache, and points at which tests strike."""
+"""What all durable things rest on: files, containers, identities, the cache, and points at which tests strike."""

@@ -23,8 +23,8 @@ pellucid.internal.base.container.Broken: its checksum is wrong
 Traceback (most recent call last):
 pellucid.internal.base.container.Broken: it holds a state
 
-Whose something saved is: a run is known by facts (the pipeline step by step, inputs, key, …), and goes on only if
-they are the same.
+State identity: a run is known by facts (the pipeline step by step, inputs, key, …), and resumes only if they are the
+same.
 
 >>> was = {"pipeline": "total", "steps": {"sum": "a1", "cut": "b2"}, "key": "user"}
 >>> refuse_other("--state run", was, was, {"key": "--key"}, "Go back")
@@ -252,8 +252,8 @@ def refuse_other(
 ) -> None:
     """Refuse what belongs to another run: other steps, or another of the facts that ``words`` has a word for.
 
-    ``why`` says what of a step is another now; if it can for all that differ, ``accept`` says how to go on with them.
-    ``also`` says what else is another, with which nobody can go on.
+    ``why`` says what differs in a step; if it can for all that differ, ``accept`` says how to resume with them.
+    ``also`` says what else differs, with which a run cannot resume.
     """
     was, new = before.get("steps", {}), now.get("steps", {})
     if was != new:
@@ -272,8 +272,8 @@ def refuse_other(
         raise _other(place, f"it is of {before['pipeline']!r}{other}; steps that differ: {text}", advice)
     for name, word in words.items():
         if before.get(name) != now.get(name):
-            told = f"{word} was {_shown(before.get(name))} when it began, and is {_shown(now.get(name))} now"
-            raise _other(place, told, advice)
+            changes = f"{word} was {_shown(before.get(name))} when it began, and is {_shown(now.get(name))} now"
+            raise _other(place, changes, advice)
 
 
 def other_columns(was: Mapping[str, str] | None, now: Mapping[str, str] | None) -> str:
@@ -286,10 +286,11 @@ def other_columns(was: Mapping[str, str] | None, now: Mapping[str, str] | None) 
         return ""
     if list(was) == list(now) == [""]:
         return f" (was {was['']}, and is now {now['']})" if was != now else ""
-    told = [f"{path or 'its value'} is gone" for path in was if path not in now]
-    told += [f"{path or 'its value'} is new" for path in now if path not in was]
-    told += [f"{path} was {was[path]}, and is now {now[path]}" for path in was if now.get(path, was[path]) != was[path]]
-    return f" ({', '.join(told[:3])}{', …' if len(told) > 3 else ''})" if told else ""
+    changes = [f"{path or 'its value'} is gone" for path in was if path not in now]
+    changes += [f"{path or 'its value'} is new" for path in now if path not in was]
+    other = [path for path in was if now.get(path, was[path]) != was[path]]
+    changes += [f"{path} was {was[path]}, and is now {now[path]}" for path in other]
+    return f" ({', '.join(changes[:3])}{', …' if len(changes) > 3 else ''})" if changes else ""
 
 
 def _other(place: str, what: str, advice: str) -> StateError:

@@ -1,7 +1,7 @@
-"""Files that last: whole or not there at all, whoever is killed and whenever the power fails.
+"""Durable files: whole or not there at all, whichever process is killed and whenever the power fails.
 
 A `Draft` is a file beside its place: written, synced, then under its name at once, and the folder synced, which has the
-name.  Everything of Pellucid's that lasts is written through it.
+name.  All durable files of Pellucid are written through it.
 
 * What is for the user alone (a state folder holds events, states and where they go; a cache holds code that is run) has
   folders of mode 0700 and files of mode 0600, and no link is followed when something is written.  Its drafts end with
@@ -42,7 +42,7 @@ _drafts: set[str] = set()  # files without their name yet, and folders that go w
 
 
 def own_folder(path: str | os.PathLike[str], asked: str = "state", mark: str = "") -> None:
-    """Make a folder that nobody else can look into, or make one so that is there; one of another user is refused.
+    """Make a folder that no other user can look into, or make one so that is there; one of another user is refused.
 
     One that is there and holds something else than ours (without the file ``mark``) is left as it is: who asked for it
     made a mistake.
@@ -79,7 +79,7 @@ def own_user() -> int:
 
 
 def refuse_links(root: str | os.PathLike[str]) -> None:
-    """Refuse a folder of ours in which somebody has put a link, or in a folder in it; files farther in are opened
+    """Refuse a folder of ours in which there is a link, or in a folder in it; files farther in are opened
     without following any."""
     stack = [(root, 0)]
     while stack:
@@ -112,7 +112,7 @@ def inner_folder(root: str | os.PathLike[str], *names: str) -> tuple[Path, bool]
 
 
 def no_links(path: str | os.PathLike[str], flags: int) -> int:
-    """An opener for `open` that follows no link, waits for nobody at the other end of a pipe, takes nothing that is no
+    """An opener for `open` that follows no link, never waits for the other end of a pipe, takes nothing that is no
     regular file, and makes files for the user alone."""
     return _regular(path, os.open(path, flags | _NOFOLLOW | _NONBLOCK, PRIVATE))
 
@@ -138,7 +138,7 @@ def _kind(mode: int) -> str:
 
 
 def open_own(path: str | os.PathLike[str], flags: int, *, links: bool = False) -> int:
-    """A file of ours, as a handle.  What somebody has put in its place and is no file is refused by its name, and never
+    """A file of ours, as a handle.  What stands in its place and is no file is refused by its name, and never
     waited for; ``links`` to a file are followed only where others may have put them.
 
     >>> import tempfile
@@ -198,7 +198,7 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 
 def make_lasting(folder: str | os.PathLike[str]) -> None:
-    """Make a folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced,
+    """Make a folder durable, with all above it: a folder's name is in the folder above, which must be synced,
     too.
 
     Those above are synced also where they were there already: who made them may have been killed before it did.
@@ -217,7 +217,7 @@ def make_lasting(folder: str | os.PathLike[str]) -> None:
 
 
 def beside(target: str | os.PathLike[str]) -> str:
-    """A name beside the target that nobody else has, in this process or another, on this machine or another."""
+    """A name beside the target that is not used yet, by this process or another, on this machine or another."""
     folder, name = os.path.split(os.path.abspath(target))
     return os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
 
@@ -262,7 +262,7 @@ class Draft:
         with contextlib.suppress(ImportError, OSError):  # not every system and not every disk has locks
             import fcntl
 
-            self._lock = os.dup(self.file.fileno())  # so that it lasts until the renaming, when the file is closed
+            self._lock = os.dup(self.file.fileno())  # so that it is held until the renaming, when the file is closed
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self
 
@@ -276,7 +276,7 @@ class Draft:
     def place(
         self, target: str | os.PathLike[str], *, exclusive: bool = False, lasting: bool = True, folder: bool = True
     ) -> bool:
-        """Give it its name, for good; with ``exclusive`` only if nobody has that, and False if somebody has.
+        """Give it its name, for good; with ``exclusive`` only if no file has that name, and False if one has.
 
         Without ``lasting`` it is whole, but a power failure may lose it; without ``folder`` the caller syncs that.
         """
@@ -322,7 +322,7 @@ def discard_drafts() -> None:
 
 
 def scratch_folder(prefix: str) -> str:
-    """A new folder that goes when a signal ends this process; else whoever made it sees to that."""
+    """A new folder that goes when a signal ends this process; else the caller removes it."""
     path = tempfile.mkdtemp(prefix=prefix)
     _drafts.add(path)
     return path
@@ -367,7 +367,7 @@ def sweep(target: str) -> None:
     """Remove what dead processes left of this target.
 
     Only a regular file of this user, of exactly this target, whose process is not alive here and which no process
-    anywhere has locked.  What is in doubt stays.
+    anywhere has locked.  What is uncertain stays.
     """
     if os.name != "posix":
         return
@@ -485,12 +485,12 @@ def checksum_of(document: Mapping[str, Any]) -> str:
         raise ValueError("it is nested too deeply") from None
 
 
-# The cache: one folder for all that Pellucid can make again, in which nobody else can write.
+# The cache: one folder for all that Pellucid can make again, in which no other user can write.
 #
 # What lies there is run, so nothing there is believed for where it lies.  What is *kept* has a seal: a code over its
 # name
-# and its content which nobody can make who does not have the folder's key (a file of 32 random bytes, for the user
-# alone).  It is read whole, from a regular file of this user that nobody else could write, and held against its seal
+# and its content which cannot be made without the folder's key (a file of 32 random bytes, for the user
+# alone).  It is read whole, from a regular file of this user that no other user could write, and held against its seal
 # before anything looks at it.  Whatever fails is thrown away, said once, and made anew by who asked.
 
 SUFFIX, KEY = ".pellucid-kept", "pellucid-seal.key"
@@ -498,7 +498,7 @@ _SEAL = hashlib.sha256().digest_size
 _MOST = 1 << 28  # bytes of a file: nothing that is kept comes near it, and a planted one must not fill the memory
 _LOOP = "k_" + 24 * "[0-9a-f]"  # what versions without seals kept, which is not read any more
 _OURS = (f"*{SUFFIX}", f".*{SUFFIX}.*{TEMPORARY}", f"{_LOOP}.py", f"__pycache__/{_LOOP}.*")
-_said: set[str] = set()
+_reported: set[str] = set()
 
 
 def cache_folder() -> Path:
@@ -520,7 +520,7 @@ def cache_folder() -> Path:
 
 
 def own_cache(*names: str) -> Path:
-    """A folder in the cache, made if need be, in which nobody else can write; an OSError if there can be none.
+    """A folder in the cache, made if need be, in which no other user can write; an OSError if there can be none.
 
     A folder of another user, or one that is a link, is not used.  One in which others could write until now is closed,
     and what was kept there is thrown away.
@@ -626,8 +626,8 @@ def _throw_away(paths: Iterable[Path], why: str = "") -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-    if why and not _said:
+    if why and not _reported:
         import logging  # of no use to a start at which nothing is wrong
 
-        _said.add(why)
+        _reported.add(why)
         logging.getLogger("pellucid").warning("%s: what is not to be trusted there is thrown away, and made anew", why)

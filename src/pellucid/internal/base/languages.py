@@ -30,7 +30,7 @@ def caret(text: str, line: int, column: int, message: str, name: str = "") -> Da
 
 
 class _Looking:
-    """Asks somebody at each word whether to go on: a long text takes long to read."""
+    """Calls back at each word, so that reading a long text can be stopped."""
 
     always_accept = ()
 
@@ -71,8 +71,8 @@ def parsed(
 ) -> Tree[Any]:
     """The tree of a text; a mistake says what would be expected, in ``words`` for the grammar's terminals (an empty one
     is not told).  ``shown`` is the text as it was written, if comments were taken out of it; with ``gaps`` an optional
-    part that is left out has its place in the tree; ``hint`` is told where a sign means nothing.  ``look`` is called at
-    each word, and may stop it by an exception.
+    part that is left out has its place in the tree; ``hint`` is reported where a sign means nothing.  ``look`` is
+    called at each word, and may stop it by an exception.
 
     >>> grammar = 'start: INT ("+" INT)*\\n%import common.INT\\n%ignore " "'
     >>> parsed("1 + ", grammar, "a sum", words={"INT": "a number"})

@@ -495,7 +495,7 @@ def _draw(folder: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def _write_tests(path: str, files: _Files, outcomes: Sequence[Outcome]) -> None:
-    from pellucid.internal.model.show.pytest_file import Case, pytest_file, slug
+    from pellucid.internal.model.pytest_file import Case, pytest_file, slug
 
     cases: list[Case] = []
     for o in outcomes:

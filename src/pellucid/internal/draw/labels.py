@@ -124,7 +124,7 @@ def describe(node: Node) -> str:
     >>> print(describe(graph["late"]).rsplit("written", 1)[0])
     late: trim, all but the first k events
     k = 2
-    puts out int
+    emits int
     """
     lines = [f"{node.id}: {node.kind.replace('_', ' ')}, {node.processor.words}"]
     for fn in node.functions:
@@ -141,7 +141,7 @@ def describe(node: Node) -> str:
         lines.append(f"starts from {start_text(node.start, 80)}")
     if node.sub is not None:
         lines.append(f"over {node.sub.name}")
-    lines.append(f"puts out {node.type}" + (f", kept apart by {node.key}" if node.key is not None else ""))
+    lines.append(f"emits {node.type}" + (f", kept apart by {node.key}" if node.key is not None else ""))
     if node.where:
         lines.append(f"written at {node.where}")
     return "\n".join(map(clean, lines))

@@ -111,6 +111,8 @@ def circle(kind: str, x: float, y: float, r: float) -> str:
 
 def group(kind: str, *inside: str, title: str = "", **values: float | str | None) -> str:
     """Elements that belong together; ``title`` is shown when the mouse is over them."""
+    if not (kind.strip() or title or any(value is not None for value in values.values())):
+        return "".join(inside)
     first = (element("title", "", escape("\n".join(map(clean, title.split("\n"))))),) if title else ()
     return element("g", kind, *first, *inside, **values) + "\n"
 

@@ -1,6 +1,6 @@
 """The graph in a terminal: a line for a chain, an aligned drawing for forks and joins, a list when it is too big.
 
-A chain that is too long for a line goes on in the next.  A window shows its sub-pipeline in brackets if that is
+A chain that is too long for a line continues in the next.  A window shows its sub-pipeline in brackets if that is
 a short chain, and below otherwise.
 """
 

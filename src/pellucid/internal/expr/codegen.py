@@ -434,7 +434,7 @@ class ExpressionCode:
             self.gen(part, env)
         self._ahead(env, block)
         for side, raises in enumerate(any(e.op == "raise" for e in side) for side in sides):
-            if raises:  # the other side is all that goes on
+            if raises:  # only the other side continues
                 with w.block(f"if {test if side == 0 else f'not {test}'}:"):
                     self.fail(RAISED)
                 for e, value in zip(alike, self.several(sides[1 - side], env, block), strict=True):

@@ -28,7 +28,6 @@ from pellucid.internal.expr.codegen import lowered
 from pellucid.internal.expr.evaluate import UserRaise, evaluate_call, wrap
 from pellucid.internal.expr.identity import Identity, code_form, identity_of, sha
 from pellucid.internal.expr.node import Expr, Overflow64, digest, fails, show, walk
-from pellucid.internal.expr.reads.outside import Outside, outside
 from pellucid.internal.expr.rewrite import convert, has_text
 from pellucid.internal.expr.tracing.mistakes import (
     UNDONE,
@@ -43,6 +42,7 @@ from pellucid.internal.expr.tracing.mistakes import (
     refuse_undone_value,
 )
 from pellucid.internal.expr.tracing.purity import watched
+from pellucid.internal.expr.tracing.reach import Outside, outside
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.trace import Traced, trace
 from pellucid.internal.expr.types import (
@@ -89,7 +89,7 @@ class Function:
     reason: str | None
     looked_up: Traced | None = None  # where it is opaque: as engines run it all the same (`expr.lookup`)
     reads: tuple[Outside, ...] = ()  # what it reads that it is not given, as it was: engines run it as it was then
-    asks: Type | None = None  # of a task that is told of times: their type; it returns a list of them as well
+    asks: Type | None = None  # of a task with on_time=: the type of the times; it returns a list of them as well
 
     @property
     def runs(self) -> Traced | None:
@@ -131,7 +131,7 @@ class Function:
             _spot_check(f, traced, truth)
             refuse_asking_a_record(f, known, lambda: _samples(known, 4, _constants(f, traced), modest=True))
             if traced.event == NOTHING and to is None:  # what else an event may be only its declaration tells
-                to = _said_of_events(f, task)
+                to = _annotated_events(f, task)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
             reads = outside(f, copies=True)
@@ -169,14 +169,14 @@ class Function:
         """What the function returned, as events of its types; a `ValueError` where it does not fit."""
         if isinstance(value, UNDONE):
             raise ValueError(
-                f"expected {self.result or 'a state and events'}, found {described(value)}, which nobody runs"
+                f"expected {self.result or 'a state and events'}, found {described(value)}, which is never run"
             )
         if not self.task:
             if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
                 value = bool(value)
             return conform(self.result, bool(value) if self.result == BOOL else value) if self.result else value
         if self.asks is not None:
-            return self._told(value, self.asks)
+            return self._conformed_triple(value, self.asks)
         if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], (list, tuple)):
             raise ValueError(f"a task must return (state, [events]), a list of them, found {value!r}")
         return self._state_and_events(value)
@@ -185,22 +185,22 @@ class Function:
         state = conform(self.result, value[0]) if self.result else value[0]
         if self.event is None:
             if value[1]:
-                raise ValueError(f"put out {value[1]!r}, although it seemed never to put out anything")
+                raise ValueError(f"emitted {value[1]!r}, although it seemed never to emit anything")
             return state, []
         return state, [conform(self.event, e) for e in value[1]]
 
-    def _told(self, value: Any, asks: Type) -> tuple[Any, list[Any], list[Any]]:
-        """What a task that is told of times returned."""
+    def _conformed_triple(self, value: Any, asks: Type) -> tuple[Any, list[Any], list[Any]]:
+        """What a task with ``on_time=`` returned."""
         instead = no_triple(value)
         if instead is not None:
             raise ValueError(
-                "a task with on_time= must return three things, (state, [events], [times to be told of]), found "
+                "a task with on_time= must return three things, (state, [events], [times to be called at]), found "
                 f"{instead}"
             )
         for time in value[2]:
             trouble = asks.problem(time)
             if trouble is not None:
-                raise ValueError(f"a time to be told of: {trouble}")
+                raise ValueError(f"a time to be called at: {trouble}")
         return (*self._state_and_events(value[:2]), list(value[2]))
 
     @property
@@ -303,20 +303,20 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
-def _said_of_events(f: Callable[..., Any], task: bool) -> Type | None:
-    """What a task, or a function that makes a list, is said to put out, as ``to=`` would say it; None if it is not."""
+def _annotated_events(f: Callable[..., Any], task: bool) -> Type | None:
+    """What a task, or a function that makes a list, emits by its annotation, as ``to=`` would say it; else None."""
     annotation = _annotation(f)
     if task:
         annotation = _events_of(annotation)
     if annotation is None or annotation is type(None):
         return None
-    said = type_of(annotation)
-    item = said if task else said.item if isinstance(said, ListType) else None
-    return said if item is not None and join(NOTHING, item) == item else None
+    declared = type_of(annotation)
+    item = declared if task else declared.item if isinstance(declared, ListType) else None
+    return declared if item is not None and join(NOTHING, item) == item else None
 
 
 def _annotation(f: Callable[..., Any]) -> Any:
-    """What a function is said to return; None if it is not said, or cannot be read."""
+    """The annotation of a function's result; None if there is none, or it cannot be read."""
     try:
         return typing.get_type_hints(f, include_extras=True).get("return") if hasattr(f, "__annotations__") else None
     except Exception:
@@ -350,7 +350,7 @@ def _for_running(
 def _fitting(
     f: Callable[..., Any], inner: Traced | None, params: tuple[Type, ...], result: Type | None, event: Type | None
 ) -> Traced | None:
-    """The same with the types that were said; None if it has others."""
+    """The same with the declared types; None if it has others."""
     if inner is None:
         return None
     task = inner.count is not None
@@ -424,7 +424,7 @@ def _declared(
     """The result type of an opaque function: as it is declared, or as all its paths show where engines can run it.
 
     What it returned on a few events is no such thing: other events may give something else, None where one may be.  So
-    a state of which nothing is said or shown is any Python object.
+    a state that is neither annotated nor shown by the paths is any Python object.
     """
     annotation = _annotation(f)
     state = _state_of(annotation, params[0], inner) if task else None
@@ -447,14 +447,14 @@ def _declared(
     _refuse_no_triple(f, tried, asks)
     found = None if inner is None else inner.event if task else _result_of(inner)
     if found is None and inner is not None and asks is not None:
-        return state, None  # it puts out nothing on any path: what is told of times does
+        return state, None  # it emits nothing on any path: its on_time= does
     if found is None:
         what = "the type of its events" if task or many else "the type of its result"
         how = "annotate it (-> float) or pass to=…"
         if task or many:
             three = "tuple[State, list[Event], list[Time]]"
-            said = "list[Event]" if many else three if asks is not None else "tuple[State, list[Event]]"
-            how = f"annotate it (-> {said}) or pass to=…"
+            declared = "list[Event]" if many else three if asks is not None else "tuple[State, list[Event]]"
+            how = f"annotate it (-> {declared}) or pass to=…"
         if tried.failures:
             args, failure = tried.args[0], tried.failures[0]
             shown = ", ".join(map(repr, args))
@@ -469,9 +469,9 @@ def _declared(
                 raise TypeMismatch(
                     f"{name} returns {described(value)}: expected a list of events, such as e.items or [e.a, e.b]"
                 )
-            hint = "a task can put out a list of events"
+            hint = "a task can emit a list of events"
             if isinstance(value, (list, tuple)):
-                hint = "explode puts out the elements of a list; one that is an event itself needs to=list[…]"
+                hint = "explode emits the elements of a list; one that is an event itself needs to=list[…]"
             raise TypeMismatch(
                 f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an "
                 f"enum's member, a record or a tuple of those; {hint}"
@@ -500,8 +500,7 @@ def _state_of(annotation: Any, given: Type | None, inner: Traced | None) -> Type
 
 
 def _events_of(annotation: Any) -> Any:
-    """The events of a task that is said to return a state and a list of them (and a list of times); None if it is not
-    said so.
+    """The events of a task whose annotation has a state and a list of them (and a list of times); None if it has not.
 
     >>> _events_of(tuple[int, list[float]]), _events_of(tuple[int, tuple[str, ...]]), _events_of(int)
     (<class 'float'>, <class 'str'>, None)
@@ -513,14 +512,14 @@ def _events_of(annotation: Any) -> Any:
 
 
 def _refuse_no_triple(f: Callable[..., Any], tried: _Tried, asks: Type | None) -> None:
-    """Refuse a task that is told of times if it returned something else than three things each time it was tried."""
+    """Refuse a task with ``on_time=`` that returned something else than three things each time it was tried."""
     if asks is None or not tried.outcomes or tried.failures:
         return
     found = [no_triple(value) for value in tried.outcomes if not isinstance(value, BaseException)]
     if all(found):
         raise PipelineError(
-            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
-            f" returns {found[0]}; no times are an empty list"
+            f"{name_of(f)} must return three things, (state, [events], [times to be called at]), as on_time= is given, "
+            f"but returns {found[0]}; no times are an empty list"
         )
 
 
@@ -564,7 +563,7 @@ class _Tried:
         return all(isinstance(o, (list, tuple)) for o in self.outcomes)
 
     def likely(self, task: bool, many: bool) -> Type | None:
-        """What holds all that it returned, or all events that it put out: to be proposed, and never to be relied on."""
+        """What holds all that it returned, or all events that it emitted: to be proposed, and never to be relied on."""
         found: Type | None = None
         for value in self.outcomes:
             if isinstance(value, BaseException):

@@ -161,7 +161,7 @@ def imports(code: types.CodeType) -> frozenset[tuple[int, str, tuple[str, ...]]]
     return frozenset(found)
 
 
-# ---------------------------------------------------------------- whose is it?
+# ---------------------------------------------------------------- who owns the code
 
 
 def _folder(path: str) -> str:
@@ -187,11 +187,10 @@ def _places() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def whose(file: str | None) -> str:
-    """Whose code a file is: ``pellucid``'s, Python's (``standard``), of a package (``installed``), or the ``user``'s
-    own.
+def owner_of(file: str | None) -> str:
+    """Who wrote a file: ``pellucid``, Python (``standard``), a package (``installed``) or the ``user``.
 
-    >>> whose(os.__file__), whose(__file__), whose("/home/me/project/rates.py")
+    >>> owner_of(os.__file__), owner_of(__file__), owner_of("/home/me/project/rates.py")
     ('standard', 'pellucid', 'user')
     """
     if file is None or file.startswith("<frozen"):
@@ -324,10 +323,11 @@ def identity_of(value: Any, name: str = "the function", types_used: Iterable[Any
     (True, 'by in pellucid.internal.expr.identity.scaled.<locals>.f() has changed')
     """
     walk = _Walk()
-    told = [walk.value(name, value), *(walk.value(called, cls) for called, cls in sorted(_classes(types_used).items()))]
+    parts = [walk.value(name, value)]
+    parts += [walk.value(called, cls) for called, cls in sorted(_classes(types_used).items())]
     walk.finish()
     if name not in walk.parts:
-        walk.parts[name] = sha(*told)[:_MARK]
+        walk.parts[name] = sha(*parts)[:_MARK]
     return Identity(
         dict(sorted(walk.parts.items())), tuple(f"{what}: {why}" for what, why in sorted(walk.unseen.items()))
     )
@@ -415,33 +415,33 @@ class _Walk:
         for variable, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # not set yet
                 held[variable] = cell.cell_contents
-        told = []
+        parts = []
         for chain in sorted(chains(f.__code__)):
             first = chain[0]
             if first in held:
-                told.append(self._read(f"{first} in {name}", held[first], chain))
+                parts.append(self._read(f"{first} in {name}", held[first], chain))
             elif first in f.__globals__:
-                told.append(self._read(f"{_module_name(f)}{first}", f.__globals__[first], chain))
+                parts.append(self._read(f"{_module_name(f)}{first}", f.__globals__[first], chain))
             elif first in _BLIND:
                 self.unseen[f"{first}() in {name}"] = _LATER
         for variable in sorted(held.keys() - {chain[0] for chain in chains(f.__code__)}):
-            told.append(self._read(f"{variable} in {name}", held[variable], (variable,)))
-        told += [self._imported(f, *found) for found in sorted(imports(f.__code__))]
+            parts.append(self._read(f"{variable} in {name}", held[variable], (variable,)))
+        parts += [self._imported(f, *found) for found in sorted(imports(f.__code__))]
         arguments = f.__code__.co_varnames[: f.__code__.co_argcount]
         defaults = dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
-        told += [
+        parts += [
             self._read(f"the default of {given} in {name}", value, (given,))
             for given, value in sorted(defaults.items())
         ]
-        told += [self._read(f"{name}.{key}", value, (key,)) for key, value in sorted(vars(f).items())]
-        self.parts[name] = sha(code_form(f.__code__), *told)[:_MARK]
+        parts += [self._read(f"{name}.{key}", value, (key,)) for key, value in sorted(vars(f).items())]
+        self.parts[name] = sha(code_form(f.__code__), *parts)[:_MARK]
 
     def _read(self, name: str, value: Any, chain: tuple[str, ...]) -> str:
         """What code reads by a name and attributes: of a module only what it asks for, of all else the whole."""
         for attribute in chain[1:]:
             if not isinstance(value, types.ModuleType):
                 break
-            owner = whose(_module_file(value))
+            owner = owner_of(_module_file(value))
             found = vars(value).get(attribute, self)
             if owner == "installed":
                 self._package(value.__name__)
@@ -496,9 +496,9 @@ class _Walk:
         spec = None
         with contextlib.suppress(Exception):  # whatever a finder of the user's says
             spec = find_module(name)
-        if spec is None or spec.origin is None or whose(spec.origin) in ("standard", "pellucid"):
+        if spec is None or spec.origin is None or owner_of(spec.origin) in ("standard", "pellucid"):
             return  # a name inside a module; or Python's own
-        if whose(spec.origin) == "installed":
+        if owner_of(spec.origin) == "installed":
             self._package(name)
             return
         try:
@@ -612,7 +612,7 @@ class _Walk:
         if isinstance(value, random.Random) or kind.__module__.startswith("numpy.random"):
             raise _Unseen("a source of random numbers")
         inner = getattr(value, "__wrapped__", None) or getattr(value, "py_func", None)
-        if isinstance(inner, types.FunctionType) and whose(file_of(kind.__module__)) != "user":
+        if isinstance(inner, types.FunctionType) and owner_of(file_of(kind.__module__)) != "user":
             # such as lru_cache's: what it remembers is left out
             return sha(f"{kind.__module__}.{kind.__qualname__}", self._form(inner, at))
         try:
@@ -635,7 +635,7 @@ class _Walk:
         if isinstance(value, type):
             return self._by_owner(value, f"class {_qualified(value)}")
         if isinstance(value, types.ModuleType):
-            owner = whose(_module_file(value))
+            owner = owner_of(_module_file(value))
             if owner == "installed":
                 self._package(value.__name__)
             if owner == "user":
@@ -649,7 +649,7 @@ class _Walk:
             file = file_of(found.__module__)
         if isinstance(found, type) and found.__module__ == "builtins":
             file = None
-        owner = whose(file)
+        owner = owner_of(file)
         if owner == "user":
             return f"={self.part(called, found)}"
         if owner == "installed":
@@ -666,9 +666,9 @@ class _Walk:
             return f"={name} of {cls.__module__}"
         module = str(getattr(f, "__module__", None) or "")
         file = file_of(module) if module and module != "builtins" else None
-        if whose(file) == "installed":
+        if owner_of(file) == "installed":
             self._package(module)
-        elif whose(file) == "user" and file is not None and os.path.isfile(file):
+        elif owner_of(file) == "user" and file is not None and os.path.isfile(file):
             self.parts[f"module {module}"] = sha(_bytes_of(file).hex())[:_MARK]
         return f"={module}.{name}"
 

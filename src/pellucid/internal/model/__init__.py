@@ -6,9 +6,18 @@ goes through it breadth first within a `Budget`, so that the way to a state is a
 `Counterexample`, of any machine a `Run`, which has a table, a picture, a JSON document, a test and a replay.
 """
 
-from pellucid.internal.model.components import components, shortest_cycle
 from pellucid.internal.model.counterexample import Counterexample, Run, follow
-from pellucid.internal.model.search import Budget, CutShort, Machine, Search, now, on_time, patiently
+from pellucid.internal.model.search import (
+    Budget,
+    CutShort,
+    Machine,
+    Search,
+    components,
+    now,
+    on_time,
+    patiently,
+    shortest_cycle,
+)
 from pellucid.internal.model.verdict import Judgement, Status, Verdict, combined
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Counterexamples: the steps that break a property, and all the forms in which they are told.
+"""Counterexamples: the steps that break a property, and all the forms in which they are shown.
 
 A room says what happened (`Counterexample.sheet`: a row for what is watched, a column for each step), as plain data
 (`document`), as lines of a test (`test`), and how to see it happen again (`replay`).  The table for a terminal, the
@@ -15,9 +15,9 @@ from typing import Any
 from pellucid.errors import UsageError
 from pellucid.internal.graph.model import Graph
 from pellucid.internal.model.picture import sheet_svg
+from pellucid.internal.model.pytest_file import Case, Imports, literal, pytest_file
 from pellucid.internal.model.search import Machine
 from pellucid.internal.model.sheet import Row, Sheet, as_json, sheet_text, versioned
-from pellucid.internal.model.show.pytest_file import Case, Imports, literal, pytest_file
 
 
 @dataclass(frozen=True)

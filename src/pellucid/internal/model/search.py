@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import FrameType
@@ -33,7 +33,7 @@ from pellucid.internal import PACKAGE
 
 T = TypeVar("T")
 
-_SLOWEST = 10.0  # how long a second of work lasts at most where a function sleeps
+_SLOWEST = 10.0  # how many seconds a second of work takes at most where a function sleeps
 
 
 def _starved() -> float:
@@ -73,8 +73,8 @@ class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
 
 
 class Budget:
-    """How much may be spent on a question or a part of it: seconds of work, states; and who is told about it.  None is
-    no limit.
+    """How much may be spent on a question or a part of it: seconds of work, states.  None is no limit; ``progress`` is
+    called now and then.
 
     >>> Budget(None).left() is None, Budget(0).over
     (True, True)
@@ -112,7 +112,7 @@ class Budget:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """In this block whoever asks `on_time` is stopped when the time is up: for what knows nothing of budgets, such
+        """In this block a call of `on_time` stops when the time is up: for code that knows nothing of budgets, such
         as a linear program or a parser, and can last all the same."""
         before = _KEPT.set((*_KEPT.get(), self))
         try:
@@ -134,7 +134,7 @@ _KEPT: ContextVar[tuple[Budget, ...]] = ContextVar("kept budgets", default=())
 
 
 def on_time() -> None:
-    """Stop here if the time of a budget is up that somebody keeps (`Budget.kept`).
+    """Stop here if a budget is kept (`Budget.kept`) whose time is up.
 
     >>> on_time()
     >>> with Budget(0).kept():
@@ -301,8 +301,8 @@ _here = threading.local()
 
 @contextmanager
 def stopping(seconds: float | None) -> Iterator[None]:
-    """In this block a user's function that goes on when so many seconds of work are done is stopped: `CutShort`, which
-    names it.  Inside another such block, and with no limit, it does nothing.
+    """In this block a user's function that still runs after so many seconds of work is stopped: `CutShort`, which names
+    it.  Inside another such block, and with no limit, it does nothing.
 
     >>> with stopping(0.1):  # what our own code waits for is stopped; what stands in the block itself is not
     ...     done = sum(range(10))
@@ -322,3 +322,72 @@ def stopping(seconds: float | None) -> Iterator[None]:
         raise CutShort(
             f"the time limit of {seconds:g} s was reached in {watch.where}, which had not returned"
         ) from None
+
+
+# ---------------------------------------------------------------- parts of a graph in which a run can stay for ever
+
+_END = object()  # None may be a state
+
+
+def components(graph: Mapping[Any, Iterable[Any]]) -> Iterator[list[Any]]:
+    """Strongly connected components (Tarjan, without recursion).
+
+    >>> [sorted(part) for part in components({1: [2], 2: [1, 3], 3: []})]
+    [[3], [1, 2]]
+    """
+    index: dict[Any, int] = {}
+    low: dict[Any, int] = {}
+    on: set[Any] = set()
+    path: list[Any] = []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(graph[root]))]
+        index[root] = low[root] = len(index)
+        path.append(root)
+        on.add(root)
+        while work:
+            at, more = work[-1]
+            following = next(more, _END)
+            if following is _END:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[at])
+                if low[at] == index[at]:
+                    part: list[Any] = []
+                    while not part or part[-1] != at:
+                        part.append(path.pop())
+                        on.discard(part[-1])
+                    yield part
+            elif following not in index:
+                index[following] = low[following] = len(index)
+                path.append(following)
+                on.add(following)
+                work.append((following, iter(graph[following])))
+            elif following in on:
+                low[at] = min(low[at], index[following])
+
+
+def shortest_cycle(
+    edges: Callable[[Any], Iterable[tuple[L, Hashable]]],
+    entry: Hashable,
+    inside: Collection[Any],
+    *,
+    wanted: Callable[[list[L]], bool] = lambda labels: True,
+) -> list[L]:
+    """The labels of a shortest way from the entry back to it that stays inside: one that is wanted, if there is one.
+
+    >>> follow = {1: [("a", 1), ("b", 2)], 2: [("c", 1)]}.__getitem__
+    >>> shortest_cycle(follow, 1, {1, 2}), shortest_cycle(follow, 1, {1, 2}, wanted=lambda labels: "b" in labels)
+    (['a'], ['b', 'c'])
+    """
+    best: list[L] = []
+    search: Search[Hashable, L] = Search([entry], lambda x: [(label, y) for label, y in edges(x) if y in inside])
+    for x, after in search:
+        for label, y in after:
+            if y == entry:
+                cycle = [*search.way(x), label]
+                if wanted(cycle):
+                    return cycle
+                best = best or cycle
+    return best

@@ -153,7 +153,7 @@ def versioned(document: dict[str, Any], *, indent: int | None = None) -> str:
 #
 # ``-`` is silence; a queue is shown where its contents change; a record that is too long for a cell has a row for
 # each
-# field.  A table that is too wide goes on below, so nothing is cut off but very long events.
+# field.  A table that is too wide continues below, so nothing is cut off but very long events.
 
 _LONGEST = 32  # of a cell
 _GAP = 2
@@ -208,7 +208,7 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
 
 
 def _spread(sheet: Sheet) -> tuple[Sheet, list[str]]:
-    """Records that are too long for a cell get a row for each field; fields with nothing in them, in any step, are told
+    """Records that are too long for a cell get a row for each field; fields that are empty in every step are listed
     below."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in sheet.rows:

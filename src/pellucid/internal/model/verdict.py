@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pellucid.internal.draw.labels import clean
 from pellucid.internal.model.counterexample import Counterexample
+from pellucid.internal.model.pytest_file import slug
 from pellucid.internal.model.sheet import VERSION, as_json, versioned
-from pellucid.internal.model.show.pytest_file import slug
 
 # The checks of an audit as lines: yes or no, how often not, and what was found.
 

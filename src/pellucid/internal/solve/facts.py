@@ -100,7 +100,7 @@ def independent(known: Iterable[Sequence[int]], new: Iterable[list[int]]) -> lis
 # the
 #   arguments may lie.
 #
-# NaN and infinities go by the rules of IEEE 754.  Where Python raises (a division by zero) nothing is said of the
+# NaN and infinities go by the rules of IEEE 754.  Where Python raises (a division by zero) nothing is known of the
 # value.
 
 LARGEST = int(sys.float_info.max)
@@ -143,7 +143,7 @@ FLOAT_OPERATIONS: dict[str, Any] = {
 
 
 def facts(z3: Any, operations: list[FloatOperation]) -> list[Any]:
-    """All that is told of these operations."""
+    """All facts about these operations."""
     say = _Facts(z3)
     out = [fact for operation in operations for fact in say.of(operation)]
     many = 0
@@ -171,7 +171,7 @@ class _Facts:
         return self.z3.Q(exact.numerator, exact.denominator)
 
     def of(self, o: FloatOperation) -> list[Any]:
-        """What is told of one operation."""
+        """The facts about one operation."""
         z3, r = self.z3, o.made
         nan = z3.Or([a == NOT_A_NUMBER for a in o.args]) if not o.whole else z3.BoolVal(False)
         typed = z3.Or(self.finite(r), r == INFINITE, r == -INFINITE, r == NOT_A_NUMBER)

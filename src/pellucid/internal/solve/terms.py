@@ -8,7 +8,7 @@
 * A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt.lemmas` takes them
   for an order first.
 * Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
-* Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart.
+* Where an operation fails, its value is a fixed one (0, False, the first member): its failure is a term of its own.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def run_epochs(
     ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source),
     ``outputs`` a file, the address of a table, a folder of Parquet (it ends in ``/``) or a sink (or one
     for each output; `pellucid.sinks.together` for several that have an epoch all or none), ``state`` a folder of the
-    run's own; ``members`` says that the outputs are such a group, and whose rows each gets; ``settings`` are those of
-    `pellucid.internal.request.Request` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
+    run's own; ``members`` says that the outputs are such a group, and the output whose rows each gets; ``settings``
+    are fields of `pellucid.internal.request.Request` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, …).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline

@@ -1,6 +1,6 @@
 """Runs that read one another: a downstream run takes the rows of an upstream's epochs before they are committed.
 
-* ``upstream``: what a run tells others about its outputs, and what a reader finds in its state folder
+* ``upstream``: what a run publishes about its outputs, and what a reader finds in its state folder
 * ``rows``: the rows of parts from any row on, and the checksum by which they are known again
 * ``lane``: such rows as an input: what was read ahead, what of it is sure, what was given up
 * ``source``: the source task around it, which tells the coordinator what may be committed and what must be undone
@@ -40,7 +40,7 @@ from pellucid.internal.data.text import blocks
 from pellucid.internal.engine.epochs.dead_letters import BAD
 from pellucid.internal.engine.epochs.inputs import events_of
 from pellucid.internal.engine.epochs.messages import Events
-from pellucid.internal.engine.epochs.outputs import PartName, checksum, parts_in, whose
+from pellucid.internal.engine.epochs.outputs import PartName, checksum, parts_in, seal_owner
 from pellucid.internal.engine.epochs.source import SourceTask
 from pellucid.internal.engine.epochs.store import READ, Store, running_in
 from pellucid.internal.engine.epochs.task import wait_for_the_end
@@ -52,19 +52,15 @@ if TYPE_CHECKING:
     from pellucid.internal.engine.epochs.job import Job
     from pellucid.internal.request import Request
 
-# The upstream of a chain: what a run tells others about its outputs, and what a reader finds in its state folder.
+# The upstream of a chain: what a run publishes about its outputs, and what a reader finds in its state folder.
 #
-# Nothing is written there by a reader, and no lock is taken.  The rows of an output lie in parts: those of epochs
-# that
-# are not committed in ``staged/``, the others in ``committed/``; a commit moves a part from the one to the other
-# under
-# the same name, and committed neighbours are merged.  So a reader looks at the names, in this order, and finds a
-# part in
-# both folders rather than in none.  A part's name has a seal of its content, so two parts of one name have the same
+# Nothing is written there by a reader, and no lock is taken.  The rows of an output lie in parts: those of epochs that
+# are not committed in ``staged/``, the others in ``committed/``; a commit moves a part from the one to the other under
+# the same name, and committed neighbours are merged.  So a reader looks at the names, in this order, and finds a part
+# in both folders rather than in none.  A part's name has a seal of its content, so two parts of one name have the same
 # rows.
 #
-# When an upstream goes back, its staged parts of epochs that are not complete are removed before any new one is
-# there:
+# When an upstream goes back, its staged parts of epochs that are not complete are removed before any new one is there:
 # who has read one of them, and opens another, sees that the first is gone.
 
 OUTPUTS = "outputs.json"
@@ -129,7 +125,7 @@ class Upstream:
         about = outputs[self.output]
         self.form: str = about["form"]
         self.schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
-        self.whose = whose(self.run, self.output)
+        self.owner = seal_owner(self.run, self.output)
 
     def _run(self) -> dict[str, Any]:
         place = option("in", self.name)
@@ -177,7 +173,7 @@ class Upstream:
         """Whether it is still the run that was opened; also true while its file cannot be read."""
         return bool(self._store.hint("run.json").get("run", self.run) == self.run)
 
-    def mended(self) -> list[str]:
+    def remade(self) -> list[str]:
         """Committed parts that were set aside because they were damaged: their rows were made again."""
         folder = self.root / "committed" / self.output
         return sorted(path.name for path in folder.glob("*.damaged")) if folder.is_dir() else []
@@ -192,7 +188,7 @@ class Upstream:
         return bool(said.get("finished")) and view.until < int(said.get("until", 0))
 
     def running(self) -> bool:
-        """Whether somebody runs there now; to find out takes some milliseconds."""
+        """Whether a run is alive there; to find out takes some milliseconds."""
         return running_in(self.root) is not None
 
 
@@ -323,7 +319,7 @@ class PartRows:
         first, self.name, path = part
         self.left = first + self.name.rows - row  # rows that were not taken yet
         self._file = open(path, "rb", buffering=0, opener=no_links)  # noqa: SIM115 - closed with the part
-        if not self.name.sealed(upstream.whose, checksum(path, self.name.size)):
+        if not self.name.sealed(upstream.owner, checksum(path, self.name.size)):
             self._file.close()
             raise DataError(
                 f"{path}: is damaged, or of another run than {upstream.name} was: its seal is wrong. Bring it back "
@@ -472,7 +468,7 @@ class ChainLane:
         self._ahead = [Ahead(*one) for one in at["ahead"]] if at else []
         self._checked: Segment | None = Segment(*at["checked"]) if at and at["checked"] else None
         self._sure = int(at["sure"]) if at else 0  # rows
-        self._mended = list(at["mended"]) if at else upstream.mended()
+        self._remade = list(at["mended"]) if at else upstream.remade()
         self._part: PartRows | None = None
         self._open: Digest | None = None  # of the rows of the open epoch, from the first that was read ahead
         self._begin = 0  # its number
@@ -490,7 +486,7 @@ class ChainLane:
             )
         view = self.upstream.look()
         lost = view.committed < self._sure
-        if not lost and self.upstream.mended() == self._mended:
+        if not lost and self.upstream.remade() == self._remade:
             checked = self._checked
             if checked is None or self._digest(view, checked) in (checked.digest, None):
                 return
@@ -508,7 +504,7 @@ class ChainLane:
         return self.ended or (self.limit is not None and self.row >= self.limit)
 
     def available(self, most: int) -> int:
-        """For how many pushes there is what they take, up to so many; nobody waits."""
+        """For how many pushes there is what they take, up to so many; without waiting."""
         if self.limit is not None:
             most = min(most, self.limit - self.row)
         if self._part is not None and not self._part.left:
@@ -580,10 +576,10 @@ class ChainLane:
         return have, pieces, places
 
     def look(self) -> None:
-        """Only by event time somebody has to know whether there is one row more."""
+        """Only runs by event time have to know whether there is one row more."""
 
     def share(self) -> float | None:
-        """Nobody knows how much will come."""
+        """It is not known how much will come."""
         return 1.0 if self.ended else None
 
     def held_back(self) -> str | None:
@@ -698,7 +694,7 @@ class ChainLane:
             "segments": [list(one) for one in self.segments],
             "checked": list(self._checked) if self._checked is not None else None,
             "ahead": [list(one) for one in self._ahead],
-            "mended": self._mended,
+            "mended": self._remade,
         }
 
     def close(self) -> None:
@@ -775,7 +771,7 @@ def _refuse_circle(upstream: Upstream, state: str) -> None:
 def _read_by(folder: str) -> list[str]:
     """The state folders of the runs that the run in a folder reads, as far as it says."""
     run = None
-    with contextlib.suppress(StateError):  # of one farther up: whoever reads it finds that
+    with contextlib.suppress(StateError):  # of one farther up: the run that reads it finds that
         run = Store(folder).read("run.json") if Path(folder).is_dir() else None
     if run is None or run.get("format") not in READ:
         return []
@@ -805,15 +801,12 @@ def fits_types(chained: Upstreams, lanes: Mapping[str, tuple[str, list[Binding]]
 
 # A source that reads other runs: it waits for rows, and tells the coordinator which epochs may be committed.
 #
-# It is one task for all inputs, so that those that have rows wait for those that have not: row *i* of each is push
-# *i*.
-# An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given
-# up
-# there, the coordinator is told how far to go back (``undone``).
-#
+# It is one task for all inputs, so that those that have rows wait for those that have not: row *i* of each is push *i*.
+# An epoch may be committed (``sure``) when all that it has read is committed upstream; if something of it was given up
+# there, the coordinator hears how far to go back (``undone``).
 
 _SOON, _LATE = 0.004, 0.05  # seconds between two looks at an upstream: after something happened, and after long silence
-_SILENT = 5.0  # seconds after which it is looked whether anybody runs there
+_SILENT = 5.0  # seconds after which it is looked whether a run is alive there
 
 
 class ChainSource(SourceTask):
@@ -851,7 +844,7 @@ class ChainSource(SourceTask):
             if self._borders.due(self.at) or self._ended():
                 return 0
             self._rest()
-            self._tell_silence(waited_for)
+            self._report_silence(waited_for)
         return 0
 
     def _border(self, end: bool = False) -> None:
@@ -893,8 +886,8 @@ class ChainSource(SourceTask):
             self._told, self._pause = sure, _SOON
             self.context.link.send(sure=sure)
 
-    def _tell_silence(self, waited_for: list[ChainLane]) -> None:
-        """Say once that nothing comes because nobody runs there."""
+    def _report_silence(self, waited_for: list[ChainLane]) -> None:
+        """Report once that nothing comes because no run is alive there."""
         now = time.monotonic()
         self._since = self._since or now
         if self._said or now - self._since < _SILENT:

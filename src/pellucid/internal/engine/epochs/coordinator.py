@@ -36,11 +36,11 @@ from pellucid.internal.engine.epochs.messages import BEAT, Link
 from pellucid.internal.engine.epochs.plan import sink_name
 from pellucid.internal.engine.epochs.process import ChannelEnds, start_task
 from pellucid.internal.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
-from pellucid.internal.engine.epochs.state_identity import identify, told_unseen
+from pellucid.internal.engine.epochs.state_identity import identify, note_uncomparable
 from pellucid.internal.engine.epochs.store import Damaged, stopped_by
 from pellucid.internal.secrets import redact
 
-# A generation: the tasks between two crashes, what they say to the coordinator, and what they are told.
+# A generation: the tasks between two crashes, and the messages between them and the coordinator.
 #
 # * An epoch is *complete* when the snapshot of every task is durable (`gce`, Definition 4.2); only then the sinks
 # may
@@ -107,15 +107,14 @@ class Watched:
     ended: int | None = None  # of a source: the epoch of its last event
     rows: int = 0  # of a source that has ended: how many its input has
     border: int = 0
-    told: int = 0  # of a sink: the epoch that it was last told to commit
+    commanded: int = 0  # of a sink: the epoch of the last command to commit
     committed: int = 0
     finished: bool = False
 
 
 @dataclass(frozen=True)
-class Told:
-    """Whom the coordinator tells what: the user's messages, the progress line, and a look around between two of
-    them."""
+class Callbacks:
+    """What the coordinator calls: with messages to the user, with progress, and again and again in between."""
 
     say: Callable[[str], None]
     progress: Callable[[int, float | None, int], None]
@@ -127,9 +126,9 @@ class Generation:
     recovery takes."""
 
     def __init__(self, job: Job, tasks: dict[str, Watched], epoch: int, marks: dict[str, dict[int, int | None]],
-                 report: Report, told: Told, crashed_at: float | None,
+                 report: Report, callbacks: Callbacks, crashed_at: float | None,
                  go_back: Callable[[], None]) -> None:  # fmt: skip
-        self.job, self.store, self.tasks, self.report, self.told = job, job.store, tasks, report, told
+        self.job, self.store, self.tasks, self.report, self.callbacks = job, job.store, tasks, report, callbacks
         self.complete = self.recorded = epoch
         self.marks = marks
         self.durable: dict[str, set[int]] = {name: {epoch} for name in tasks}
@@ -142,7 +141,9 @@ class Generation:
         names = {sink_name(member) for member in job.members}
         # Of sources that read other runs: up to which epoch all that they read is committed there.
         self._sure: dict[str, int] = {t.name: 0 for t in self._of("source")} if job.chained else {}
-        self._rounds = Rounds(job, {n: t for n, t in tasks.items() if n in names}, told.say) if job.members else None
+        self._rounds = (
+            Rounds(job, {n: t for n, t in tasks.items() if n in names}, callbacks.say) if job.members else None
+        )
 
     def watch(self) -> None:
         """Until all that the inputs hold is committed."""
@@ -153,7 +154,7 @@ class Generation:
             while not all(t.finished for t in self._of("sink")):
                 for key, _ in selector.select(BEAT):
                     self._hear(key.data, selector)
-                self.told.idle()
+                self.callbacks.idle()
                 now = time.monotonic()
                 if now - looked >= BEAT:
                     self._check(now, now - looked)
@@ -195,8 +196,8 @@ class Generation:
             self._committed()
         elif "prepared" in message and self._rounds is not None:
             self._rounds.prepared(task.name, message["prepared"], message["until"])
-        elif "doubt" in message and self._rounds is not None:
-            self._rounds.doubt(task.name, Span(message["first"], message["doubt"]), message["why"])
+        elif "unresolved" in message and self._rounds is not None:
+            self._rounds.unresolved(task.name, Span(message["first"], message["unresolved"]), message["why"])
         elif "failed" in message:
             self._refused(task, message["failed"], message["why"])
         elif "border" in message:
@@ -205,7 +206,7 @@ class Generation:
         elif "ended" in message:
             task.ended, task.pushes, task.rows = message["ended"], message["until"], message["rows"]
             for text in message["held"]:
-                self.told.say(text)
+                self.callbacks.say(text)
             self._drive_sources()
         elif "ready" in message:
             task.ready = True
@@ -217,7 +218,7 @@ class Generation:
         elif "undone" in message:
             raise Crash(message["why"], [], undone=message["undone"])
         elif "say" in message:
-            self.told.say(message["say"])
+            self.callbacks.say(message["say"])
         elif "damaged" in message:
             raise Crash(message["why"], [], lost=(task.name, message["damaged"]))
         elif "behind" in message:
@@ -244,7 +245,7 @@ class Generation:
         """A disk is full: said once, until there is a new common epoch."""
         if self._full_since is None:
             self._full_since = time.monotonic()
-            self.told.say(
+            self.callbacks.say(
                 f"the snapshot of {task.name} for epoch {epoch} could not be written ({why}): it is tried again; until "
                 f"then epoch {self.complete} is the one to go back to"
             )
@@ -260,7 +261,7 @@ class Generation:
             self._rounds.begin(self.complete, self._acks, self._allowed())
         for sink in self._alone() if not self._sure else ():
             if self.complete:
-                sink.told = self.complete
+                sink.commanded = self.complete
                 sink.link.send(commit=self.complete, acks=self._acks(self.complete))
         self._drive_sources()
 
@@ -298,8 +299,8 @@ class Generation:
         for sink in self._alone():
             # Epochs that a sink has staged in one file become visible together: when the last of them is complete.
             ready = max((end for end in self.ends[sink.name].values() if end <= epoch and end in common), default=0)
-            if ready > sink.told:
-                sink.told = ready
+            if ready > sink.commanded:
+                sink.commanded = ready
                 sink.link.send(commit=ready, acks=self._acks(ready))
 
     def _committed(self) -> None:
@@ -365,12 +366,12 @@ class Generation:
         sources = self._of("source")
         self.report.pushes = max([self.report.pushes, *(t.pushes for t in sources)])
         shares = [t.share for t in sources if t.share is not None]
-        self.told.progress(
+        self.callbacks.progress(
             self.report.pushes - self.report.began_at, min(shares) if shares else None, self.complete + 1
         )
 
     def _check(self, now: float, passed: float) -> None:
-        """Whether somebody hangs, or a disk stays full."""
+        """Whether a task hangs, or a disk stays full."""
         patience = self.job.settings.busy_at_most
         if passed > 10 * BEAT:  # we were stopped ourselves: what came meanwhile is not read yet
             for task in self.tasks.values():
@@ -432,7 +433,7 @@ class Coordinator:
     ) -> None:
         self.job, self.store = job, job.store
         self.say: Callable[[str], None] = lambda text: say(redact(text))
-        self._told = Told(self.say, progress, idle)
+        self._callbacks = Callbacks(self.say, progress, idle)
         self.report = Report()
         self.generation = 0
         self.tasks: dict[str, Watched] = {}
@@ -452,7 +453,7 @@ class Coordinator:
         try:
             self.store.open()
             goes_on = identify(self.job)
-            unseen = told_unseen(self.job.graph)
+            unseen = note_uncomparable(self.job.graph)
             if unseen:
                 self.say(unseen)
             self.store.sweep()
@@ -467,7 +468,7 @@ class Coordinator:
             if self.job.members:
                 close_group(self.job)
         except BrokenPipeError:
-            raise  # nobody reads what we say
+            raise  # what is written here is not read any more
         except OSError as error:
             raise StateError(stopped_by(error, self.store.root)) from None
         finally:
@@ -690,14 +691,16 @@ class Coordinator:
                 self.tasks[task.name] = Watched(task.name, task.kind, pid, link, time.monotonic())
         finally:
             ends.close_tasks_ends()
-        # Not for recovery: for whoever wants to look, or to send a signal.
+        # Not for recovery: for a user who wants to look, or to send a signal.
         pids = {name: t.pid for name, t in self.tasks.items()}
         self.store.write(
             "tasks.json", {"coordinator": os.getpid(), "generation": self.generation, "tasks": pids}, durable=False
         )
         faults.point("coordinator:forked")
         crashed, self._crashed_at = self._crashed_at, None
-        return Generation(job, self.tasks, epoch, marks, self.report, self._told, crashed, lambda: self._go_back(epoch))
+        return Generation(
+            job, self.tasks, epoch, marks, self.report, self._callbacks, crashed, lambda: self._go_back(epoch)
+        )
 
     def _warm(self) -> None:
         """Load the compiler once, here, where all workers of all generations find it: it takes longer than a

@@ -1,10 +1,10 @@
 """Outputs that are committed together: the coordinator's side of it.
 
 A round brings the sinks of the group to one epoch.  All prepare it; when the last has, the decision is written into the
-log in the state folder, and only then they are told to commit.  The next round begins when all have: an epoch that is
-in doubt keeps later ones waiting, which queue in the state folder meanwhile.  After a crash the decided epoch is
-committed first; what was only prepared is taken back by its own sink, and prepared anew, since its rows are staged in
-the state folder.
+log in the state folder, and only then the members receive the command to commit.  The next round begins when all have:
+an epoch that is unresolved keeps later ones waiting, which queue in the state folder meanwhile.  After a crash the
+decided epoch is committed first; what was only prepared is taken back by its own sink, and prepared anew, since its
+rows are staged in the state folder.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ class Span(NamedTuple):
         return "is" if self.first >= self.last else "are"
 
 
-class Told(Protocol):
+class GroupTask(Protocol):
     """What of a watched task is used here."""
 
     name: str
     committed: int
-    told: int
+    commanded: int
     link: Any
 
 
 class Rounds:
     """The rounds of a generation, from one epoch to the next."""
 
-    def __init__(self, job: Job, tasks: Mapping[str, Told], say: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, tasks: Mapping[str, GroupTask], say: Callable[[str], None]) -> None:
         self._tasks, self._say, self.names = tasks, say, frozenset(tasks)
         self._log = DecisionLog(job.log_folder)
         self._record = self._log.take(job.run, places(job))
@@ -80,7 +80,7 @@ class Rounds:
         self._votes: dict[str, int | None] = {}
         self._deciding = False  # whether the round that is open is not decided
         self._acks: Callable[[int], list[list[Any]]] = lambda epoch: []
-        self._doubted: set[tuple[str, int]] = set()
+        self._unresolved: set[tuple[str, int]] = set()
         self._offered = self._from = 0
         self._reached = NOTHING  # up to where all have it, when the round that is open is over
 
@@ -89,7 +89,7 @@ class Rounds:
         self._acks, self._from = acks, complete - 1
         if 0 < self._record.epoch <= complete and self._record.attempt:
             self._epoch, self._reached, self._first = self._record.epoch, self._record.batch, 0
-            self._tell_commit()
+            self._send_commit()
         self.offer(allowed)
 
     def offer(self, epoch: int) -> None:
@@ -119,27 +119,27 @@ class Rounds:
         if batch != NOTHING:
             self._record = self._log.decide(batch, self._attempt, self._epoch)
         self._deciding = False
-        self._tell_commit()
+        self._send_commit()
 
-    def _tell_commit(self) -> None:
+    def _send_commit(self) -> None:
         for task in self._tasks.values():
-            task.told = self._epoch
+            task.commanded = self._epoch
             task.link.send(commit=self._epoch, first=self._first, acks=self._acks(self._epoch))
 
     def committed(self) -> None:
         """A member has it; when all have, the next round may begin."""
         if self._epoch and not self._deciding and min(t.committed for t in self._tasks.values()) >= self._epoch:
-            if any(epoch == self._epoch for _, epoch in self._doubted):
+            if any(epoch == self._epoch for _, epoch in self._unresolved):
                 self._say(f"{Span(self._first or self._epoch, self._epoch)}: committed everywhere now")
             self._epoch = 0
             if self._reached != NOTHING:
                 self._log.note_whole(self._record.query, self._reached)
             self.offer(self._offered)
 
-    def doubt(self, task: str, span: Span, why: str) -> None:
+    def unresolved(self, task: str, span: Span, why: str) -> None:
         """A commit failed after the decision: said once."""
-        if (task, span.last) not in self._doubted:
-            self._doubted.add((task, span.last))
+        if (task, span.last) not in self._unresolved:
+            self._unresolved.add((task, span.last))
             self._say(
                 f"{span} {span.are} decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; "
                 "later epochs wait"
@@ -169,7 +169,7 @@ class Rounds:
 
 
 def members_of(graph: Graph, given: Any) -> tuple[dict[str, Sink], dict[str, str]]:
-    """The sinks of a group, and whose rows each gets: the output of its name, or all of a single output."""
+    """The sinks of a group, and the output whose rows each gets: the one of its name, or the single output."""
     for name, why in (("log", given.log), ("by", given.by), ("added", given.added), ("removed", given.removed)):
         if why:
             raise UsageError(
@@ -231,7 +231,7 @@ def sinks_of(job: Job) -> dict[str, Sink]:
 
 def open_group(job: Job, say: Callable[[str], None]) -> None:
     """Make the log, settle what an earlier start has left prepared, and see that every target is of this group alone;
-    what servers cannot do is said once."""
+    what servers cannot do is reported once."""
     log, sinks = DecisionLog(job.log_folder), sinks_of(job)
     if job.settings.from_start and log.set_aside():
         say(f"{log.folder}: the log was damaged, and is set aside: what the members have is decided")
@@ -259,7 +259,7 @@ def open_group(job: Job, say: Callable[[str], None]) -> None:
                 "up, the same command goes on"
             ) from None
         if other == str(log.folder) and job.settings.from_start:
-            sink.unclaim(None)  # the group's own log was lost, and is begun anew at the same place
+            sink.unclaim(None)  # the group's own log was lost, and is restarted at the same place
             other = sink.claim(record.group, str(log.folder))
         if other is not None:
             raise StateError(

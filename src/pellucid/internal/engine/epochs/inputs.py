@@ -1,16 +1,21 @@
-"""Whether an input is still the file that was read: a change would be replayed into another history.
+"""The inputs of a run with epochs: read from any row on, several files as one, in the order that columns say.
 
-A mark has the file's size and times, and a checksum of *what was read*, in whatever unit the format is read in:
-
-* lines of plain text: the bytes up to a line's end; the file may have grown behind them;
-* Parquet: its index, and of each row group the pages of the columns that are read;
-* Arrow files: of each record batch the columns that are read;
-* what is packed, and Arrow streams: the bytes up to where the reader was.
-
-The checksum of the last three is CRC-32 and Adler-32 together: a packed file has a CRC-32 of its content at its end,
-which, where the content is stored as it is, makes that of the whole file the same whatever the content.
-
-Where size and times are the same, and much was read, the content is not looked at.
+* A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a row
+  group of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)  Text
+  may have grown at its end; so a last line without its end is held back: more of it may come (`Lane`).
+* Of several files it keeps the number of the file, and the marks of the files before it.  Files that are added behind
+  the last are read when the run resumes; one that comes before what was read is refused (`ManyLane`).
+* A *mark* says whether a file is still the one that was read: a change would be replayed into another history.  It has
+  the file's size and times, and a checksum of what was read: of plain text the bytes up to a line's end; of Parquet the
+  index, and of each row group the pages of the columns that are read; of Arrow files the columns that are read of each
+  record batch; of what is packed, and of Arrow streams, the bytes up to where the reader was.  The checksum of the last
+  three is CRC-32 and Adler-32 together: a packed file has a CRC-32 of its content at its end, which, where the content
+  is stored as it is, makes that of the whole file the same whatever the content.  Where size and times are the same,
+  and much was read, the content is not looked at.
+* Where an order is asked for and the rows are not in it, they are sorted in memory before the run begins, and what is
+  needed of them is written into the state folder: a kill finds the same rows at the same pushes.  ``order.json`` says
+  whether that was so, of how many pushes, and of which files; it is written when all is there, and no task starts
+  before.  Several inputs meet by their order: the copy of each has a column that says in which pushes it has a row.
 """
 
 from __future__ import annotations
@@ -215,15 +220,6 @@ def _ends_line(path: str, size: int) -> bool:
         file.seek(size - 1)
         return file.read(1) == b"\n"
 
-
-# One input, read from any row on: what a source needs to be replayable.
-#
-# A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a
-# row
-# group of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)
-#
-# A snapshot also keeps what says whether the file is still the one that was read (`engine.epochs.marks`).  Text
-# may have grown at its end; so a last line without its end is held back: more of it may come.
 
 _PIECES = 8
 THERE = "\0there"  # of a copy that is in order: the column that says in which pushes the input has a row
@@ -552,15 +548,6 @@ def _rows(column: Any, rows: Any) -> Any:
     return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
 
 
-# Several files as one input that is read from any row on: one lane after the other.
-#
-# A snapshot keeps the number of the file, where its lane was, and the marks of the files before it, which must not
-# have
-# changed.  Files that are added behind the last are read when the run goes on; one that comes to stand before what
-# was
-# read is refused.
-
-
 class ManyLane:
     """Files that are read one after the other; what a source task needs of a `Lane`."""
 
@@ -697,18 +684,6 @@ def check_files(
         check_unchanged(path, {"mark": mark}, thorough=False, form=form)
     check_unchanged(now[len(before)], at["inner"], thorough=thorough, form=form)
 
-
-# Inputs of a run with epochs in the order that columns say: looked at before it begins, and sorted once if need be.
-#
-# Where the rows are in order already, the files are read as ever.  Else they are sorted in memory, and what is
-# needed of
-# them is written into the state folder: a kill finds the same rows at the same pushes, however often it comes.
-# ``order.json`` says which of the two it was, of how many pushes, and of which files; it is written when all is
-# there,
-# and no task starts before.
-#
-# Several inputs meet by their order, so one may have no row in a push: its copy has a column that says where it has
-# one.
 
 _SAID = "order.json"
 _ROWS = 1 << 16  # of a record batch of the copy

@@ -1,6 +1,6 @@
 """What a run is asked to do, bound and checked before anything starts.
 
-Whether the state folder is of this very run is asked in `engine.epochs.whose`.
+Whether the state folder is of this very run is asked in `engine.epochs.state_identity`.
 """
 
 from __future__ import annotations
@@ -77,13 +77,15 @@ class Job:
     run: str = ""
     schemas: dict[str, Any] = field(default_factory=dict)
     files: dict[str, list[Found]] = field(default_factory=dict)  # by the input's name, in order
-    along: Along = field(default_factory=Along)  # the columns that come along
+    along: Along = field(default_factory=Along)  # the passthrough columns
     kept_as: dict[str, dict[str, Type]] = field(default_factory=dict)  # of each input those that a source reads, too
     order_as: dict[str, Type] = field(default_factory=dict)  # the order's columns, as what a text is read
     is_sorted: bool = False  # the rows were not in order: what is read is a copy that is
     count: int | None = None  # of the pushes, where an order says it
     missing: dict[str, Missing] = field(default_factory=dict)  # by the input's name: its words for nothing
-    members: dict[str, str] = field(default_factory=dict)  # outputs that commit together, and whose rows each gets
+    members: dict[str, str] = field(
+        default_factory=dict
+    )  # outputs that commit together, and the output whose rows each gets
     chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
     def open_lanes(
@@ -99,7 +101,7 @@ class Job:
         ]
 
     def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane | ChainLane]:
-        """All inputs as the source tasks read them, for whoever looks for their rows."""
+        """All inputs as the source tasks read them, for a sink that looks for their rows."""
         places = offsets if offsets is not None else [None] * len(self.lanes)
         return [
             self._lane(n, at, bound, True, self._read_from(n))
@@ -113,7 +115,7 @@ class Job:
             said["keep"] = [THERE]
         if not self.settings.aside:
             return said
-        # a column that comes along may be what cannot be read of a row
+        # a passthrough column may be what cannot be read of a row
         kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
         return {**kept, **said, "lenient": True}
 
@@ -154,7 +156,7 @@ class Job:
         return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
 
     def _sink(self, output: str, path: str) -> Sink:
-        """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
+        """The sink at an address; dead letters that were dealt with may be taken out of their table, all of them."""
         sink = sink_of(path)
         sink.wait_at_most(
             self.settings.busy_at_most / 2
@@ -185,9 +187,9 @@ class Job:
         form = None if output == BAD and s.aside else s.out_format
         sink = self.sink_at(output)
         if sink is not None:
-            return Target(sink, schema, mends=s.from_start)
+            return Target(sink, schema, rebuilds=s.from_start)
         assert isinstance(path, str)
-        return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
+        return FileTarget(self.store, output, path, form, schema, run=self.run, rebuilds=s.from_start)
 
 
 def prepare(

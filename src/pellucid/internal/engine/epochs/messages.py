@@ -5,7 +5,7 @@ push numbers), a border that ends an epoch, or the end.  A batch is sent as its 
 is as Arrow has them: nothing is copied on either side, and no Python object is made for an event.
 
 The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but
-travels in the same frame.  So a border wakes nobody.
+travels in the same frame.  So a border costs no message of its own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ChannelMessage:
     n: int = 0
     digest: int = 0
     closes: bool = False  # a batch whose border travels with it
-    told: dict[str, Any] | None = None  # by event time, of the last batch of an epoch: what the source decided
+    clock: dict[str, Any] | None = None  # by event time, of the last batch of an epoch: how the clock moves
 
     def border(self) -> ChannelMessage:
         """The border that travels with a batch."""
@@ -144,7 +144,16 @@ def encode(message: ChannelMessage, shape: Shape, *, canonical: bool = False) ->
             tables += _put(leaf, column, pieces, canonical)
         heads.append([name, events.positions is None, len(events), tables])
     head = json.dumps(
-        [message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes), message.told]
+        [
+            message.kind,
+            message.epoch,
+            message.first,
+            message.until,
+            message.n,
+            heads,
+            int(message.closes),
+            message.clock,
+        ]
     ).encode()
     return [_FRAME.pack(_MARK, len(head), sum(len(p) for p in pieces)), head, *pieces]
 
@@ -197,8 +206,8 @@ def decode(data: Any, shape: Shape) -> ChannelMessage:
 
 def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
     """A message from its head and its body, an array of bytes that begins at a multiple of eight."""
-    kind, epoch, first, until, n, heads, closes, told = json.loads(head)
-    message, at = ChannelMessage(kind, epoch, first, until, n=n, closes=bool(closes), told=told), 0
+    kind, epoch, first, until, n, heads, closes, clock = json.loads(head)
+    message, at = ChannelMessage(kind, epoch, first, until, n=n, closes=bool(closes), clock=clock), 0
 
     def words(dtype: Any, count: int) -> Any:
         nonlocal at
@@ -226,8 +235,8 @@ def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
 def content(message: ChannelMessage, pieces: Sequence[Any]) -> int:
     """The digest of what a message says: not of its number, which has a column of its own."""
     what = f"{message.kind} {message.epoch} {message.first} {message.until} {list(message.parts)}"
-    if message.told is not None:
-        what += f" {json.dumps(message.told)}"
+    if message.clock is not None:
+        what += f" {json.dumps(message.clock)}"
     return recording.digest(what.encode(), *pieces)
 
 
@@ -259,8 +268,7 @@ def _mixed(column: Column) -> Any:
 #
 # A channel holds a batch or two, and its reader two messages; a sender that is faster waits.  So memory is bounded
 # whatever the input's size.  The link between the coordinator and a task is a socket with small messages, over which
-# each
-# also hears that the other is gone.
+# each also hears that the other is gone.
 
 _WAITING = 2  # messages that a reader holds
 _PIECES = 512  # that one call takes on any system
@@ -367,7 +375,7 @@ class Inbox:
                 if message.kind == END:
                     return
         except Gone:
-            return  # the sender is dead: whoever waits here is recovered, too
+            return  # the sender is dead: the task that waits here is recovered, too
         except BaseException as error:  # for the task to raise, whatever it is
             self._queue.put(error)
 

@@ -59,7 +59,7 @@ class PartName(NamedTuple):
         return f"{self.first:016d}-{self.until:016d}-{self.epoch:010d}-{self.rows}-{self.size}-{self.seal:08x}.part"
 
     @staticmethod
-    def of(whose: str, first: int, until: int, epoch: int, rows: int, size: int, crc: int) -> PartName:
+    def of(owner: str, first: int, until: int, epoch: int, rows: int, size: int, crc: int) -> PartName:
         """The name of a part of a run's output, whose content has this checksum.
 
         >>> name = PartName.of("run out", 0, 100, 1, 7, 21, 0xABCD)
@@ -67,12 +67,12 @@ class PartName(NamedTuple):
         (True, True, False)
         """
         return PartName(
-            first, until, epoch, rows, size, zlib.crc32(f"{whose} {first} {until} {epoch} {rows} {size}".encode(), crc)
+            first, until, epoch, rows, size, zlib.crc32(f"{owner} {first} {until} {epoch} {rows} {size}".encode(), crc)
         )
 
-    def sealed(self, whose: str, crc: int) -> bool:
+    def sealed(self, owner: str, crc: int) -> bool:
         """Whether this is the name of a part with such content."""
-        return self == PartName.of(whose, *self[:5], crc)
+        return self == PartName.of(owner, *self[:5], crc)
 
     @staticmethod
     def read(name: str) -> PartName | None:
@@ -211,7 +211,7 @@ class Survey:
         return self.parts[-1][0].until if self.parts else 0
 
 
-def survey(folder: Path, whose: str, tail: int, *, thorough: bool = False) -> Survey:
+def survey(folder: Path, owner: str, tail: int, *, thorough: bool = False) -> Survey:
     """Look at committed parts: their sizes, where they begin and end, and (all of them, if ``thorough``) their content.
 
     What does not belong there is refused.
@@ -227,7 +227,7 @@ def survey(folder: Path, whose: str, tail: int, *, thorough: bool = False) -> Su
     while True:
         here = by_first.get(out.until, [])
         for name, path in here:
-            wrong = _wrong(name, path, whose, tail, content=thorough or len(here) > 1)
+            wrong = _wrong(name, path, owner, tail, content=thorough or len(here) > 1)
             if not wrong and name.until > name.first:
                 out.parts.append((name, path))
                 break
@@ -246,7 +246,7 @@ def survey(folder: Path, whose: str, tail: int, *, thorough: bool = False) -> Su
                 else f"a part that begins with push {name.first:,} does not fit"
             )
             out.why = out.why or f"{path}: {at}: the part before it ends with push {out.until:,}"
-        elif wrong := _wrong(name, path, whose, tail, content=True):
+        elif wrong := _wrong(name, path, owner, tail, content=True):
             raise StateError(
                 f"{path}: is no part of this run, or is damaged ({wrong.partition(': ')[2]}), and is not needed: take "
                 "it away"
@@ -256,12 +256,12 @@ def survey(folder: Path, whose: str, tail: int, *, thorough: bool = False) -> Su
     return out
 
 
-def _wrong(name: PartName, path: Path, whose: str, tail: int, *, content: bool) -> str:
+def _wrong(name: PartName, path: Path, owner: str, tail: int, *, content: bool) -> str:
     """What is wrong with a part; empty if nothing is."""
     size = path.stat().st_size
     if size != name.size + tail:
         return f"{path}: is damaged: expected {name.size + tail:,} bytes, found {size:,}"
-    if content and not name.sealed(whose, checksum(path, name.size)):
+    if content and not name.sealed(owner, checksum(path, name.size)):
         return f"{path}: is damaged: its checksum is wrong"
     return ""
 
@@ -269,20 +269,20 @@ def _wrong(name: PartName, path: Path, whose: str, tail: int, *, content: bool) 
 class Chain:
     """The committed parts of an output, in order; few of them, as neighbours are merged."""
 
-    def __init__(self, folder: Path, whose: str, head: bytes, tail: bytes) -> None:
+    def __init__(self, folder: Path, owner: str, head: bytes, tail: bytes) -> None:
         self.folder, self.parts = folder, list[tuple[PartName, Path]]()
-        self._whose, self._head, self._tail = whose, head, tail
+        self._owner, self._head, self._tail = owner, head, tail
 
     def survey(self, *, thorough: bool = False) -> Survey:
         """Look at the folder, and take what is whole."""
-        found = survey(self.folder, self._whose, len(self._tail), thorough=thorough)
+        found = survey(self.folder, self._owner, len(self._tail), thorough=thorough)
         self.parts = found.parts
         return found
 
     def checked(self) -> Iterator[tuple[PartName, Path]]:
         """Each part, after its content was found right."""
         for name, path in self.parts:
-            wrong = _wrong(name, path, self._whose, len(self._tail), content=True)
+            wrong = _wrong(name, path, self._owner, len(self._tail), content=True)
             if wrong:
                 again = option("from_start", True)
                 raise StateError(f"{wrong}. Bring it back from a copy, or read all input again with {again}")
@@ -316,7 +316,7 @@ class Chain:
                 draft.finish()
                 first, last = old[0][0], old[-1][0]
                 rows = sum(n.rows for n, _ in old)
-                name = PartName.of(self._whose, first.first, last.until, last.epoch, rows, size, crc)
+                name = PartName.of(self._owner, first.first, last.until, last.epoch, rows, size, crc)
                 faults.point("sink:merge")
                 draft.place(self.folder / str(name))
         except (OSError, StateError):
@@ -342,7 +342,7 @@ class Chain:
                         continue
                     file.write(data)
                     whole, size = zlib.crc32(data, whole), size + len(data)
-            if not name.sealed(self._whose, crc):
+            if not name.sealed(self._owner, crc):
                 raise StateError(f"{path}: is damaged: its checksum is wrong")
         file.write(self._tail)
         return size, whole
@@ -351,16 +351,12 @@ class Chain:
 # Where committed rows go: a file, or a sink (a table of a database, or one of the user's own).
 #
 # The rows of an epoch are *staged* first: a file of their own in the state folder, on the disk before the sink's
-# snapshot
-# is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is renamed
-# into the
-# folder of committed parts; a sink keeps the rows and how far they go at once.  Each part knows from where
-# and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the
-# run
-# went back to.
+# snapshot is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is
+# renamed into the folder of committed parts; a sink keeps the rows and how far they go at once.  Each part knows from
+# where and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever
+# the run went back to.
 #
-# At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes
-# depend
+# At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes depend
 # on the rows alone, not on where borders or crashes were.
 
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
@@ -376,9 +372,9 @@ class Target(Sink):
     This one passes their rows on to another sink (a table, or one of the user's own), as one batch.
     """
 
-    def __init__(self, sink: Sink | None, schema: Any, *, mends: bool = False) -> None:
+    def __init__(self, sink: Sink | None, schema: Any, *, rebuilds: bool = False) -> None:
         super().__init__()
-        self.mends = mends  # whether what is damaged is to be made again
+        self.rebuilds = rebuilds  # whether what is damaged is to be made again
         self.schema, self._sink = schema, sink or self  # a file is its own sink
         self._head = bytes(schema.serialize())
 
@@ -470,22 +466,30 @@ class Target(Sink):
 class FileTarget(Target):
     """An output file: parts in the state folder, and the whole file at the end.
 
-    To prepare a part there is nothing left to do (it is synced), and to commit it is one rename.  With ``mends`` the
+    To prepare a part there is nothing left to do (it is synced), and to commit it is one rename.  With ``rebuilds`` the
     content of all committed parts is looked at when it begins, not only when the whole file is made.
     """
 
     kind = "file"
 
     def __init__(
-        self, store: Store, output: str, path: str, form: str | None, schema: Any, *, run: str = "", mends: bool = False
+        self,
+        store: Store,
+        output: str,
+        path: str,
+        form: str | None,
+        schema: Any,
+        *,
+        run: str = "",
+        rebuilds: bool = False,
     ) -> None:
-        super().__init__(None, schema, mends=mends)
+        super().__init__(None, schema, rebuilds=rebuilds)
         self.path = path
         self.form, self.packed = format_of(path, form, asked="out_format")
         self._folder = store.folder("committed", output)
         self._text = self.form in ("csv", "tsv", "jsonl")
         head, tail = (b"", b"") if self._text else (self._head, _END)
-        self._chain = Chain(self._folder, whose(run, output), head, tail)
+        self._chain = Chain(self._folder, seal_owner(run, output), head, tail)
         self._found = Survey()
         self._merging: threading.Thread | None = None
 
@@ -510,7 +514,7 @@ class FileTarget(Target):
 
     def last(self, query: str) -> int | None:
         """Where the row of committed parts ends."""
-        self._found = self._chain.survey(thorough=self.mends)
+        self._found = self._chain.survey(thorough=self.rebuilds)
         return self._found.until
 
     def wrong(self) -> str:
@@ -580,7 +584,7 @@ class FileTarget(Target):
         head = io.BytesIO()
         writers._SINKS[self.form](head, self.schema)
         try:
-            with output_draft(target) as draft:  # a file or a link that somebody put there is never written to
+            with output_draft(target) as draft:  # a file or a link that was put there is never written to
                 out: Any = Packer(draft.file) if self.packed else draft.file
                 out.write(head.getvalue())
                 for path in parts:
@@ -601,7 +605,7 @@ def arrow_part(path: str | Path, head: bytes) -> Part:
     return Part(path, lambda batch: batch.serialize(), head, _END)
 
 
-def whose(run: str, output: str) -> str:
+def seal_owner(run: str, output: str) -> str:
     """What the seals of an output's parts have in common."""
     return f"{run} {output}"
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pellucid.errors import UsageError, nearest, option
-from pellucid.internal.engine.epochs.dead_letters import BAD, LETTER, STREAM
+from pellucid.internal.engine.epochs.dead_letters import BAD, DEAD_LETTER, STREAM
 from pellucid.internal.engine.kernel.layout import capacities
 from pellucid.internal.expr.types import Type
 from pellucid.internal.graph.model import Graph, Node, node_digest
@@ -49,7 +49,7 @@ class TaskPlan:
     lane: str | None = None  # of a source task: which input
     output: str = ""  # of a sink
     place: str = ""  # of a sink: the name of the target, where several take one output
-    step: str = ""  # of a sink: whose events
+    step: str = ""  # of a sink: the step that emits its events
 
 
 @dataclass
@@ -128,7 +128,7 @@ def make_plan(
     parts = fragments(graph, cut)
     wanted = list(outputs) or [name for name, _ in graph.outputs]
     plan = Plan([], [])
-    makers: dict[str, list[str]] = {}  # the tasks that put out a step's events
+    makers: dict[str, list[str]] = {}  # the tasks that emit a step's events
     for lane, sources in lanes.items():
         name = "source." + _plain(str(lane) if lane is not None else "all")
         plan.tasks.append(TaskPlan(name, "source", sources=tuple(sources), lane=lane))
@@ -153,7 +153,7 @@ def make_plan(
         senders = [task.name for task in plan.tasks if task.kind != "sink"]
         plan.tasks.append(TaskPlan(f"sink.{BAD}", "sink", output=BAD, step=STREAM, place=BAD))
         plan.channels += [Channel(sender, f"sink.{BAD}", (STREAM,)) for sender in senders]
-        plan.types[STREAM] = LETTER
+        plan.types[STREAM] = DEAD_LETTER
     return plan
 
 

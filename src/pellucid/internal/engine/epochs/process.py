@@ -1,4 +1,4 @@
-"""The processes of a run: sources, workers and sinks, and what they say to one another."""
+"""From a plan to processes: the sockets between them, and what each does after it is forked."""
 
 from __future__ import annotations
 
@@ -11,19 +11,15 @@ from collections.abc import Callable
 from pellucid.internal.base import faults
 from pellucid.internal.data.bind import type_of_key
 from pellucid.internal.engine.epochs.chain import ChainSource
-from pellucid.internal.engine.epochs.dead_letters import STREAM, RowFinder
-from pellucid.internal.engine.epochs.group_commit import keeps_open
+from pellucid.internal.engine.epochs.dead_letters import STREAM
 from pellucid.internal.engine.epochs.job import Job
 from pellucid.internal.engine.epochs.messages import Inbox, Link, Outbox, Shape, channel
 from pellucid.internal.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.internal.engine.epochs.recording import Recorder
-from pellucid.internal.engine.epochs.sink import BadSink, Keeper, MemberSink, SinkTask
-from pellucid.internal.engine.epochs.source import Borders, SourceTask, TimesTold
+from pellucid.internal.engine.epochs.sink import DeadLetterSink, MemberSink, SinkTask
+from pellucid.internal.engine.epochs.source import SourceTask
 from pellucid.internal.engine.epochs.task import Context, TaskProcess, die_with, run_task
 from pellucid.internal.engine.epochs.worker import TimedWorker, Worker
-from pellucid.sinks.decisions import DecisionLog
-
-# From a plan to processes: the sockets between them, and what each does after it is forked.
 
 
 class ChannelEnds:
@@ -40,7 +36,7 @@ class ChannelEnds:
             self.coordinators[task.name], self.links[task.name] = socket.socketpair()
 
     def keep_only(self, task: TaskPlan, plan: Plan) -> None:
-        """In a task: close what belongs to others, else nobody would ever see the end of a channel."""
+        """In a task: close what belongs to others, else no reader would ever see the end of a channel."""
         mine = {c.name for c in plan.outputs(task.name)}
         theirs = {c.name for c in plan.inputs(task.name)}
         for ends, kept in (
@@ -96,30 +92,11 @@ def _build(
     recorder = Recorder(job.store.root, task.name, generation) if noted else None
     context = Context(task.name, job.run, generation, epoch, job.store, link, inboxes, outboxes, recorder)
     make: dict[str, Callable[[], TaskProcess]] = {
-        "source": lambda: _source(job, context, task, outputs, floor),
+        "source": lambda: (ChainSource if job.chained else SourceTask)(context, job, task, floor),
         "worker": lambda: _worker(job, context, task, outputs),
         "sink": lambda: _sink(job, context, task),
     }
     return context, make[task.kind]()
-
-
-def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> TaskProcess:
-    s = job.settings
-    # The first generation of this command looks at the file itself; later ones trust its size and time.
-    opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    kind = ChainSource if job.chained else SourceTask
-    return kind(
-        context,
-        opened,
-        outputs,
-        Borders(s.pushes, s.every),
-        s.chunk,
-        floor,
-        alone=len(job.plan.named("source")) == 1,
-        short=s.short,
-        lenient=bool(s.aside),
-        times=TimesTold(job.store, job.graph) if job.graph.timed else None,
-    )
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:
@@ -131,21 +108,9 @@ def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) 
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
-    schema, target = job.schemas[task.place], job.target(task.place)
     if task.step == STREAM:
-        return BadSink(context, target, schema, RowFinder(job.open_all), job.settings.aside.most)
-    t = job.plan.types[task.step]
-    keeper = None
-    if job.along.names(t, task.output, list(job.key)):
-        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.time_format, list(job.key))
+        return DeadLetterSink(context, job, task)
     if task.place in job.members:
-        return MemberSink(
-            context, task.output, task.step, t, target, schema, job.key, keeper, place=task.place,
-            log=DecisionLog(job.log_folder), patience=job.settings.busy_at_most, keeps_open=keeps_open(job, task.place),
-            formats=job.settings.time_format,
-        )  # fmt: skip
+        return MemberSink(context, job, task)
     # An epoch that waits for another run to commit must not keep the one before it waiting.
-    return SinkTask(
-        context, task.output, task.step, t, target, schema, job.key, keeper, formats=job.settings.time_format,
-        apart=bool(job.chained),
-    )  # fmt: skip
+    return SinkTask(context, job, task, apart=bool(job.chained))

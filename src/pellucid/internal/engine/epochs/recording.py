@@ -1,7 +1,7 @@
 """The recorded trace of a run: what each task did, written down *before* it acts on it.
 
 A task of a generation has a file of its own, to which it appends a line for each step with one ``write``: what a
-``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever anybody received
+``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever a task received
 therefore has a sender on record.
 
 A line begins with a checksum of itself and of all lines before it, and ``sealed.json`` knows how long the files were
@@ -11,7 +11,7 @@ refused.
 Rows, as laid out in ``docs/explanation/failures.md``:
 
 ``SOURCE``     a source sends a batch (or, ``border`` true, a border) to each of its readers; ``consumed`` is empty
-``I-EVENT``    a batch of the same pushes is taken from each input that has one, and one is put out to each reader
+``I-EVENT``    a batch of the same pushes is taken from each input that has one, and one is sent to each reader
 ``I-BORDER``   the border is taken from *all* inputs and sent on; ``state`` is the digest of the state that was copied
 ``SNAPSHOT``   the copy is durable now; it "produces" one message on the stream ``ack:TASK``, numbered by the epoch
 ``COMMIT``     a sink makes an epoch visible; it "consumes" the ``ack:TASK`` messages that the coordinator waited for

@@ -1,7 +1,11 @@
-"""Columns that come along in a run with epochs: the sink reads them itself, in step with the pushes.
+"""A sink: stages the rows of an epoch, and commits them when the coordinator reports that the epoch is durable
+everywhere.
 
-Push *i* is row *i* of every input, so the row of an event is known by its push, and nothing has to travel through the
-tasks between.  A snapshot of the sink keeps where the reading was.
+Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait
+together share a part; each snapshot knows how much of the part is its own, and the part is committed when the last of
+its epochs is complete.  A recovery to an epoch in the middle cuts the part there.  After a recovery it asks the target
+what is committed, and leaves out rows of pushes that are: so an epoch that was committed and not reported, or that is
+replayed because a later snapshot was lost, is there once.
 """
 
 from __future__ import annotations
@@ -10,8 +14,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +23,22 @@ from pellucid.errors import DataError, PellucidError, StateError, Unreachable, o
 from pellucid.internal.base import faults
 from pellucid.internal.base.files import no_links, sync, write_lasting
 from pellucid.internal.data.arrow import array_of, column_at, event_fields, output_batch, output_schema
-from pellucid.internal.data.bind import BadRow, Place, table_of, too_many, type_of_key
+from pellucid.internal.data.bind import BadRow, Place, of_row, table_of, too_many, type_of_key
 from pellucid.internal.data.columns import Output
 from pellucid.internal.data.feed import order_values
-from pellucid.internal.data.outputs import Along, fitting, refuse_other_keys
-from pellucid.internal.engine.epochs.dead_letters import BAD, LETTER, STREAM, RowFinder, from_events
-from pellucid.internal.engine.epochs.group_commit import Span
-from pellucid.internal.engine.epochs.inputs import Lane, ManyLane
+from pellucid.internal.data.outputs import fitting, refuse_other_keys
+from pellucid.internal.engine.epochs.dead_letters import from_events
+from pellucid.internal.engine.epochs.group_commit import Span, keeps_open
 from pellucid.internal.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
-from pellucid.internal.engine.epochs.outputs import FileTarget, Part, PartName, Parts, Target, checksum, parts_in, whose
+from pellucid.internal.engine.epochs.outputs import (
+    FileTarget,
+    Part,
+    PartName,
+    Parts,
+    checksum,
+    parts_in,
+    seal_owner,
+)
 from pellucid.internal.engine.epochs.recording import ACK, digest
 from pellucid.internal.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.internal.engine.epochs.store import Damaged, Snapshot, full
@@ -38,39 +48,76 @@ from pellucid.sinks.decisions import DecisionLog
 from pellucid.sinks.group import AGAIN, Patience
 from pellucid.sinks.interface import Staged
 
-#: Opens the lanes of the inputs that have columns to keep, where a snapshot left them.
-Open = Callable[[Sequence[Mapping[str, Any]] | None], list[tuple[Lane | ManyLane, list[str]]]]
+if TYPE_CHECKING:
+    from pellucid.internal.engine.epochs.job import Job
+    from pellucid.internal.engine.epochs.plan import TaskPlan
+
+_AT_ONCE = 1 << 17  # rows that are read over at a time
+_AGAIN = 0.5  # seconds between two tries to write to a disk that is full
 
 
-class Keeper:
-    """The kept columns of the inputs, from some push on."""
+class InputReader:
+    """Inputs that a sink reads itself, in step with the pushes.
 
-    def __init__(
-        self,
-        along: Along,
-        opened: Open,
-        order_as: Mapping[str, Type] = MappingProxyType({}),
-        formats: Mapping[str, str] = MappingProxyType({}),
-        key: Sequence[str] = (),
-    ) -> None:
-        self._key = key
-        self._along, self._opened, self._order_as, self._formats = along, opened, order_as, formats
-        self._lanes: list[tuple[Lane | ManyLane, list[str]]] = []
+    Push *i* is row *i* of every input, so the row of an event is known by its push, and nothing has to travel through
+    the tasks between.  A snapshot of the sink keeps where the reading was.
+    """
+
+    def __init__(self, opened: Callable[[Sequence[Mapping[str, Any]] | None], list[Any]]) -> None:
+        self._opened = opened
+        self._lanes: list[Any] = []
 
     def restore(self, offsets: Sequence[Mapping[str, Any]] | None) -> None:
-        """Go on where a snapshot left it."""
+        """Resume where a snapshot left it."""
         self._lanes = self._opened(offsets)
 
     def offsets(self) -> list[dict[str, Any]]:
-        """Where the lanes are, for a snapshot."""
-        return [lane.offset() for lane, _ in self._lanes]
+        """Where the reading is, for a snapshot."""
+        return [lane.offset() for lane in self._lanes]
+
+    def read(self, until: int) -> Any:
+        """Read all rows of the pushes before this one."""
+
+    def added_to(self, batch: Any, positions: Any, until: int) -> Any:
+        """A batch of rows of these pushes, with what this reads for them."""
+        return batch
+
+
+class RowFinder(InputReader):
+    """The rows of the inputs by their pushes, which only go up: for dead letters.  Nothing is read before it is asked
+    for."""
+
+    def found(self, push: int, failure: BadRow) -> list[BadRow]:
+        """A dead letter for each row of a push in which a step failed."""
+        out = []
+        for lane in self._lanes:
+            while lane.row < push and lane.pieces(min(_AT_ONCE, push - lane.row))[0]:
+                pass
+            have, tables, places = lane.pieces(1) if lane.row == push else (0, [], [])
+            if have:
+                out.append(of_row(places[0][1], 0, failure.reason, tables[0], step=failure.step))
+        return out
+
+
+class Passthrough(InputReader):
+    """The passthrough columns of the rows that an output is made of; each lane comes with its columns."""
+
+    def __init__(self, job: Job, t: Type, output: str, schema: Any) -> None:
+        super().__init__(self._open)
+        self._job, self._along, self._fields, self._schema = job, job.along, len(event_fields(t, output)), schema
+        self._columns: list[list[str]] = []
+
+    def _open(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Any]:
+        lanes = self._job.open_kept(offsets)
+        self._columns = [names for _, names in lanes]
+        return [lane for lane, _ in lanes]
 
     def read(self, until: int, positions: Any = ()) -> dict[str, Any]:
         """Read all rows of the pushes before this one; of those at these positions the values of the columns, null
         where an input has ended."""
         out: dict[str, Any] = {}
         wanted = np.asarray(positions, dtype=np.int64)
-        for lane, names in self._lanes:
+        for lane, names in zip(self._lanes, self._columns, strict=True):
             first = lane.row
             have, pieces, places = lane.pieces(max(0, until - first))
             if not len(wanted):
@@ -89,9 +136,10 @@ class Keeper:
     def _value(self, piece: Any, name: str, place: Place) -> Any:
         if name not in self._along.order:
             return piece.column(name)
-        return order_values(column_at(piece, name), name, self._order_as.get(name), place, self._formats.get(name))
+        read_as, form = self._job.order_as.get(name), self._job.settings.time_format.get(name)
+        return order_values(column_at(piece, name), name, read_as, place, form)
 
-    def _fitting(self, array: Any, name: str, lane: Lane | ManyLane) -> Any:
+    def _fitting(self, array: Any, name: str, lane: Any) -> Any:
         try:
             return fitting(array, self._along.types[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -100,34 +148,14 @@ class Keeper:
                 f"in the first file: {error}"
             ) from None
 
-    def with_kept(self, batch: Any, positions: Any, until: int, t: Type, output: str, schema: Any) -> Any:
-        """A batch of rows of these pushes with the columns that come along, between the key and the event."""
+    def added_to(self, batch: Any, positions: Any, until: int) -> Any:
+        """A batch with the passthrough columns, between the key and the event."""
         columns = self.read(until, positions)
         if not batch.num_rows:
             return batch
-        at = batch.num_columns - len(event_fields(t, output))
+        at, schema = batch.num_columns - self._fields, self._schema
         more = [columns[name] for name in schema.names[at : at + len(schema) - batch.num_columns]]
         return pa.RecordBatch.from_arrays([*batch.columns[:at], *more, *batch.columns[at:]], schema=schema)
-
-    def close(self) -> None:
-        """Close the files."""
-        for lane, _ in self._lanes:
-            lane.close()
-
-
-# A sink: stages the rows of an epoch, and commits them when the coordinator says that the epoch is durable
-# everywhere.
-#
-# Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait
-# together share a part; each snapshot knows how much of the part is its own, and the part is committed when the last
-# of
-# its epochs is complete.  A recovery to an epoch in the middle cuts the part there.  After a recovery it asks the
-# target
-# what is committed, and leaves out rows of pushes that are: so an epoch that was committed and not reported, or that
-# is
-# replayed because a later snapshot was lost, is there once.
-
-_AGAIN = 0.5
 
 
 class SinkMark(NamedTuple):
@@ -165,53 +193,44 @@ class StagedPart:
 class SinkTask(TaskProcess):
     """One output of the pipeline."""
 
-    def __init__(
-        self,
-        context: Context,
-        output: str,
-        step: str,
-        t: Type,
-        target: Target,
-        schema: Any,
-        key: Mapping[str, Type],
-        keeper: Keeper | RowFinder | None = None,
-        *,
-        place: str = "",
-        formats: Mapping[str, str] = MappingProxyType({}),
-        apart: bool = False,
-    ) -> None:
+    def __init__(self, context: Context, job: Job, task: TaskPlan, *, apart: bool = False) -> None:
         super().__init__(context)
-        self._formats = formats  # of times in texts, by column
-        self._keeper = keeper
-        self._plain = schema if keeper is None else output_schema(t, output, key)
-        self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
-        self.place = place = place or output
+        self.output, self.step, self.place = task.output, task.step, task.place
+        self.type, self.schema, self.key = job.plan.types[task.step], job.schemas[task.place], job.key
+        self.target = target = job.target(task.place)
+        self._formats = job.settings.time_format  # of times in texts, by column
+        self._reader = self._reader_of(job)
+        self._plain = self.schema if self._reader is None else output_schema(self.type, self.output, self.key)
         target.on_sign_of_life(context.alive)
-        self.folder = context.store.folder("staged", place)
+        self.folder = context.store.folder("staged", self.place)
         self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs
         self.floor = 0  # rows of pushes below it are committed
         self._end = 0  # rows of pushes below it are committed, or staged
-        self._whose = whose(context.run, place)
+        self._owner = seal_owner(context.run, self.place)
         self._wanted: set[str] = set()  # staged files that the snapshot has
         self._part: Part | None = None
-        self._unfinished: list[
-            tuple[Part, int, int]
-        ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
+        # rows that are not on the disk yet, up to which push, and of which epoch
+        self._unfinished: list[tuple[Part, int, int]] = []
         self._apart = apart  # whether each epoch has a file of its own
         self._growing: StagedPart | None = None  # what they are being written to
         self._staged: list[StagedPart] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure
         self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
 
+    def _reader_of(self, job: Job) -> InputReader | None:
+        """What this sink reads of the inputs."""
+        if not job.along.names(self.type, self.output, list(self.key)):
+            return None
+        return Passthrough(job, self.type, self.output, self.schema)
+
     def restore(self, snapshot: Snapshot | None) -> None:
-        """Find what is staged, and what is committed already; what is staged must go on where what is committed
-        ends."""
+        """Find what is staged, and what is committed already; what is staged must continue what is committed."""
         self._see_gone()
         until = snapshot.until if snapshot is not None else 0
         self.floor = self.target.last(self.context.run) or 0
         wrong, self._end = self.target.wrong(), self.floor
-        if wrong and (self.floor < until or not self.target.mends):
+        if wrong and (self.floor < until or not self.target.rebuilds):
             self.context.behind(self.floor, wrong)
         for file, own, size, crc in snapshot.about["parts"] if snapshot is not None else []:
             name = PartName.read(own)
@@ -229,19 +248,19 @@ class SinkTask(TaskProcess):
             self.context.behind(self._end, self._lost(until))
         self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
-        if self._keeper is not None:
-            self._keeper.restore((snapshot.about["lanes"] or None) if snapshot is not None else None)
+        if self._reader is not None:
+            self._reader.restore((snapshot.about["lanes"] or None) if snapshot is not None else None)
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
 
     def _see_gone(self) -> None:
         """A target that was emptied has numbers by which nothing would ever be written again: they are forgotten where
-        all is read again, and else it is said."""
+        all input is read again, and else reported."""
         gone = self.target.gone(self.context.run)
         if not gone:
             return
-        if not self.target.mends:
+        if not self.target.rebuilds:
             self.context.behind(0, f"{self.target.place}: {gone} (it was emptied, or made anew)")
         if not self.target.renew(self.context.run):
             raise StateError(
@@ -257,7 +276,7 @@ class SinkTask(TaskProcess):
         )
 
     def begin(self) -> None:
-        """Remove what nobody needs any more."""
+        """Remove what is not needed any more."""
         self.target.begin()
         for path in list(self.folder.iterdir()):
             if path.name not in self._wanted:
@@ -326,8 +345,8 @@ class SinkTask(TaskProcess):
 
     def _stage(self, found: list[tuple[int, Events]], until: int) -> None:
         batch, positions = self._batch(found)
-        if self._keeper is not None:
-            batch = self._keeper.with_kept(batch, positions, until, self.type, self.output, self.schema)
+        if self._reader is not None:
+            batch = self._reader.added_to(batch, positions, until)
         self.rows += batch.num_rows
         if self.floor and batch.num_rows and positions[0] < self.floor:
             batch = batch.slice(int(np.searchsorted(positions, self.floor)))
@@ -354,7 +373,7 @@ class SinkTask(TaskProcess):
         return self.target.part(f"{self._aside}{epoch}.tmp")
 
     def _batch(self, found: list[tuple[int, Events]]) -> tuple[Any, Any]:
-        """The rows in the order of their pushes, whoever sent them."""
+        """The rows in the order of their pushes, from all senders."""
         batches, numbers = [], []
         for first, events in found:
             output = Output(self.output, self.type, events.columns)
@@ -382,9 +401,9 @@ class SinkTask(TaskProcess):
         mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
         context.send([], "I-BORDER", noted, mark)
         lanes: list[Any] = []
-        if self._keeper is not None:
-            self._keeper.read(until)  # pushes that put nothing out, and were not told of
-            lanes = self._keeper.offsets()
+        if self._reader is not None:
+            self._reader.read(until)  # of pushes without an event there was no batch
+            lanes = self._reader.offsets()
         self._unfinished.append((part, until, epoch))
 
         def make() -> Snapshot:
@@ -411,7 +430,7 @@ class SinkTask(TaskProcess):
                 whole, marks, first = self._growing.part, self._growing.marks, self._growing.first
                 whole.absorb(part)
                 rows = part.rows + (marks[-1].name.rows if marks else 0)
-                name = PartName.of(self._whose, first, until, epoch, rows, whole.size, whole.crc)
+                name = PartName.of(self._owner, first, until, epoch, rows, whole.size, whole.crc)
                 self._growing.mark(SinkMark(name, whole.size, whole.crc))
                 self._end = until
             self._unfinished.pop(0)
@@ -472,21 +491,24 @@ def _upto(staged: StagedPart, epoch: int) -> tuple[str, int, int] | None:
     return str(name), size, crc
 
 
-# The sink of rows that are set aside: an output like the others, in the order of the pushes.
+class DeadLetterSink(SinkTask):
+    """The sink of dead letters: an output like the others, in the order of the pushes.  More than ``max_bad`` end the
+    run, and the epoch in which they are is committed nowhere."""
 
+    def __init__(self, context: Context, job: Job, task: TaskPlan) -> None:
+        super().__init__(context, job, task)
+        self.key = {}
+        self._most = job.settings.aside.most
 
-class BadSink(SinkTask):
-    """Dead letters; more than ``most`` end the run, and the epoch in which they are is committed nowhere."""
-
-    def __init__(self, context: Context, target: Target, schema: Any, finder: RowFinder, most: int | None) -> None:
-        super().__init__(context, BAD, STREAM, LETTER, target, schema, {}, finder)
-        self._finder, self._most = finder, most
+    def _reader_of(self, job: Job) -> RowFinder:
+        self._finder = RowFinder(job.open_all)
+        return self._finder
 
     def _batch(self, found: list[tuple[int, Events]]) -> tuple[Any, Any]:
         sent = [letter for first, events in found for letter in from_events(first, events)]
         rows: list[tuple[int, BadRow]] = []
         for push, row in sorted(sent, key=lambda letter: letter[0]):
-            whole = [row] if row.file else self._finder.letters(push, row)
+            whole = [row] if row.file else self._finder.found(push, row)
             rows += [(push, one) for one in whole]
         letters = [row for _, row in rows]
         if self._most is not None and self.rows + len(letters) > self._most:
@@ -494,27 +516,24 @@ class BadSink(SinkTask):
         return table_of(letters), np.array([push for push, _ in rows], dtype=np.int64)
 
 
-# A sink that commits together with others: it prepares, says so, and commits when the coordinator has decided.
-#
-# Its rows are staged in the state folder until they are committed, so it can always write a decided epoch once more,
-# under the same number, which the target itself leaves out if it is there.  A commit that fails after the decision
-# is
-# tried again: the epoch is *in doubt* until then, other members are not kept waiting, and later epochs queue in the
-# state
-# folder.  A target that cannot be reached before the decision is tried again, too; then nobody has the epoch.
-
-
 class MemberSink(SinkTask):
-    """One member of a group of sinks."""
+    """A sink that commits together with others: it prepares, reports that, and commits when the coordinator has
+    decided.
 
-    def __init__(self, *about: Any, log: DecisionLog, patience: float, keeps_open: bool, **named: Any) -> None:
-        super().__init__(*about, **named)
-        self._log, self._patience, self._keeps_open = log, patience, keeps_open
+    Its rows are staged in the state folder until they are committed, so it can always write a decided epoch once more,
+    under the same number, which the target itself leaves out if it is there.  A commit that fails after the decision is
+    tried again: the epoch is *unresolved* until then, other members do not wait, and later epochs queue in the state
+    folder.  A target that cannot be reached before the decision is tried again, too; then no member has the epoch.
+    """
+
+    def __init__(self, context: Context, job: Job, task: TaskPlan) -> None:
+        super().__init__(context, job, task)
+        self._log, self._patience = DecisionLog(job.log_folder), job.settings.busy_at_most
+        self._keeps_open = keeps_open(job, task.place)
         self._apart = True  # all members end a batch with the same epoch
         self._waits = self._patience_at(Span(0, 0))  # for a target that cannot be reached, in the round that is open
-        self._ready: tuple[int, str, Staged | None] | None = (
-            None  # an epoch that is prepared: its attempt, what is open
-        )
+        # an epoch that is prepared: its attempt, what is open
+        self._ready: tuple[int, str, Staged | None] | None = None
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """What is decided is committed, what is not is taken back; then as every sink."""
@@ -614,7 +633,7 @@ class MemberSink(SinkTask):
         return len(left)
 
     def _staged_in_target(self, parts: Parts, until: int) -> Staged:
-        """If somebody holds the run there, it is what an earlier attempt has prepared after we had looked for it."""
+        """If the run holds something there, an earlier attempt has prepared it after we had looked for it."""
         try:
             return self.target.stage(parts, self.context.run, until)
         except StateError:
@@ -656,7 +675,7 @@ class MemberSink(SinkTask):
                             f"read_together() do not see {span.it}, later epochs wait. Nothing is lost: when that is "
                             "put right, the same command goes on, and commits that first"
                         ) from None
-                    context.link.send(doubt=epoch, first=span.first, why=str(error))
+                    context.link.send(unresolved=epoch, first=span.first, why=str(error))
                     time.sleep(AGAIN[min(turn, len(AGAIN) - 1)])
                     context.alive()  # to wait for a server is no hang
                     turn += 1
@@ -675,7 +694,7 @@ class MemberSink(SinkTask):
                 target.abort(ready[2])
                 raise
         if ready is not None:
-            self._ready = ready  # what lasts can be asked for again
+            self._ready = ready  # what is durable can be asked for again
             if target.settle(run, until, ready[1], commit=True):
                 target.release(parts)
                 self._ready = None

@@ -1,12 +1,14 @@
-"""What a source tells with a border in a pipeline by event time, and the file that remembers it.
+"""A source: reads its inputs, gives pushes their numbers, and puts a border after every so many, or every so many
+seconds.
+
+Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the
+start of an epoch, and at its border), so that a task that reads several finds batches that fit.  An input that has
+ended still has borders as long as another has events: the coordinator says how far.
 
 By event time an epoch is a batch: its border moves the clock, and what is late or complete depends on where it was.  So
-an epoch that is made again must have the border it had, and what was decided there by the clock on the wall (that a
-source is idle) must be decided so again.  Every border is a line in the file ``borders`` of the state folder, which is
-on the disk before any snapshot of its epoch is; a recovered source goes by these lines first.
-
-A border tells which steps `at` are idle (no row in the epoch, and none for as long as was said), which have come to the
-end of their input while others go on, and whether it is the last one: then every time is complete.
+an epoch that is made again must have the border it had, and what was decided there by wall-clock time (that a source is
+idle) must be decided so again.  Every border is a line in the file ``borders`` of the state folder, which is durable
+before any snapshot of its epoch is; a recovered source goes by these lines first (`EventTimeBorders`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import os
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,18 +29,22 @@ from pellucid.internal.base.files import no_links, read_own, sync
 from pellucid.internal.data.feed import uneven
 from pellucid.internal.engine.epochs.dead_letters import STREAM, without_bad
 from pellucid.internal.engine.epochs.messages import BORDER, EVENTS, ChannelMessage, Events, Outbox, take, workers_of
-from pellucid.internal.engine.epochs.plan import Channel
 from pellucid.internal.engine.epochs.recording import digest
 from pellucid.internal.engine.epochs.store import Snapshot, Store
 from pellucid.internal.engine.epochs.task import Context, TaskProcess
 from pellucid.internal.engine.timed.clock import feeders
 from pellucid.internal.graph.model import Graph
 
+if TYPE_CHECKING:
+    from pellucid.internal.engine.epochs.job import Job
+    from pellucid.internal.engine.epochs.plan import TaskPlan
+
 FILE = "borders"
 
 
-class Told(NamedTuple):
-    """A border: the push before which it stands, and what it tells."""
+class BorderLine(NamedTuple):
+    """A border by event time: the push before which it stands; the steps `at` that are idle there (no row in the epoch,
+    and none for as long as was declared); those whose input has ended while others have not; whether it is the last."""
 
     epoch: int
     until: int
@@ -51,21 +58,21 @@ class Told(NamedTuple):
         return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
 
-def read_line(line: bytes) -> Told | None:
+def read_line(line: bytes) -> BorderLine | None:
     """A border that was written down; None if it is not whole.
 
-    >>> line = Told(3, 300, ["prices"], [], False).line()
+    >>> line = BorderLine(3, 300, ["prices"], [], False).line()
     >>> read_line(line), read_line(line[:-4])
-    (Told(epoch=3, until=300, idle=['prices'], ended=[], end=False), None)
+    (BorderLine(epoch=3, until=300, idle=['prices'], ended=[], end=False), None)
     """
     text, _, mark = line.rstrip(b"\n").rpartition(b" ")
     if not line.endswith(b"\n") or mark != f"{zlib.crc32(text):08x}".encode():
         return None
-    return Told(*json.loads(text))
+    return BorderLine(*json.loads(text))
 
 
-class TimesTold:
-    """What borders tell; by the steps `at`, which are called by their ids."""
+class EventTimeBorders:
+    """The borders of a run by event time, and the file that keeps them."""
 
     def __init__(self, store: Store, graph: Graph) -> None:
         self._store, self._path = store, store.root / FILE
@@ -74,30 +81,30 @@ class TimesTold:
         self._idle = {at: t.idle / 1e6 for at, t in timings.items() if t is not None and t.idle is not None}
         self._since = dict.fromkeys((s for sources in self._feeders.values() for s in sources), time.monotonic())
         self._here: set[str] = set()  # the sources that have had a row in this epoch
-        self._rows = dict.fromkeys(self._since, 0)  # of each source, and when the last was read, for who looks
-        self._heard: dict[str, float] = {}
-        self._counts = True  # not where a run goes on that was begun by a version that did not count them
-        self._known: dict[int, Told] = {}
+        self._rows = dict.fromkeys(self._since, 0)  # of each source, for the status of a run
+        self._heard: dict[str, float] = {}  # and when the last was read
+        self._counts = True  # not where a version began the run that did not count them
+        self._known: dict[int, BorderLine] = {}
         self._size = 0  # of the lines that are whole
         self._file: Any = None
 
-    def restore(self, epoch: int, until: int, met: Mapping[str, Any] | None = None) -> None:
-        """Read what was written down; nothing is changed yet.  ``met`` is what `met` said of the sources then."""
-        self._counts = met is not None or not epoch
-        for source, known in (met or {}).items():
-            self._rows[source] = int(known["rows"] or 0)
-            self._counts &= known["rows"] is not None
-            if known["heard"] is not None:
-                self._heard[source] = float(known["heard"])
+    def restore(self, epoch: int, until: int, known: Mapping[str, Any] | None = None) -> None:
+        """Read what was written down; nothing is changed yet.  ``known`` is what `sources` gave then."""
+        self._counts = known is not None or not epoch
+        for source, about in (known or {}).items():
+            self._rows[source] = int(about["rows"] or 0)
+            self._counts &= about["rows"] is not None
+            if about["heard"] is not None:
+                self._heard[source] = float(about["heard"])
         data = read_own(self._path) if self._path.exists() else b""
         last = 0
         for line in data.splitlines(keepends=True):
-            told = read_line(line)
-            if told is None or told.epoch != last + 1:
+            border = read_line(line)
+            if border is None or border.epoch != last + 1:
                 break
-            last = told.epoch
+            last = border.epoch
             if last >= epoch:
-                self._known[last] = told
+                self._known[last] = border
             self._size += len(line)
         needed = max(epoch, self._store.number("progress.json", "epoch"))
         if last < needed or (epoch and self._known[epoch].until != until):
@@ -139,9 +146,9 @@ class TimesTold:
                 self._rows[source] = self._rows.get(source, 0) + count
                 self._here.add(source)
 
-    def met(self) -> dict[str, Any]:
-        """Of each source at a border, for who looks at the run from outside: how many rows were read, when the last
-        was by the clock on the wall, and whether one was in this epoch."""
+    def sources(self) -> dict[str, Any]:
+        """Of each source at a border, for the status of a run: how many rows were read, when the last
+        was by wall-clock time, and whether one was in this epoch."""
         return {
             source: {
                 "rows": rows if self._counts else None,
@@ -151,8 +158,8 @@ class TimesTold:
             for source, rows in self._rows.items()
         }
 
-    def told(self, epoch: int, until: int, ended: set[str], end: bool) -> dict[str, Any]:
-        """What the border of an epoch tells: what it told before a crash, or what is so now."""
+    def decided(self, epoch: int, until: int, ended: set[str], end: bool) -> dict[str, Any]:
+        """What the border of an epoch says: what it said before a crash, or what is so now."""
         if epoch not in self._known:
             now = time.monotonic()
             idle = [
@@ -161,7 +168,7 @@ class TimesTold:
                 if all(s not in self._here and now - self._since[s] >= after for s in self._feeders[at])
             ]
             over = [at for at, sources in self._feeders.items() if ended.issuperset(sources) and not end]
-            self._known[epoch] = Told(epoch, until, idle, over, end)
+            self._known[epoch] = BorderLine(epoch, until, idle, over, end)
             self._file.write(self._known[epoch].line())
         self._here = set()
         self._known.pop(epoch - 2, None)
@@ -182,15 +189,6 @@ class TimesTold:
                 f"{' and '.join(paths)}: {at:,} rows were read before, and were not the end of the input; no row is "
                 f"left whose epoch could be the last: give a greater {option('head')}, or none"
             )
-
-
-# A source: reads its inputs, gives pushes their numbers, and puts a border after every so many, or every so many
-# seconds.
-#
-# Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the
-# start of an epoch, and at its border), so that whoever reads several finds batches that fit.  An input that has
-# ended
-# goes on with borders as long as another has events: the coordinator says how far.
 
 
 class Borders:
@@ -226,34 +224,24 @@ class Borders:
 class SourceTask(TaskProcess):
     """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
 
-    def __init__(
-        self,
-        context: Context,
-        make: Any,
-        channels: Sequence[Channel],
-        borders: Borders,
-        chunk: int,
-        floor: int,
-        *,
-        alone: bool = False,
-        short: str = "fail",
-        lenient: bool = False,
-        times: TimesTold | None = None,
-    ) -> None:
+    def __init__(self, context: Context, job: Job, task: TaskPlan, floor: int) -> None:
         super().__init__(context)
-        self._times = times  # in a pipeline by event time: what is told with borders
-        self._lenient = lenient  # rows that cannot be read are set aside
-        self._short = short
-        self._alone = alone  # no other source has to keep up with its borders
-        self._floor = floor  # the push with which all sources go on
-        self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
+        s = job.settings
+        self._borders, self._chunk, self._short = Borders(s.pushes, s.every), s.chunk, s.short
+        self._times = EventTimeBorders(job.store, job.graph) if job.graph.timed else None
+        self._lenient = bool(s.aside)  # rows that cannot be read are set aside
+        self._alone = len(job.plan.named("source")) == 1  # no other source has to keep up with its borders
+        self._floor = floor  # the push with which all sources resume
+        self._channels = job.plan.outputs(task.name)
+        # The first generation of this command looks at the file itself; later ones trust its size and time.
+        self._open_lanes = partial(job.open_lanes, task.name, thorough=True)
         self.lanes: list[Any] = []  # a Lane, a ManyLane or a ChainLane for each input
         self.epoch, self.at = 1, 0
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Open the inputs where the snapshot left them."""
         offsets = snapshot.about["lanes"] if snapshot is not None else None
-        self.lanes = self._make(offsets)
+        self.lanes = self._open_lanes(offsets)
         if snapshot is not None:
             self.epoch, self.at = snapshot.epoch + 1, self._floor
             for lane, offset in zip(self.lanes, offsets or [], strict=True):
@@ -264,8 +252,8 @@ class SourceTask(TaskProcess):
                         "state folder"
                     )
         if self._times is not None:
-            met = snapshot.about.get("sources") if snapshot is not None else None
-            self._times.restore(self.epoch - 1, self.at, met)
+            known = snapshot.about.get("sources") if snapshot is not None else None
+            self._times.restore(self.epoch - 1, self.at, known)
         self._open()
         if self.context.generation:
             faults.point("source:replay")
@@ -386,19 +374,15 @@ class SourceTask(TaskProcess):
         until = self.at
         about: dict[str, Any] = {"lanes": offsets, "at": time.time()}
         if self._times is not None:
-            about["sources"] = self._times.met()
+            about["sources"] = self._times.sources()
             ended = {binding.source for lane in self.lanes if lane.exhausted for binding in lane.bound}
-            told = self._times.told(epoch, until, ended, end)
+            decided = self._times.decided(epoch, until, ended, end)
             # The clock moves by an event of its own, the last of the epoch, with which its border travels: so a
-            # recorded run says what was told, and an audit that it was told so again.
-            ticks = [ChannelMessage(EVENTS, epoch, until, until, closes=True, told=told) for _ in context.outboxes]
+            # recorded run says what was decided, and an audit that it was decided so again.
+            ticks = [ChannelMessage(EVENTS, epoch, until, until, closes=True, clock=decided) for _ in context.outboxes]
             context.send(list(zip(context.outboxes, ticks, strict=True)), "SOURCE")
-        context.send(
-            [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes],
-            "SOURCE",
-            (),
-            mark,
-        )
+        borders = [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes]
+        context.send(borders, "SOURCE", state=mark)
         if not self._alone:
             context.link.send(border=epoch)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, about=about), epoch, 0, mark)

@@ -1,6 +1,6 @@
-"""Whose state folder is it: what it says about the run that made it, held against the run that is asked for.
+"""The identity of a state folder: what it says about the run that made it, held against the run that is asked for.
 
-A run goes on in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs,
+A run resumes in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs,
 the same key, cuts and workers.  How often borders come, and how large batches are, may change.
 """
 
@@ -179,15 +179,16 @@ def _why(before: dict[str, Any], now: dict[str, Any], step: str) -> str:
     return f" ({text})" if text else ""
 
 
-def told_unseen(graph: Graph) -> str:
+def note_uncomparable(graph: Graph) -> str:
     """One line about what opaque functions use that a state folder cannot compare; empty if there is nothing.
 
     >>> import random
     >>> from pellucid import pipeline
     >>> dice = random.Random(1)
-    >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
+    >>> throw = pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int)
+    >>> print(note_uncomparable(throw.graph))
     step 'throw' uses what a state folder cannot compare (...state_identity.dice: a source of random
-    numbers): if it changes before the run goes on, nobody notices
+    numbers): if it changes before the run resumes, that is not noticed
     """
     steps = graph.unseen
     if not steps:
@@ -196,7 +197,7 @@ def told_unseen(graph: Graph) -> str:
     what = "; ".join(dict.fromkeys(one for found in steps.values() for one in found))
     return (f"step{'s' if len(steps) > 1 else ''} {names} use{'' if len(steps) > 1 else 's'} what a state folder "
             f"cannot compare ({what}): "
-            "if it changes before the run goes on, nobody notices")  # fmt: skip
+            "if it changes before the run resumes, that is not noticed")  # fmt: skip
 
 
 # What must be as it was; where there is no word for it, it is an option.
@@ -204,6 +205,6 @@ _WORDS = {
     "results": "the outputs", "in": "", "out": "", "key": "", "order": "", "late": "", "time_format": "", "value": "",
     "null": "",
     "workers": "", "cut": "", "in_format": "",
-    "out_format": "", "columns": "the columns that are read", "keep": "the list of columns that come along",
+    "out_format": "", "columns": "the columns that are read", "keep": "the list of passthrough columns",
     "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",
 }  # fmt: skip

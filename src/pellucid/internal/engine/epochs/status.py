@@ -1,8 +1,8 @@
 """A run with epochs, looked at from outside: while it runs, after it ended, after it was killed.
 
 Nothing is written and no lock is taken.  A run that goes on may remove a snapshot between the moment at which it is
-listed and the one at which it is read: then it is looked for again.  What is said is of the last epoch that all tasks
-have a snapshot of, which is what the run would go back to.
+listed and the one at which it is read: then it is looked for again.  What is reported is of the last epoch that all
+tasks have a snapshot of, which is what the run would go back to.
 """
 
 from __future__ import annotations

@@ -47,16 +47,13 @@ from pellucid.internal.base.files import (
     write_lasting,
 )
 
-# The lock of a state folder: one run at a time, and nobody who is left over keeps it.
+# The lock of a state folder: one run at a time, and no process that is left over keeps it.
 #
 # The lock is on an open file that the tasks inherit, so it is free only when the coordinator *and* all its tasks are
-# gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator,
-# except
+# gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator, except
 # one that was stopped between its fork and the moment at which it asks the kernel for that.  Such an orphan has done
-# nothing yet and never will (it looks for its parent first), so the next run ends it.  Who holds a lock is asked of
-# the
-# kernel (``/proc``), not of what the file says: its writer may have died before it wrote, and its number may be
-# another
+# nothing yet and never will (it looks for its parent first), so the next run ends it.  Who holds a lock is asked of the
+# kernel (``/proc``), not of what the file says: its writer may have died before it wrote, and its number may be another
 # process's by now.
 
 _WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone
@@ -223,7 +220,7 @@ def full(error: OSError) -> bool:
 
 
 def stopped_by(error: OSError, root: str | os.PathLike[str]) -> str:
-    """What to say to the user when the system refuses something: it is not ours to mend.
+    """What to say to the user when the system refuses something: it is not ours to fix.
 
     >>> stopped_by(OSError(errno.EROFS, "Read-only file system", "/mnt/state/run.json"), "/mnt/state")
     '/mnt/state/run.json: Read-only file system. Nothing is lost: when that is put right, the same command goes on'
@@ -419,7 +416,7 @@ class Store:
                     os.unlink(path)
 
     def set_aside(self, task: str, epoch: int) -> None:
-        """Keep a damaged snapshot for who wants to look at it, under a name that nobody reads."""
+        """Keep a damaged snapshot for who wants to look at it, under a name that is not read."""
         for first, last, path in self._files(task):
             if first <= epoch <= last:
                 aside = path.with_suffix(".damaged")

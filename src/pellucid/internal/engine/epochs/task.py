@@ -204,7 +204,7 @@ class Context:
         return {b.name: b.taken for b in self.inboxes} | {b.name: b.sent for b in self.outboxes}
 
     def snapshot(self, make: Callable[[], Snapshot], epoch: int, size: int, digest: int | None) -> None:
-        """Make a snapshot durable, in the background; then the coordinator is told.
+        """Make a snapshot durable, in the background; then report it to the coordinator.
 
         Snapshots that wait become durable together.  Where they cannot be written (a full disk), the coordinator is
         told that, and the newest is tried again until it works.

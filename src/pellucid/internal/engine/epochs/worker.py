@@ -1,13 +1,17 @@
-"""A worker: one fused kernel between its inputs and its readers.
+"""A worker: one engine between its inputs and its readers.
 
 A batch of pushes goes through the kernel as it comes.  Where the events of several streams meet, each push takes what
-every stream has for it: the push numbers say which, so that the result does not depend on who was faster.  At a border
-the state is copied (`Engine.save`), the border goes on, and the copy becomes durable in the background.
+every stream has for it: the push numbers say which, so that the result does not depend on which sender was faster.  At
+a border the state is copied (`Engine.save`), the border travels on, and the copy becomes durable in the background.
+
+By event time (`TimedWorker`) an epoch is a batch: rows are judged by the clock at the beginning of their epoch.  Its
+border moves the clock; what is complete then belongs to the epoch, as if its last push had emitted it, and is sent
+before the border.  The snapshot has the clock and all that waits for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +24,6 @@ from pellucid.internal.engine.epochs.messages import (
     EVENTS,
     ChannelMessage,
     Events,
-    Outbox,
     as_arrays,
     kind_of,
     positions_of,
@@ -35,26 +38,36 @@ from pellucid.internal.engine.timed.engine import TimedEngine
 from pellucid.internal.expr.types import STR, Type
 from pellucid.internal.graph.model import Graph
 
-if TYPE_CHECKING:
-    from pellucid.internal.engine.timed.engine import TimedEngine
-
 
 class Worker(TaskProcess):
     """Runs a graph, or a part of one."""
+
+    engine: Engine | TimedEngine
 
     def __init__(
         self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]], *, lenient: bool = False
     ) -> None:
         super().__init__(context)
         self.graph, self.key = graph, key
-        self.engine = Engine(graph, key=key)
+        self.engine = self._engine()
         self._names = [graph.nodes[i].id for i in graph.sources]
         self._wanted = wanted  # the streams that each reader takes, in the order of the outboxes
-        self._lenient = lenient  # a push on which a step fails is undone, and told
+        self._lenient = lenient  # a push on which a step fails is undone, and reported
+
+    def _engine(self) -> Engine | TimedEngine:
+        return Engine(self.graph, key=self.key)
 
     def restore(self, snapshot: Snapshot | None) -> None:
-        """Load the kernel's state."""
-        restored(self.context, self.engine, snapshot)
+        """Let the engine resume from a snapshot; one that cannot be loaded is reported as damaged."""
+        if snapshot is None:
+            return
+        try:
+            self.engine.load(snapshot.payload)
+        except Changed:
+            raise  # no older snapshot would do
+        except StateError as error:
+            path = self.context.store.path(self.context.name, snapshot.epoch)
+            self.context.damaged(Damaged(f"{path}: {error}"))
 
     def run(self) -> None:
         """Take batches and borders until the end."""
@@ -63,38 +76,45 @@ class Worker(TaskProcess):
             kind, until, heads = context.next()
             noted = [message.noted(box.name) for box, message in heads] if context.recorder else []
             if kind == EVENTS:
-                faults.point("worker:event")
-                first, epoch = heads[0][1].first, heads[0][1].epoch
-                parts = {name: events for _, message in heads for name, events in message.parts.items()}
-                found = self._push(parts, first)
-                # then what comes next is the border, and no waiting for it
-                closes = all(message.closes for _, message in heads)
-                batches = [
-                    (box, ChannelMessage(EVENTS, epoch, first, until, {n: found[n] for n in names}, closes=closes))
-                    for box, names in zip(context.outboxes, self._wanted, strict=True)
-                ]
-                context.send(batches, "I-EVENT", noted)
-                context.pushes = until
+                self._events([message for _, message in heads], until, noted)
             elif kind == BORDER:
                 self._border(heads[0][1].epoch, until, noted)
             else:
-                forgotten = self.engine.forgotten
-                if forgotten:
-                    context.link.send(forgotten=forgotten)
-                context.end()
+                self._end()
                 return
+
+    def _events(self, messages: list[ChannelMessage], until: int, noted: list[Any]) -> None:
+        faults.point("worker:event")
+        parts = {name: events for message in messages for name, events in message.parts.items()}
+        found = self._push(parts, messages[0].first)
+        # then what comes next is the border, and no waiting for it
+        closes = all(message.closes for message in messages)
+        self._send(messages[0].epoch, messages[0].first, until, found, noted, closes)
+        self.context.pushes = until
+
+    def _send(
+        self, epoch: int, first: int, until: int, found: dict[str, Events], noted: list[Any], closes: bool
+    ) -> None:
+        batches = [
+            (box, ChannelMessage(EVENTS, epoch, first, until, {n: found[n] for n in names}, closes=closes))
+            for box, names in zip(self.context.outboxes, self._wanted, strict=True)
+        ]
+        self.context.send(batches, "I-EVENT", noted)
 
     def _border(self, epoch: int, until: int, noted: list[Any]) -> None:
         context = self.context
         faults.point("worker:border")
         data = self.engine.save()
         mark = digest(data) if context.recorder else None
-        borders: list[tuple[Outbox, ChannelMessage]] = [
-            (box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes
-        ]
+        borders = [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes]
         context.send(borders, "I-BORDER", noted, mark)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)
         context.now = epoch + 1
+
+    def _end(self) -> None:
+        if self.engine.forgotten:
+            self.context.link.send(forgotten=self.engine.forgotten)
+        self.context.end()
 
     def _push(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
         batch, positions = joined(self.graph, self._names, parts, first, self.key)
@@ -104,7 +124,7 @@ class Worker(TaskProcess):
             return nothing if failed is None else {**nothing, STREAM: of_failures([])}
         base = self.engine.pushed
         try:
-            outputs = self.engine.push_batch(batch, positions=True, failed=failed)
+            outputs = self._outputs(batch, failed)
         except StepError as error:
             raise placed(error, base, positions, first) from None
         found = {o.name: events_of_output(o, base, positions, first, self.key) for o in outputs}
@@ -112,17 +132,56 @@ class Worker(TaskProcess):
             found[STREAM] = of_failures([(_number(e, base, positions, first), e) for e in failed])
         return found
 
+    def _outputs(self, batch: Batch, failed: list[StepError] | None) -> list[Output]:
+        assert isinstance(self.engine, Engine)
+        return self.engine.push_batch(batch, positions=True, failed=failed)
 
-def restored(context: Context, engine: Engine | TimedEngine, snapshot: Snapshot | None) -> None:
-    """Let an engine go on from a snapshot; one that cannot be loaded is told as damaged."""
-    if snapshot is None:
-        return
-    try:
-        engine.load(snapshot.payload)
-    except Changed:
-        raise  # no older snapshot would do
-    except StateError as error:
-        context.damaged(Damaged(f"{context.store.path(context.name, snapshot.epoch)}: {error}"))
+
+class TimedWorker(Worker):
+    """Runs a whole graph by event time."""
+
+    engine: TimedEngine
+
+    def _engine(self) -> TimedEngine:
+        return TimedEngine(self.graph, key=self.key)
+
+    def _outputs(self, batch: Batch, failed: list[StepError] | None) -> list[Output]:
+        return self.engine.take(batch, positions=True)
+
+    def _events(self, messages: list[ChannelMessage], until: int, noted: list[Any]) -> None:
+        (message,) = messages  # there is one source task
+        if message.clock is not None:
+            self._send(message.epoch, until, until, self._moved(until, message.clock), noted, True)
+        else:
+            super()._events(messages, until, noted)
+
+    def _push(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
+        for name in self._names:
+            if name in parts and len(parts[name]) and self.engine.has_ended(name):
+                raise StateError(
+                    f"source {name!r}: a row came as push {first:,} or later, after the end of its input: then every "
+                    "time was complete, and its windows are written. By event time an input that was read to its end "
+                    "cannot grow: start anew in another folder"
+                )
+        return super()._push(parts, first)
+
+    def _moved(self, until: int, clock: dict[str, Any]) -> dict[str, Events]:
+        """Move the clock, as the last message of an epoch says: what is complete then, with the last push."""
+        engine, position = self.engine, self.graph.position
+        for at in clock.get("idle", ()):
+            engine.clocks.idle(position[at])
+        engine.clocks.end(position[at] for at in clock.get("ended", ()))
+        try:
+            outputs = engine.move()
+            if clock.get("end"):
+                outputs = [both_of(parts) for parts in zip(outputs, engine.finish_batch(), strict=True)]
+        except StepError as error:  # of no single push
+            raise type(error)(str(error), step=error.step) from None
+        return {o.name: _events(o, np.full(len(o), until - 1, dtype=np.int64), self.key) for o in outputs}
+
+    def _end(self) -> None:
+        self.context.link.send(late=self.engine.late)
+        super()._end()
 
 
 def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int, key: Type | None) -> tuple[Batch, Any]:
@@ -203,13 +262,17 @@ def nothing_of(t: Type, key: Type | None) -> Events:
 
 
 def events_of_output(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:
-    leaves = [leaf for _, leaf in output.type.leaves()]
-    columns = [as_arrays(leaf, c) for leaf, c in zip(leaves, output.columns, strict=True)]
+    """What an engine put into an output, with the number of each event's push in the whole run."""
     local = np.asarray(output.positions, dtype=np.int64) - base
-    numbers = local + first if positions is None else positions[local]
+    return _events(output, local + first if positions is None else positions[local], key)
+
+
+def _events(output: Output, numbers: Any, key: Type | None) -> Events:
+    columns = [as_arrays(leaf, c) for (_, leaf), c in zip(output.type.leaves(), output.columns, strict=True)]
     keys = None
-    if key is not None and output.keys is not None and output.key_type is not None:
-        keys = [as_arrays(leaf, c) for (_, leaf), c in zip(output.key_type.leaves(), output.keys, strict=True)]
+    if key is not None and output.keys is not None:
+        kind = output.key_type or key
+        keys = [as_arrays(leaf, c) for (_, leaf), c in zip(kind.leaves(), output.keys, strict=True)]
     return Events(columns, numbers, keys)
 
 
@@ -224,114 +287,3 @@ def placed(error: StepError, base: int, positions: Any, first: int) -> StepError
     number = _number(error, base, positions, first)
     text = str(error).replace(f"push {error.position:,} ", f"push {number:,} ", 1)
     return type(error)(text, step=error.step, position=number)
-
-
-# A worker of a pipeline by event time: an epoch is a batch.
-#
-# Rows are taken as they come, and judged by the clock at the beginning of their epoch.  Its border moves the clock;
-# what
-# is complete then belongs to the epoch, as if the last push of it had put it out, and goes before the border.  The
-# snapshot has the clock and all that waits for it.
-
-
-class TimedWorker(TaskProcess):
-    """Runs a whole graph by event time."""
-
-    def __init__(self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]]) -> None:
-        super().__init__(context)
-        self.graph, self.key = graph, key
-        self.engine = TimedEngine(graph, key=key)
-        self._names = [graph.nodes[i].id for i in graph.sources]
-        self._wanted = wanted  # the streams that each reader takes, in the order of the outboxes
-
-    def restore(self, snapshot: Snapshot | None) -> None:
-        """Load the engine's state."""
-        restored(self.context, self.engine, snapshot)
-
-    def run(self) -> None:
-        """Take rows and borders until the end."""
-        context = self.context
-        while True:
-            kind, until, heads = context.next()
-            box, message = heads[0]  # there is one source task
-            noted = [message.noted(box.name)] if context.recorder else []
-            if kind == EVENTS and message.told is not None:
-                self._send(message.epoch, until, until, self._moved(until, message.told), noted, closes=True)
-            elif kind == EVENTS:
-                faults.point("worker:event")
-                self._send(message.epoch, message.first, until, self._take(message.parts, message.first), noted)
-                context.pushes = until
-            elif kind == BORDER:
-                self._border(message.epoch, until, noted)
-            else:
-                context.link.send(late=self.engine.late)
-                if self.engine.forgotten:
-                    context.link.send(forgotten=self.engine.forgotten)
-                context.end()
-                return
-
-    def _send(
-        self, epoch: int, first: int, until: int, found: dict[str, Events], noted: list[Any], *, closes: bool = False
-    ) -> None:
-        self.context.send(
-            [
-                (box, ChannelMessage(EVENTS, epoch, first, until, {n: found[n] for n in names}, closes=closes))
-                for box, names in zip(self.context.outboxes, self._wanted, strict=True)
-            ],
-            "I-EVENT",
-            noted,
-        )
-
-    def _take(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
-        batch, positions = joined(self.graph, self._names, parts, first, self.key)
-        if not batch.count:
-            return {name: nothing_of(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
-        self._refuse_after_the_end(parts, first)
-        base = self.engine.pushed
-        try:
-            outputs = self.engine.take(batch, positions=True)
-        except StepError as error:
-            raise placed(error, base, positions, first) from None
-        return {o.name: events_of_output(o, base, positions, first, self.key) for o in outputs}
-
-    def _refuse_after_the_end(self, parts: dict[str, Events], first: int) -> None:
-        for name in self._names:
-            if name in parts and len(parts[name]) and self.engine.has_ended(name):
-                raise StateError(
-                    f"source {name!r}: a row came as push {first:,} or later, after the end of its input: then every "
-                    "time was complete, and its windows are written. By event time an input that was read to its end "
-                    "cannot grow: start anew in another folder"
-                )
-
-    def _moved(self, until: int, told: dict[str, Any]) -> dict[str, Events]:
-        """The clock moves, as the source tells with the last message of an epoch: what is complete then."""
-        engine, position = self.engine, self.graph.position
-        for at in told.get("idle", ()):
-            engine.clocks.idle(position[at])
-        engine.clocks.end(position[at] for at in told.get("ended", ()))
-        try:
-            outputs = engine.move()
-            if told.get("end"):
-                outputs = [both_of(parts) for parts in zip(outputs, engine.finish_batch(), strict=True)]
-        except StepError as error:  # of no single push
-            raise type(error)(str(error), step=error.step) from None
-        return {o.name: self._answers(o, until) for o in outputs}
-
-    def _border(self, epoch: int, until: int, noted: list[Any]) -> None:
-        context = self.context
-        faults.point("worker:border")
-        data = self.engine.save()
-        mark = digest(data) if context.recorder else None
-        borders = [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes]
-        context.send(borders, "I-BORDER", noted, mark)
-        context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)
-        context.now = epoch + 1
-
-    def _answers(self, output: Output, until: int) -> Events:
-        """What the border put out: with the last push of its epoch."""
-        leaves = [leaf for _, leaf in output.type.leaves()]
-        columns = [as_arrays(leaf, c) for leaf, c in zip(leaves, output.columns, strict=True)]
-        keys = None
-        if self.key is not None and output.keys is not None:
-            keys = [as_arrays(leaf, c) for (_, leaf), c in zip(self.key.leaves(), output.keys, strict=True)]
-        return Events(columns, np.full(len(output), until - 1, dtype=np.int64), keys)

@@ -291,6 +291,8 @@ class Engine:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
+        # of all engines of this graph: a short run would take most of its time for making them
+        self._kernels: dict[_Which, Kernel] = graph.made.setdefault(("kernels", key), {})
         self._calls: dict[_Which, Callable[..., None]] = {}
         self._lookups: dict[_Which, Lookups] = {}
         if "opens lists" not in graph.made:
@@ -346,9 +348,8 @@ class Engine:
 
     def _kernel(self, numba: bool, positions: bool, undo: bool = False) -> Kernel:
         which = self._which(numba, positions, undo)
-        made = self.graph.made.setdefault(("kernels", self.key), {})  # a short run would take most of its time for it
-        if which not in made:
-            made[which] = emit(
+        if which not in self._kernels:
+            self._kernels[which] = emit(
                 self.graph,
                 numba=numba,
                 external=self.key,
@@ -357,8 +358,7 @@ class Engine:
                 undo=undo,
                 longest=which[-1] or None,
             )
-        kernel: Kernel = made[which]
-        return kernel
+        return self._kernels[which]
 
     def _which(self, numba: bool, positions: bool, undo: bool = False) -> _Which:
         return numba, positions, self.timed, undo, self._longest if numba and self.opens_lists else 0

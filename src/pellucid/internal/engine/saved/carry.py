@@ -15,7 +15,7 @@ memory may be given up.
 Three choices.  What a **window** keeps besides its events (running sums, and the like) is of use to the same
 sub-pipeline only: if that has changed, the events are kept and the rest is built up anew from them.  A **start value**
 that has changed holds for keys that come later; a key all of whose words stand as they started counts as one that has
-not come yet, because where small whole keys are row numbers nobody can tell the two apart.  Whether a state is refused
+not come yet, because where small whole keys are row numbers the two cannot be told apart.  Whether a state is refused
 depends on the two pipelines alone, never on the data in it: all parts of a job say the same.
 """
 

@@ -10,7 +10,7 @@ again in a pipeline that has changed.
 Whether the words of a state that was read can be what a kernel left: a compiled kernel believes them when it looks
 into memory.
 
-A checksum finds what went wrong by itself, not what somebody wrote on purpose.  So every word that is used as an index
+A checksum finds what went wrong by itself, not what was written on purpose.  So every word that is used as an index
 is looked at: the cells of queues and the links between them, the places in windows' rings, the numbers of texts and of
 enum members.
 
@@ -245,7 +245,7 @@ def _by_step(about: dict[str, Any]) -> dict[str, list[Any]]:
     return out
 
 
-#: What Python says of a header or of blocks that were written by somebody else.
+#: What Python says of a header or of blocks that were written by another program.
 BROKEN = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, StopIteration, RecursionError)
 
 

@@ -105,7 +105,7 @@ def check_states(graph: Graph) -> None:
     """
     own = OwnTypes.of(graph)
     for node in graph.nodes:
-        if node.kind == "iterate" and node.sub is not None:  # what its body remembers lasts, unlike that of a window
+        if node.kind == "iterate" and node.sub is not None:  # what its body remembers is saved, unlike that of a window
             check_states(node.sub)
         if not node.any_object or node.fn is None:
             continue

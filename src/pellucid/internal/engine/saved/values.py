@@ -9,7 +9,7 @@ together.  So a million entries cost a few passes in C, as with pickle.
 * A type is exact: ``1``, ``True`` and ``1.0`` differ, as do ``-0.0`` and ``0.0``; a float keeps all its bits, a dict
   its order.
 * What can be changed and is held in two places (a list in two entries) is one thing again when it is read, and may hold
-  itself.  What cannot be changed is a value: two equal tuples or one, nobody can tell.
+  itself.  What cannot be changed is a value: two equal tuples or one are the same.
 * The kinds are a fixed table (`value_kinds`), and the dataclasses, named tuples and enums of the pipeline itself
   (`value_records`, `own_types`).  The file has their names, which are looked up among those; any other name is refused.
 * Every value costs at least a byte, and there are at most `DEEPEST` levels: a damaged or hostile file is refused with
@@ -25,7 +25,7 @@ True
 
 The columns that `values` writes and reads: whole numbers, floats, texts and bytes.
 
-What is read is never believed: each column says its type and size, and whoever reads it says how many values there must
+What is read is never believed: each column says its type and size, and the reader says how many values there must
 be.
 
 >>> out = ColumnWriter()
@@ -188,13 +188,11 @@ def _cut(lengths: Any, whole: Any) -> list[Any]:
     return [whole[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-# The kinds of values that a saved state may hold, and how each is written and read (`values` has the whole).
+# The kinds of values that a saved state may hold, and how each is written and read (`encode` has the whole).
 #
 # A **leaf** holds no other value.  A **box** holds values, which stand on the next level: *immutable* ones are built
-# when
-# all that they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice,
-# or
-# hold itself.
+# when all that they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice,
+# or hold itself.
 
 MANY = 1000  # so many boxes of one length are written place by place
 _WIDEST = 32
@@ -544,10 +542,8 @@ FIXED: dict[type, ValueKind] = {
 
 # Values of the pipeline's own types: dataclasses, named tuples and enums.
 #
-# An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no
-# field
-# would be lost, so it is refused.  A dataclass that is compared by what it holds and is hashable is a value; any
-# other
+# An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no field
+# would be lost, so it is refused.  A dataclass that is compared by what it holds and is hashable is a value; any other
 # keeps its identity, like a list.
 
 _BY_NAME = {kind.about: kind for kind in FIXED.values()}
@@ -818,7 +814,7 @@ class _Encoder:
     def _distinct(self, tag: int, group: Column, once: int, out: ColumnWriter) -> Column:
         """Of what can be changed, those that are new, each once; the numbers of all are written, unless all are new."""
         before = self.counts[tag]
-        if max(map(getrefcount, group)) <= once:  # nobody else holds any of them
+        if max(map(getrefcount, group)) <= once:  # nothing else holds any of them
             self.counts[tag] += len(group)
             out.ints([])
             return group

@@ -87,7 +87,7 @@ def refuse_undone(f: Any, who: str = "") -> None:
     >>> refuse_undone(ask)
     Traceback (most recent call last):
     ...
-    pellucid.errors.PipelineError: ask() is an async function: calling it gives a coroutine that nobody waits for, and
+    pellucid.errors.PipelineError: ask() is an async function: calling it gives a coroutine that is never awaited, and
     no value; write a plain function, without async
     """
     call = f
@@ -98,12 +98,12 @@ def refuse_undone(f: Any, who: str = "") -> None:
     name = who or name_of(f)
     if inspect.iscoroutinefunction(call):
         raise PipelineError(
-            f"{name} is an async function: calling it gives a coroutine that nobody waits for, and no value; write a "
+            f"{name} is an async function: calling it gives a coroutine that is never awaited, and no value; write a "
             "plain function, without async"
         )
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         raise PipelineError(
-            f"{name} is a generator function: calling it gives a generator that nobody runs, and no value; return the "
+            f"{name} is a generator function: calling it gives a generator that is never run, and no value; return the "
             "value, or a list where several are wanted, without yield"
         )
 
@@ -114,15 +114,15 @@ def refuse_undone_value(name: str, value: Any) -> None:
     >>> refuse_undone_value("this lambda", (1, (i for i in range(3))))
     Traceback (most recent call last):
     ...
-    pellucid.errors.PipelineError: this lambda returns a generator, and no value: nobody waits for it, or runs it;
+    pellucid.errors.PipelineError: this lambda returns a generator, and no value: it is never awaited or run;
     return the value, or a list where several are wanted
     """
     for part in value if type(value) in (tuple, list) else (value,):
         if isinstance(part, UNDONE):
             if isinstance(part, types.CoroutineType):
-                part.close()  # else Python warns that nobody waited for it
+                part.close()  # else Python warns that it was never awaited
             raise PipelineError(
-                f"{name} returns {described(part)}, and no value: nobody waits for it, or runs it; return the value, "
+                f"{name} returns {described(part)}, and no value: it is never awaited or run; return the value, "
                 "or a list where several are wanted"
             )
         if type(part) in (tuple, list):
@@ -145,7 +145,7 @@ def no_pair(value: Any) -> str | None:
 
 
 def no_triple(value: Any) -> str | None:
-    """What a task that is told of times returned instead of ``(state, [events], [times])``, in words; None if it is
+    """What a task with ``on_time=`` returned instead of ``(state, [events], [times])``, in words; None if it is
     such a triple.
 
     >>> no_triple((0, [5])), no_triple((0, [5], 7)), no_triple((0, [5], [7]))
@@ -217,7 +217,7 @@ def place_of(error: BaseException) -> str:
 #
 # What an outer join did not find has ``None`` in each of its fields.  A function that asks ``both[1] is None`` runs
 # all
-# the same, and is wrong on each event that found nobody; and no trace sees it, as ``is`` cannot be overloaded.  So
+# the same, and is wrong on each event that found no match; and no trace sees it, as ``is`` cannot be overloaded.  So
 # it is
 # tried: with a record that has None in each field, as events have it, and with None in the record's place.  Where
 # both
@@ -294,7 +294,7 @@ def _message(f: Callable[..., Any], kind: Type, path: Sequence[int]) -> str:
     shown = "e" + "".join(f"[{i}]" for i in path)
     return (
         f"{name_of(f)} asks whether {name} in an event is None, or true, and a record always is there: "
-        f"where a join found nobody, each of its fields is None; ask for one of them, as in {shown}{field} is None"
+        f"where a join found no match, each of its fields is None; ask for one of them, as in {shown}{field} is None"
     )
 
 

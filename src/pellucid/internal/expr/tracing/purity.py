@@ -29,8 +29,7 @@ from typing import Any
 from pellucid.errors import Control
 from pellucid.internal import PACKAGE
 from pellucid.internal.expr.identity import chains, imports
-from pellucid.internal.expr.reads.outside import changing
-from pellucid.internal.expr.tracing.reach import MUTATORS, Captured, global_names
+from pellucid.internal.expr.tracing.reach import MUTATORS, Captured, changing, global_names
 from pellucid.internal.expr.tracing.symbolic import Untraceable
 from pellucid.internal.expr.tracing.unordered import ADDRESS, calls_shown, depends_on_order, has_address, shows_address
 
@@ -223,13 +222,13 @@ def _standard(filename: str) -> bool:
     return filename.startswith(_STDLIB) and "site-packages" not in filename and "dist-packages" not in filename
 
 
-_WHOSE: dict[str, str] = {}
+_OWNERS: dict[str, str] = {}
 
 
-def _whose(filename: str) -> str:
-    """Whose code a file is: Pellucid's own, Python's, or the user's."""
+def _owner(filename: str) -> str:
+    """Who owns the code of a file: the trace (``ours``), Python (``standard``) or the user."""
     found = "ours" if filename.startswith(_HERE) else "standard" if _standard(filename) else "user"
-    _WHOSE[filename] = found
+    _OWNERS[filename] = found
     return found
 
 
@@ -260,14 +259,14 @@ class watched:  # noqa: N801 - used as `with watched(f):`
 
     def hook(self, frame: types.FrameType, event: str, arg: Any) -> None:
         filename = frame.f_code.co_filename
-        whose = _WHOSE.get(filename) or _whose(filename)
-        if whose == "ours":
+        by = _OWNERS.get(filename) or _owner(filename)
+        if by == "ours":
             if event == "call":
                 self.inside += 1
             elif event == "return":
                 self.inside -= 1
             return
-        standard = whose == "standard"
+        standard = by == "standard"
         if standard and self.inside > 0:
             return
         if event == "call":
@@ -279,7 +278,7 @@ class watched:  # noqa: N801 - used as `with watched(f):`
             self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
             back = None if standard or arg is None else frame.f_back
             if back is not None and frame.f_code.co_name in calls_shown(back.f_code) and has_address(arg):
-                self.tell(f"makes a text of what {frame.f_code.co_name}() returns, {ADDRESS}")
+                self.reports(f"makes a text of what {frame.f_code.co_name}() returns, {ADDRESS}")
         elif event == "c_call":
             if arg is id and standard:
                 return  # to find what was copied already, say
@@ -293,8 +292,8 @@ class watched:  # noqa: N801 - used as `with watched(f):`
                 if owner is not None:
                     raise Untraceable(f"changes {owner!r}, which it did not make", effect=True)
 
-    def tell(self, reason: str) -> None:
-        """What shows that it depends on the process."""
+    def reports(self, reason: str) -> None:
+        """Report that the function depends on the process."""
         raise Untraceable(reason, effect=True)
 
     def look_at(self, frame: types.FrameType, standard: bool) -> None:
@@ -346,7 +345,7 @@ def _name(f: Any) -> str:
     if module is None and hasattr(f, "__self__"):
         module = type(f.__self__).__name__
     name = str(getattr(f, "__qualname__", None) or getattr(f, "__name__", repr(f)))
-    public = str(module).lstrip("_")  # what Python 3.14 calls _io.open is io.open to everybody
+    public = str(module).lstrip("_")  # what Python 3.14 calls _io.open is io.open to users
     if getattr(sys.modules.get(public), name, None) is f:
         module = public
     return name if module in (None, "builtins") or "." in name else f"{module}.{name}"
@@ -419,7 +418,7 @@ class Witness:
     calls: int = 0
 
     def assumptions(self, name: str) -> tuple[str, ...]:
-        """What one assumes who relies on its answers: that what it reads stays as it is, and what is in doubt.
+        """What one assumes who relies on its answers: that what it reads stays as it is, and what is uncertain.
 
         >>> limits = [1, 2]
         >>> Witness(lambda v: v in limits).assumptions("a lambda")[0].partition(" (")[0]
@@ -481,7 +480,7 @@ class _Noted(watched):
                 elif not _pure(arg):
                     self.doubts.append(error.reason)
 
-    def tell(self, reason: str) -> None:
+    def reports(self, reason: str) -> None:
         self.fickle.append(reason)
 
     def look_at(self, frame: types.FrameType, standard: bool) -> None:

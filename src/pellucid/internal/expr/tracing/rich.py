@@ -122,7 +122,7 @@ class SymList(Rich):
             answer_of(f"item_{j}", ItemLeaf(self._type, j), given, kind, key=self._type)
             for j, kind in enumerate(self._type.kinds)
         ]
-        current_path().note_check(leaves[0])  # also where nobody uses the element
+        current_path().note_check(leaves[0])  # also where the element is not used
         return value_of(self._type.item, leaves)
 
     def _open(self, what: str) -> None:

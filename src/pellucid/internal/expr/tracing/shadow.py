@@ -101,7 +101,7 @@ def record_type_of(record: Any) -> RecordType | None:
 
 
 def raw_fields(record: Any, t: RecordType) -> list[Any]:
-    """The values of a record's fields; those that nobody has looked at as they are."""
+    """The values of a record's fields; those that have not been read, as they are."""
     if record_type_of(record) is not None:
         return list(record._pellucid_raw())
     return [getattr(record, name) for name, _ in t.fields]

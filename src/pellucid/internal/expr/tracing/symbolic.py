@@ -243,7 +243,7 @@ def _never(what: str) -> Callable[..., NoReturn]:
 
 
 class Unknown:
-    """A value that is not known yet: nobody can print it, look it up or copy it."""
+    """A value that is not known yet: it cannot be printed, looked up or copied."""
 
     __slots__ = ()
 

@@ -51,16 +51,16 @@ from pellucid.internal.expr.types import (
     TimeType,
     TupleType,
     Type,
+    generic_fields,
     join,
     simplest,
     type_of_value,
 )
-from pellucid.internal.expr.types.of import generic_fields
 
 MAX_WORK = 25_000  # how many truth tests all paths of a function may make; each path runs it again
 MAX_DECISIONS = 400  # how many truth tests one path may make
 MAX_CHECKS = 1000  # how many operations that may fail one path may do
-MAX_OUTPUTS = 64  # how many events a task may put out at once
+MAX_OUTPUTS = 64  # how many events a task may emit at once
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Traced:
     """A function as data.
 
     ``outputs`` are the leaves of the result, one expression each over the leaves of the parameters.
-    A task has ``emits``: for each number of events it may put out, nothing is assumed; ``count`` is an
+    A task has ``emits``: for each number of events it may emit, nothing is assumed; ``count`` is an
     expression and ``slots[i]`` the leaves of the i-th event, meaningful only where ``i < count``.
     ``raises`` describes the places where the user's function raises, by number.  With ``many`` it is no task: it has no
     state, and returns a list of these events.  A task that asks to be told of times has ``asked``, how many, and
@@ -354,12 +354,12 @@ def _refuse_unguarded(error: BaseException, path: _Path) -> None:
     what = f"the field {name!r}" if field else f"item {name}" if name else "its argument"
     instead = f", or take `{shown} or {blank}`" if str(inner) in ("int", "float", "str", "bool") else ""
     raise TypeMismatch(
-        f"it uses {what}, which may be None ({t}), as if it were always there ({_said(error)}): ask first, as in "
-        f"`{shown} is not None and …` or `if {shown} is None`{instead}"
+        f"it uses {what}, which may be None ({t}), as if it were always there ({_in_python_types(error)}): ask "
+        f"first, as in `{shown} is not None and …` or `if {shown} is None`{instead}"
     ) from None
 
 
-def _said(error: BaseException) -> str:
+def _in_python_types(error: BaseException) -> str:
     return str(error).replace("'Sym'", "'int'").replace("'SymTime'", "'datetime'").replace("'SymDecimal'", "'Decimal'")
 
 
@@ -385,7 +385,9 @@ def _result_type(value: Any) -> Type:
     if generic is not None:
         fields = tuple((name, _result_type(getattr(value, name))) for name in generic)
         if any(t == NOTHING for _, t in fields):
-            raise Untraceable(f"returns a {type(value).__name__} of which a field is None, and nobody knows what else")
+            raise Untraceable(
+                f"returns a {type(value).__name__} with a field that is None on every path, so its type is not known"
+            )
         return RecordType(type(value), fields)
     if isinstance(value, (list, dict, set)):
         raise Untraceable(f"returns a {type(value).__name__}, which is no event")
@@ -470,7 +472,7 @@ def _refuse_nothing(result: Type) -> None:
     if result == NOTHING:
         raise Untraceable("returns None on every path, which is no event")
     if isinstance(result, ListType) and result.item == NOTHING:
-        raise Untraceable("returns an empty list on every path, of which nobody knows what it holds")
+        raise Untraceable("returns an empty list on every path, so the type of its elements is not known")
 
 
 #: What an expression is with an enum in the place of one of its members: by the member and the enum.
@@ -609,12 +611,12 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any], asks: Typ
 
 
 def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
-    """Refuse what a task that is told of times must not return."""
+    """Refuse what a task with ``on_time=`` must not return."""
     instead = no_triple(value)
     if instead is not None:
         raise PipelineError(
-            f"{name_of(f)} must return three things, (state, [events], [times to be told of]), as on_time= is said, but"
-            f" returns {instead}; no times are an empty list"
+            f"{name_of(f)} must return three things, (state, [events], [times to be called at]), as on_time= is given, "
+            f"but returns {instead}; no times are an empty list"
         )
     for time in value[2]:
         found = _result_type(time)
@@ -623,7 +625,7 @@ def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
             hint = "; times with a time zone and without one do not mix" if zones else ""
             hint = "; no time is an empty list" if found == NOTHING or isinstance(found, OptionalType) else hint
             raise TypeMismatch(
-                f"{name_of(f)} asks to be told of a time that is {found}, and the times of this stream are {asks}: "
+                f"{name_of(f)} asks to be notified of a time that is {found}, and the times of this stream are {asks}: "
                 f"expected {asks}, found {found}{hint}"
             )
 
@@ -642,7 +644,7 @@ def _slots(
     event = _join_all(events) if events else None
     room = max((len(v[1]) for v in values), default=0)
     if room > MAX_OUTPUTS:
-        raise Untraceable(f"puts out {room} events at once; a trace takes at most {MAX_OUTPUTS}")
+        raise Untraceable(f"emits {room} events at once; a trace takes at most {MAX_OUTPUTS}")
     asked = max((len(v[2]) for v in values), default=0) if asks is not None else 0
     if asked > MAX_OUTPUTS:
         raise Untraceable(f"asks for {asked} times at once; a trace takes at most {MAX_OUTPUTS}")

@@ -64,7 +64,7 @@ class Type:
 
     def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
         """The columns of a table that hold such events, with their dotted paths: one for each leaf, but for what has
-        several leaves and is one value to everybody else, such as an optional one."""
+        several leaves and is one value to everything else, such as an optional one."""
         yield prefix, self
 
     def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from pellucid import UsageError, check
 from pellucid.internal.load import _load_path
-from pellucid.internal.model.show.pytest_file import Case, pytest_file, slug
+from pellucid.internal.model.pytest_file import Case, pytest_file, slug
 from pellucid.internal.model.verdict import Verdict
 
 SOURCE = """\

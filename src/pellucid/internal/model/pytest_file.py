@@ -1,6 +1,6 @@
 """Counterexamples as tests: a file that pytest runs, with what it has to import from the user's own files.
 
-A test says what **does** happen, so it passes now; whoever mends the pipeline sees it fail and turns it round.  Its
+A test says what **does** happen, so it passes now; once the pipeline is fixed it fails, and is turned round.  Its
 lines come from the counterexample (`model.counterexample.Counterexample.test`).
 """
 

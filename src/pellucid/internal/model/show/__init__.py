@@ -1,1 +1,0 @@
-"""Verdicts and counterexamples for people and programs: text, pictures, JSON, JUnit, tests."""
