@@ -188,6 +188,15 @@ class Graph:
         _ = self.forgotten_by, self.clocks  # refuse streams that do not meet
 
     @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What engines have made of this graph, by the type of its key, for the next engine of it: kernels.  It stays
+        here when the graph goes to another process."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "derived"}
+
+    @cached_property
     def clocks(self) -> tuple[Type | None, ...]:
         """For each step the type of the times that its events have, None if they have none."""
         found: list[Type | None] = []
@@ -200,14 +209,6 @@ class Graph:
     def timed(self) -> bool:
         """Whether a step waits for event time."""
         return any(node.processor.timed for node in self.nodes)
-
-    @cached_property
-    def made(self) -> dict[Any, Any]:
-        """What engines have made of it, by what they asked for: it is made once, and stays in this process."""
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "made"}
 
     @cached_property
     def forgotten_by(self) -> tuple[int | None, ...]:

@@ -291,13 +291,13 @@ class Engine:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
-        # of all engines of this graph: a short run would take most of its time for making them
-        self._kernels: dict[_Which, Kernel] = graph.made.setdefault(("kernels", key), {})
-        self._calls: dict[_Which, Callable[..., None]] = {}
+        self._kernels: dict[_Which, Kernel]
+        self._calls: dict[_Which, Callable[..., None]]
+        self._kernels, self._calls = graph.derived.setdefault(key, ({}, {}))
         self._lookups: dict[_Which, Lookups] = {}
-        if "opens lists" not in graph.made:
-            graph.made["opens lists"] = any(map(opens, _all_nodes(graph)))
-        self.opens_lists: bool = graph.made["opens lists"]
+        if "opens lists" not in graph.derived:
+            graph.derived["opens lists"] = any(map(opens, _all_nodes(graph)))
+        self.opens_lists: bool = graph.derived["opens lists"]
         self._counted: tuple[Any, int] = None, 0  # the table of texts, and how many of them were looked at
         self._longest = _SHORT  # how many elements a list may have
         if mode == "numba" and self.why_plain is not None:
@@ -321,9 +321,9 @@ class Engine:
         """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it
         can."""
         known = ("why plain", self.key)
-        if known not in self.graph.made:
-            self.graph.made[known] = self._why_plain()
-        found: str | None = self.graph.made[known]
+        if known not in self.graph.derived:
+            self.graph.derived[known] = self._why_plain()
+        found: str | None = self.graph.derived[known]
         return found
 
     def _why_plain(self) -> str | None:
