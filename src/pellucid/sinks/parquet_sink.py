@@ -672,7 +672,7 @@ class ParquetSink(interface.Sink):
     def _commit(self, manifest: Manifest, schema: pa.Schema) -> bool:
         """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves
         nothing decided."""
-        before = -1 if manifest.previous is None else manifest.previous
+        before = manifest.previous
         if before >= 0 and self.log.is_empty():
             raise StateError(interface.taken_away(str(self.path), before, manifest.batch))
         if self.log.is_empty():
