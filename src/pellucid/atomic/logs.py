@@ -515,13 +515,10 @@ def _numbered_objects(ids: list[Any], needs: list[Any], who: list[Any]) -> tuple
 
 # The questions about a log: who can commit now, what an abort takes with it, who depends on each other.
 #
-# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything
-# that
+# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything that
 # ⇝ reaches from a transaction that is neither pending nor committed; its least parts, each committable once those
-# before
-# it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs another
-# one
-# through committed ones needs it, too.
+# before it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs
+# another one through committed ones needs it, too.
 
 NO_ROW = "there is no transaction {!r}: only the dependencies have this id, and no row of the transactions"
 NAMED = 3  # transactions that are named where they are wrong

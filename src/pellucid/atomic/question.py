@@ -23,13 +23,10 @@ from pellucid.internal.model import Budget, CutShort, Search, Verdict, combined,
 
 # What every run keeps: A1 to A3, C1, C2, and two formulations of causal consistency that are false.
 #
-# u ⇝ t says that t took a message of u, in any log, or is its child.  C and A are the committed and the aborted
-# ones, E
+# u ⇝ t says that t took a message of u, in any log, or is its child.  C and A are the committed and the aborted ones, E
 # is the closure of A under ⇝.  ``undo`` takes E out of a state: its processes and messages, its records, and what it
-# took
-# stands there again.  C2 says that the result could have come about without E; C1, that nothing of E is committed.
-# Causal consistency is both.  *F0* (only A is taken out) and *F1* (doomed readers keep what they took) are kept
-# because
+# took stands there again.  C2 says that the result could have come about without E; C1, that nothing of E is committed.
+# Causal consistency is both.  *F0* (only A is taken out) and *F1* (doomed readers keep what they took) are kept because
 # they sound right: the corrected rules break them, too.
 
 SAYS = {
@@ -357,11 +354,9 @@ def _needs(view: View, trans: str) -> set[str]:
 #
 # No state comes twice, since each step writes into a log or uses something up, and ``!`` has a budget.  So where the
 # states are finitely many, a transaction can always still be decided (AG EF) exactly if it is decided in every state
-# without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the
-# next
+# without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the next
 # child: there the search is cut, and the answer unknown.  Often it is clear before the end that a transaction never
-# will
-# be decided, however often ``!`` may unfold (`hopeless`): a run ends there.
+# will be decided, however often ``!`` may unfold (`hopeless`): a run ends there.
 
 Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
 

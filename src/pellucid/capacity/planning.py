@@ -147,10 +147,8 @@ def check_envelopes(topology: Topology, table: Mapping[str, Envelope]) -> bool:
 
 # A plan for a topology: what is true of each queue, exactly.
 #
-# Whether a queue is bounded is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both
-# are
-# shown: a bound comes with a run that reaches it, an unbounded queue with one that makes it as long as was asked,
-# and
+# Whether a queue is bounded is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both are
+# shown: a bound comes with a run that reaches it, an unbounded queue with one that makes it as long as was asked, and
 # each run was replayed step by step.  What is proved has a certificate, which a small checker accepts.
 #
 # A limit is broken by a queue that *reaches* it, as in the paper: ``B1=2`` asks for a queue that is never 2 long.
@@ -433,9 +431,8 @@ def _shown(
 
 # What to change first, and what it brings: to all queues, not only to the one that is too long.
 #
-# More workers for one bolt can make the queue of the next one longer, or unbounded: so every proposal is planned
-# like the
-# topology itself, and what becomes better and what becomes worse stands beside it.
+# More workers for one bolt can make the queue of the next one longer, or unbounded: so every proposal is planned like
+# the topology itself, and what becomes better and what becomes worse stands beside it.
 
 Lengths = Mapping[str, "int | str"]
 _SECONDS, _STATES = 2.0, 50_000  # for one queue of one proposal

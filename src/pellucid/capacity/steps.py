@@ -90,16 +90,13 @@ def named(place: Place) -> str:
 
 # What both semantics have in common: the arrays of the paper, who may be given a tuple, what a step changes.
 #
-# The arrays have one entry after another here, in the order of the topology: ``stime`` for each spout, ``lengths``
-# (the
-# paper's *L*) for each queue, ``status`` (*B*: ``I`` idle, ``X`` executing, ``E`` about to emit) and ``left`` (*P*,
-# as
-# the time that is left of the tuple) for each worker.  ``owed`` is what a bolt has earned by its ratio so far.
-# The global time *T* has no influence on anything: `replay` counts it.
+# The arrays have one entry after another here, in the order of the topology: ``stime`` for each spout, ``lengths`` (the
+# paper's *L*) for each queue, ``status`` (*B*: ``I`` idle, ``X`` executing, ``E`` about to emit) and ``left`` (*P*, as
+# the time that is left of the tuple) for each worker.  ``owed`` is what a bolt has earned by its ratio so far. The
+# global time *T* has no influence on anything: `replay` counts it.
 #
 # What is enabled is said by `why_not` alone, and what it changes by `after` alone; `steps` offers whatever `why_not`
-# does
-# not object to.
+# does not object to.
 
 Time: TypeAlias = "Fraction | int"
 
@@ -337,15 +334,11 @@ def machine_of(topology: Topology, *, bolt: str | None = None, delays: Collectio
 
 # The literal semantics: the transitions of the paper's appendix as they are printed, for any topology.
 #
-# Only one bolt is *under analysis* (the paper's bolt 1): its takes and emits come before those of spouts, by flags
-# that
+# Only one bolt is *under analysis* (the paper's bolt 1): its takes and emits come before those of spouts, by flags that
 # are set again after every step, *DoTake* first, then *DoEmit*, then the system may go on (*SetFlags* = DT, DE, No).
-# The
-# other bolts take and emit when they like.  Time may pass whenever *CanTimeElapse* is true, whatever the flags say
-# and
-# beyond the end of tuples, but not twice in a row.  Transitions that set a flag to false because no worker is idle
-# (or
-# emits) come twice, as in the paper: ``…F2``, ``…F1`` for several workers, ``…F2a``, ``…F1a`` for one.
+# The other bolts take and emit when they like.  Time may pass whenever *CanTimeElapse* is true, whatever the flags say
+# and beyond the end of tuples, but not twice in a row.  Transitions that set a flag to false because no worker is idle
+# (or emits) come twice, as in the paper: ``…F2``, ``…F1`` for several workers, ``…F2a``, ``…F1a`` for one.
 
 
 class Flags(NamedTuple):

@@ -340,13 +340,10 @@ def _each(given: Any, names: Mapping[str, Any], missing: str) -> Iterator[tuple[
 # that
 #   is not in the table takes no time and runs with whoever is before it.
 #
-# A stream that is used twice gives a copy to each reader, so the routing is ``all``.  How many events a step puts
-# out for
-# one that comes is known of most: one for one; of ``decimate(k)`` one in k; of a step that waits for one event from
-# each
-# of n inputs, one in n.  Of a filter the worst case is assumed (all pass), unless ``ratios`` says less; of a task or
-# an
-# explode, which put out what they like, ``ratios`` has to say it.
+# A stream that is used twice gives a copy to each reader, so the routing is ``all``.  How many events a step puts out
+# for one that comes is known of most: one for one; of ``decimate(k)`` one in k; of a step that waits for one event from
+# each of n inputs, one in n.  Of a filter the worst case is assumed (all pass), unless ``ratios`` says less; of a task
+# or an explode, which put out what they like, ``ratios`` has to say it.
 
 
 def topology_of(

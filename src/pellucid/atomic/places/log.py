@@ -433,8 +433,7 @@ def _words(error: Exception) -> str:
 
 # How far a log was, noted beside it: for the common case that only the log is put back from an older copy.
 #
-# The note is written after each sync, without a sync of its own: it never says more than what lasts, so that no
-# crash
+# The note is written after each sync, without a sync of its own: it never says more than what lasts, so that no crash
 # makes it speak against the log.  If it says less, nothing is wrong either; then only other places can notice.
 
 FILE = "newest"
@@ -488,11 +487,9 @@ class Newest:
 
 # A log that is gone: missing, empty or without records, though its place has run.
 #
-# To begin a new one in its place would lose in silence what was committed.  The signs that a place has run are the
-# note
-# beside its log (`pellucid.atomic.places.log`), and what its process printed.  What only other places
-# have
-# heard of, they tell when the place has started.
+# To begin a new one in its place would lose in silence what was committed.  The signs that a place has run are the note
+# beside its log (`pellucid.atomic.places.log`), and what its process printed.  What only other places have heard of,
+# they tell when the place has started.
 
 SAID = "said.log"  # in the folder of a place: what its process prints
 LISTENS = "listens at "  # what it prints after its first record lasts

@@ -69,14 +69,11 @@ def fits(tokens: Any) -> bool:
 
 # What goes over a wire: frames of bounded length, with msgpack inside, read strictly.
 #
-# A frame is four bytes of length (big-endian) and so many bytes.  Whoever reads one believes nothing: a length
-# beyond the
-# bound is refused before a byte of it is kept, an empty frame too, and what is inside has to be one whole msgpack
-# object
-# of plain data, with text as keys, not too deep.
+# A frame is four bytes of length (big-endian) and so many bytes.  Whoever reads one believes nothing: a length beyond
+# the bound is refused before a byte of it is kept, an empty frame too, and what is inside has to be one whole msgpack
+# object of plain data, with text as keys, not too deep.
 #
-# Values of users are packed once, by the client, and are bytes for everybody else.  msgpack would turn a tuple into
-# a
+# Values of users are packed once, by the client, and are bytes for everybody else.  msgpack would turn a tuple into a
 # list and lose who it was; such values are refused, by their place in the value, instead of coming back as others.
 
 MOST = 1 << 20  # bytes of a frame

@@ -188,12 +188,10 @@ def _numbers_before(
 # Backward reachability: from the unsafe states back, until nothing new comes or a run can begin there.
 #
 # With an *oracle* (`oracle.Oracle`: the states that a few processes really reach) a node is first made more general:
-# the
-# smallest part of it that the oracle never saw takes its place, as in BRAB (Conchon, Goel, Krstić, Mebsout, Zaïdi,
-# 2013).
-# Such a *guess* has to be proved with everything else.  If a run begins in it, it was wrong: it is noted, and the
-# search
-# starts again with the other guesses.  What is left at the end is an inductive invariant, whoever guessed it.
+# the smallest part of it that the oracle never saw takes its place, as in BRAB (Conchon, Goel, Krstić, Mebsout, Zaïdi,
+# 2013). Such a *guess* has to be proved with everything else.  If a run begins in it, it was wrong: it is noted, and
+# the search starts again with the other guesses.  What is left at the end is an inductive invariant, whoever guessed
+# it.
 
 
 class Guesser(Protocol):

@@ -32,12 +32,9 @@ __all__ = ["Fault", "check_certificate"]
 # A system with a given number of processes for z3, written from the meaning of the language and from nothing else.
 #
 # The checker of certificates and the maker of concrete runs use it; the search does not, and it does not use the
-# search.
-# Enumerations are small bit vectors, processes bit vectors too (integers if they are compared by order or with
-# numbers).
-# A guard about *all other* processes is about all of these; where the processes are only some of those that there
-# are,
-# that is less than the guard says.
+# search. Enumerations are small bit vectors, processes bit vectors too (integers if they are compared by order or with
+# numbers). A guard about *all other* processes is about all of these; where the processes are only some of those that
+# there are, that is less than the guard says.
 
 Place: TypeAlias = tuple[Any, ...]
 Frame: TypeAlias = "dict[Place, Any]"  # a z3 term for each cell

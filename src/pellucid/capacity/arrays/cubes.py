@@ -14,12 +14,9 @@ from pellucid.capacity.arrays.system import System
 # Conjunctions of linear comparisons: whether they can hold, what follows from them, and forgetting a variable.
 #
 # An atom is ``(op, constant, ((variable, factor), …))`` for "sum + constant op 0" with whole numbers, in one normal
-# form,
-# so that equal atoms are equal tuples.  Satisfiability is Fourier and Motzkin's elimination after equalities are put
-# in;
-# it is exact for reals and for the differences that most systems have.  For whole numbers with other factors it may
-# call
-# something possible that is not: a search then visits more, and never says *safe* for that.
+# form, so that equal atoms are equal tuples.  Satisfiability is Fourier and Motzkin's elimination after equalities are
+# put in; it is exact for reals and for the differences that most systems have.  For whole numbers with other factors it
+# may call something possible that is not: a search then visits more, and never says *safe* for that.
 
 Variable: TypeAlias = tuple[Any, ...]  # a symbol and processes, or "#" and a process
 Atom: TypeAlias = tuple[int, int, tuple[tuple[Variable, int], ...]]
@@ -272,10 +269,8 @@ def _add(out: set[Atom], a: Atom | bool) -> None:
 
 # Cubes: conjunctions about some distinct processes, small enough to compare in one operation.
 #
-# The cells of finite types (enumerations, processes) are *fields* of one big number: a bit is set for each value
-# that
-# the cube **excludes**.  So no bit is "anything may be there", "and" is ``|``, and a cube is more general than
-# another
+# The cells of finite types (enumerations, processes) are *fields* of one big number: a bit is set for each value that
+# the cube **excludes**.  So no bit is "anything may be there", "and" is ``|``, and a cube is more general than another
 # one when all its bits are set there.  A field of type ``proc`` has bit 0 for "none of those that are named" and bit
 # *i* for process *i*; the bits of processes that a cube does not name are as bit 0.  What is said of numbers, of
 # values
@@ -597,11 +592,9 @@ def atom_text(a: Atom) -> str:
 
 # Whether one cube covers another under some names of its processes, found without trying all names.
 #
-# Of many processes there are very many namings, and almost all of them fail at the first process: what a cube says
-# of a
-# process alone (its *sign*) has to be said of the one that takes its place.  So names are given one after another,
-# to the
-# process with the fewest candidates first, and whatever is about processes that have names by then is looked at at
+# Of many processes there are very many namings, and almost all of them fail at the first process: what a cube says of a
+# process alone (its *sign*) has to be said of the one that takes its place.  So names are given one after another, to
+# the process with the fewest candidates first, and whatever is about processes that have names by then is looked at at
 # once.
 
 
@@ -706,12 +699,9 @@ class Signs:
 # The cubes that were visited, and whether they cover another one.
 #
 # Where there are few processes, each cube is kept under all names that they can have among so many, so that one
-# operation
-# on two numbers says whether it covers another cube; where there are more, names are looked for (`matching`).  Where
-# no
-# single cube does, several may do so together: if a visited cube leaves only one cell open, that cell has to have
-# one of
-# the other values (as a solver propagates a clause), and so on.
+# operation on two numbers says whether it covers another cube; where there are more, names are looked for (`matching`).
+# Where no single cube does, several may do so together: if a visited cube leaves only one cell open, that cell has to
+# have one of the other values (as a solver propagates a clause), and so on.
 
 N = TypeVar("N")
 FEW = 4  # processes of a cube for which all names are kept

@@ -32,18 +32,13 @@ from pellucid.internal.model.verdict import Verdict
 
 # What is true of somebody: statements that no cube can make, found where a guard speaks of everybody.
 #
-# Backwards, a guard about *all other* processes is forgotten for those that are not named, as if they had stopped.
-# So a
-# run may be found in which the owner of a line has stopped, and another one is given the line as if nobody had it.
-# What
-# forbids that is a statement such as *whenever the line is granted, somebody is in the set of sharers*: the states
-# in
+# Backwards, a guard about *all other* processes is forgotten for those that are not named, as if they had stopped. So a
+# run may be found in which the owner of a line has stopped, and another one is given the line as if nobody had it. What
+# forbids that is a statement such as *whenever the line is granted, somebody is in the set of sharers*: the states in
 # which it is granted and **everybody** is outside that set are never reached.  Candidates are made from the guards
-# (everybody is so) and from the values of variables; those that a few processes never reached and that the checker
-# of
-# certificates accepts by themselves are used from then on: wherever the guard says that everybody is so, the
-# variables do
-# not have these values.  As with any proof, the checker has the last word.
+# (everybody is so) and from the values of variables; those that a few processes never reached and that the checker of
+# certificates accepts by themselves are used from then on: wherever the guard says that everybody is so, the variables
+# do not have these values.  As with any proof, the checker has the last word.
 
 _WHO = "y1"
 _MOST, _TRIED = 3, 60  # lemmas that are used, and candidates that are looked at
@@ -165,8 +160,7 @@ def lemmas(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> lis
 
 # From the steps of a run to the run itself: values for everything that the steps leave open, and its replay.
 #
-# A search knows which transitions lead to an unsafe state, and for which processes.  z3 finds values to start with,
-# and
+# A search knows which transitions lead to an unsafe state, and for which processes.  z3 finds values to start with, and
 # those that are chosen on the way, for exactly so many processes; then the literal interpreter (`interpreter`) makes
 # every step, guards about all other processes included.  What it refuses is no run.
 

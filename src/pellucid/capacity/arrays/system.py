@@ -12,11 +12,9 @@ from typing import Any, Literal, TypeAlias
 # Array-based systems as data: what Cubicle's language says, and nothing that an engine needs.
 #
 # A system has *processes*, nobody knows how many; global variables, and arrays with a cell for each process (or for
-# each
-# two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once.
-# ``init``
-# holds for all processes (here two names may mean the same one); ``unsafe`` and ``invariant`` say what must not be
-# reached for any *distinct* processes: an invariant is written as the bad states, as Cubicle does.
+# each two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once.
+# ``init`` holds for all processes (here two names may mean the same one); ``unsafe`` and ``invariant`` say what must
+# not be reached for any *distinct* processes: an invariant is written as the bad states, as Cubicle does.
 #
 # Everything is frozen and compares by value, without the places in the text.
 
@@ -336,8 +334,7 @@ def _processes(system: System) -> Iterator[str]:
 
 # The meaning of the language, literally: a system with a given number of processes, one state after another.
 #
-# Nothing here is clever, and no engine imports it: a run that an engine found is believed when this interpreter
-# makes
+# Nothing here is clever, and no engine imports it: a run that an engine found is believed when this interpreter makes
 # it, and small systems are explored here to judge the engines.  A state is a tuple of values, one for each cell:
 # constructors as text, processes as numbers, numbers as fractions; values of a type without constructors are numbers
 # that are only compared.

@@ -27,15 +27,11 @@ from pellucid.internal.model import components, on_time
 
 # A topology as a network of flows: how many tuples per unit of time can come to a queue for a long while.
 #
-# Every queue is a *server*: with workers that share it, of workers ÷ time; a queue of one worker, of 1 ÷ time.  A
-# spout
-# brings less than 1 ÷ gap.  A bolt puts out its ratio times what its servers serve; a server serves no more than
-# comes,
-# unless it is *stocked*: a queue that can get as long as one likes can be filled first, and then serves at full
-# speed
+# Every queue is a *server*: with workers that share it, of workers ÷ time; a queue of one worker, of 1 ÷ time.  A spout
+# brings less than 1 ÷ gap.  A bolt puts out its ratio times what its servers serve; a server serves no more than comes,
+# unless it is *stocked*: a queue that can get as long as one likes can be filled first, and then serves at full speed
 # whatever comes.  With routing ``one`` a tuple goes to one of all queues that hear it; with ``all``, to one queue of
-# each
-# bolt that does.
+# each bolt that does.
 
 ONE = Fraction(1)
 
@@ -220,8 +216,7 @@ class Network:
 #
 # A tuple that goes round comes back as the product of the ratios on its way.  If that is below 1 on every circle
 # (``one``), or if the matrix of ratios has a spectral radius below 1 (``all``), what goes round dies out, and every
-# flow
-# that the network allows can be had from empty queues.  That queues are *bounded* needs more:
+# flow that the network allows can be had from empty queues.  That queues are *bounded* needs more:
 #
 # - ``all`` with shared queues: nobody chooses, and the queues are those of a network with fixed routes, which depend
 #   continuously on what comes (Harrison and Reiman, 1981): bounded at equality, too.
@@ -320,14 +315,11 @@ def judged(topology: Topology, group: Sequence[str]) -> tuple[bool, bool, str]:
 
 # Why a queue is bounded: proofs, one after the other, and the check that each has to pass.
 #
-# What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are bounded
-# hold.  So
-# a queue is bounded if no more can come to it than it serves, where every queue that is not proved to be bounded yet
-# counts as a store: whatever is true of it, it cannot send more.  Behind those it hears, each bolt is proved in
-# turn.
+# What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are bounded hold.
+# So a queue is bounded if no more can come to it than it serves, where every queue that is not proved to be bounded yet
+# counts as a store: whatever is true of it, it cannot send more.  Behind those it hears, each bolt is proved in turn.
 #
-# Bolts that go in a circle can still be proved one by one, if even full stores of the others do not bring too much;
-# or
+# Bolts that go in a circle can still be proved one by one, if even full stores of the others do not bring too much; or
 # together, if `cycles` says that they cannot make each other longer without end.
 #
 # A proof has prices (`linear`): whoever doubts that no more can come multiplies them out.
@@ -439,12 +431,11 @@ def why_unknown(topology: Topology, bolt: str, bounded: Collection[str]) -> str:
 
 # A flow as a schedule, and the machine that runs it.
 #
-# Each spout emits at the rate that the flow gives it, and tuples are dealt out to those who hear them as the flow
-# says,
-# in smooth weighted rounds.  Everything else follows from the urgent semantics.  Since all times are rational, such
-# a run
-# repeats itself in the end, unless queues grow; and if it comes back to a state with longer queues, where those were
-# never empty meanwhile, then it can go on like that for ever: a *growing loop*, which proves that there is no bound.
+# Each spout emits at the rate that the flow gives it, and tuples are dealt out to those who hear them as the flow says,
+# in smooth weighted rounds.  Everything else follows from the urgent semantics.  Since all times are rational, such a
+# run repeats itself in the end, unless queues grow; and if it comes back to a state with longer queues, where those
+# were never empty meanwhile, then it can go on like that for ever: a *growing loop*, which proves that there is no
+# bound.
 
 
 @dataclass(frozen=True)
@@ -789,11 +780,9 @@ def check_flows(found: Flows) -> bool:
 
 # From which gap on a queue is bounded, exactly.
 #
-# What can come grows with the rate along a line that bends downwards, and a queue that becomes unbounded at some
-# rate is
-# a store from there on: so the rates at which something changes are found one after the other, each as the point
-# where a
-# line meets a capacity.  Nothing is sampled, and nothing approached.
+# What can come grows with the rate along a line that bends downwards, and a queue that becomes unbounded at some rate
+# is a store from there on: so the rates at which something changes are found one after the other, each as the point
+# where a line meets a capacity.  Nothing is sampled, and nothing approached.
 
 
 @dataclass(frozen=True)

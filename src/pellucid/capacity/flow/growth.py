@@ -239,10 +239,8 @@ class _Run:
 
 # Runs that make an unbounded queue as long as one likes.
 #
-# The flow that shows that more comes than is served is turned into a schedule, and the machine runs it (`runs`).
-# Where
-# the flow needs stores, they are filled first, one phase each (*prepare and drain*); how much that is follows from
-# how
+# The flow that shows that more comes than is served is turned into a schedule, and the machine runs it (`runs`). Where
+# the flow needs stores, they are filled first, one phase each (*prepare and drain*); how much that is follows from how
 # long the later phases take.  Without stores the run ends in a *growing loop*.
 
 

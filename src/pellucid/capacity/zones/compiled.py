@@ -48,13 +48,10 @@ def numbers(context, address):  # type: ignore[no-untyped-def]
 
 # Difference bound matrices over whole numbers, with strict and weak bounds, compiled.
 #
-# A zone of n − 1 clocks is an n × n matrix, row by row in one array: entry (i, j) bounds xᵢ − xⱼ, and x₀ is 0.  A
-# bound
+# A zone of n − 1 clocks is an n × n matrix, row by row in one array: entry (i, j) bounds xᵢ − xⱼ, and x₀ is 0.  A bound
 # is one number: ``2·c`` for *< c*, ``2·c + 1`` for *≤ c*, so that a smaller number is a tighter bound and the sum of
-# two
-# is one addition.  All operations but `up` keep a matrix closed (every entry as tight as the others imply), which
-# makes
-# inclusion a comparison entry by entry.
+# two is one addition.  All operations but `up` keep a matrix closed (every entry as tight as the others imply), which
+# makes inclusion a comparison entry by entry.
 
 ZERO = 1  # ≤ 0
 
@@ -165,16 +162,12 @@ def relax(m, n, spouts, gap, inf):  # type: ignore[no-untyped-def]
 
 # What comes next under the `urgent` semantics, compiled: from a discrete state and its zone to those after one step.
 #
-# A **settled** state (phase 0) has nothing left to take or to end, and its zone has all the times until the next
-# end.
+# A **settled** state (phase 0) has nothing left to take or to end, and its zone has all the times until the next end.
 # From there a spout emits, where nothing ends at this very moment (phase 1 until its tuple is put somewhere), or a
-# worker
-# ends.  All ends of a moment come first (phase 2 + the bolt of the last one, so that each order of them is not gone
-# through again), then all takes, then time passes: no queue is longer in another order of the same ends and takes,
-# and
-# all orders leave the same behind.  Workers of a bolt are told apart by the age of their tuples only, the oldest
-# first:
-# that is the symmetry between them.  `layout` has the state.
+# worker ends.  All ends of a moment come first (phase 2 + the bolt of the last one, so that each order of them is not
+# gone through again), then all takes, then time passes: no queue is longer in another order of the same ends and takes,
+# and all orders leave the same behind.  Workers of a bolt are told apart by the age of their tuples only, the oldest
+# first: that is the symmetry between them.  `layout` has the state.
 
 
 @compiled(NUMBER, "ppn")
@@ -465,11 +458,9 @@ def begin(c, s):  # type: ignore[no-untyped-def]
 
 # What comes next under the `literal` semantics, compiled: the transitions of the paper's appendix, one by one.
 #
-# Time passes in `time_elapse` only, by more than 0 and by as much as one likes; a tuple whose time is over by then
-# is
+# Time passes in `time_elapse` only, by more than 0 and by as much as one likes; a tuple whose time is over by then is
 # done.  So a busy worker is always before its end, and its clock goes when it is done.  The phase of a state has the
-# flags: *CanTimeElapse*, *DoTake*, *DoEmit*, and what *SetFlags* says is next.  The bolt in question is the one
-# under
+# flags: *CanTimeElapse*, *DoTake*, *DoEmit*, and what *SetFlags* says is next.  The bolt in question is the one under
 # analysis.
 
 
@@ -663,11 +654,9 @@ def begin_literally(c, s):  # type: ignore[no-untyped-def]
 
 # The search itself, compiled: waiting and passed zones, inclusion, nearest first.
 #
-# A node is a discrete state with a zone.  Nodes wait in lists by their cost (spout emits, or steps), the cheapest
-# are
-# left first.  A zone that is part of another one of the same discrete state is not kept; one that turns out to be
-# part of
-# a new one is *covered*: it is not looked at any more, and not left if it costs no less.  What is kept in the end is
+# A node is a discrete state with a zone.  Nodes wait in lists by their cost (spout emits, or steps), the cheapest are
+# left first.  A zone that is part of another one of the same discrete state is not kept; one that turns out to be part
+# of a new one is *covered*: it is not looked at any more, and not left if it costs no less.  What is kept in the end is
 # closed under steps, which is the certificate.
 
 WORKING, DONE, FOUND, MORE_NODES, MORE_ZONES, MORE_SLOTS, MORE_RESULTS, MORE_COSTS = range(8)

@@ -229,12 +229,9 @@ def _whole(question: str, parts: Mapping[str, CapacityPart], began: float, said:
 # The tables of Figure 1: the one that the paper asks for, and how long its queues get.
 #
 # The paper asks whether the queue of "bolt 1" reaches 2, or 3, for gaps below 1 and above 1, and got one answer of
-# four.
-# Its bolt 1 hears one spout by the text and both by the indices of the appendix; and the semantics are two.  Each
-# cell is
-# answered for *all* its gaps, by the exact threshold: below it every gap has a run that reaches the limit, from it
-# on
-# none has.
+# four. Its bolt 1 hears one spout by the text and both by the indices of the appendix; and the semantics are two.  Each
+# cell is answered for *all* its gaps, by the exact threshold: below it every gap has a run that reaches the limit, from
+# it on none has.
 
 READINGS = {"B1": "one spout", "B2": "both spouts"}
 BELOW, ABOVE = Fraction(4, 5), Fraction(5, 4)  # gaps at which a run is shown, on either side of 1

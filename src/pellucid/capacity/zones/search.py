@@ -248,11 +248,9 @@ def _longer(array: np.ndarray, size: int, value: int = 0) -> np.ndarray:
 # When the steps of a way happen: differences of times that must be kept, the least ones, and for which gaps.
 #
 # A way through zones fixes what happens at which *moment*, and what must lie between two moments: more than a gap
-# between
-# two emits of a spout, exactly the time of a tuple between its take and its end.  Whoever wants times solves these
-# differences: the longest path to a moment is when it can be at the earliest.  Where a difference is strict, that is
-# an
-# infimum which no run attains, but one comes as near to it as one likes.
+# between two emits of a spout, exactly the time of a tuple between its take and its end.  Whoever wants times solves
+# these differences: the longest path to a moment is when it can be at the earliest.  Where a difference is strict, that
+# is an infimum which no run attains, but one comes as near to it as one likes.
 
 
 class Apart(NamedTuple):
@@ -392,8 +390,7 @@ def _too_long(count: int, edges: Sequence[tuple[int, int, Fraction]]) -> list[in
 
 # From the labels of a search to what happened: which worker took, ended or emitted what at which moment.
 #
-# The search tells workers apart by age only; here they get their numbers.  What it leaves out, the bolts that are
-# not
+# The search tells workers apart by age only; here they get their numbers.  What it leaves out, the bolts that are not
 # upstream of the bolt in question, is put back by `run`.
 
 
@@ -650,9 +647,8 @@ class Way:
 
 # A way as a run of the whole topology, with exact times, as `replay` accepts it.
 #
-# The bolts that the search left out take, end and emit whenever they can: under the `urgent` semantics they must,
-# and it
-# changes nothing upstream; under the `literal` one they need not do anything.
+# The bolts that the search left out take, end and emit whenever they can: under the `urgent` semantics they must, and
+# it changes nothing upstream; under the `literal` one they need not do anything.
 
 WITHIN = Fraction(1, 100)
 

@@ -38,11 +38,9 @@ __all__ = ["PlacesAudit", "Row", "Violation", "audit", "audit_logs"]
 
 # The logs of a network, read without disturbing it.
 #
-# Places may be running.  First it is noted how far each log is, then all are read: whatever a record that was there
-# at
+# Places may be running.  First it is noted how far each log is, then all are read: whatever a record that was there at
 # the first look depends on was there before it, and so is there at the second.  Only what was there at the first is
-# judged; the rest serves as evidence.  How far each log was, by the note beside it and by what processes that run
-# have
+# judged; the rest serves as evidence.  How far each log was, by the note beside it and by what processes that run have
 # heard, is asked before that: a log that has less is an older copy.
 
 Record = tuple[int, str, Mapping[str, Any]]

@@ -463,11 +463,9 @@ class Judge:
         return out
 
 
-# What the logs say as a whole, without any order: nothing committed and aborted, nothing committed that needs what
-# is
-# not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone.  And
-# whether a
-# log is an older copy, by what is known of it outside of all logs.
+# What the logs say as a whole, without any order: nothing committed and aborted, nothing committed that needs what is
+# not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone.  And whether
+# a log is an older copy, by what is known of it outside of all logs.
 
 
 class Stand(NamedTuple):

@@ -406,11 +406,9 @@ def cascade_of(why: Any) -> str:
 
 # What a log may have lost: a place syncs when something must last; what it wrote since is a tail that dies with it.
 #
-# If a record is lost, so are all that came after it in that start of the place.  So a transaction that never asked
-# to
+# If a record is lost, so are all that came after it in that start of the place.  So a transaction that never asked to
 # commit, or one of its messages, may be missing although others have seen it: it counts as crashed.  Whatever is
-# followed
-# by something that is on record cannot have been lost.
+# followed by something that is on record cannot have been lost.
 
 
 class Tails:
@@ -484,13 +482,10 @@ class Tails:
 
 # Many logs, one run: the records of all places in an order in which causes come before effects.
 #
-# A log is a sequence; between logs nothing is known but what had to happen first: a message is deposited after it
-# was
+# A log is a sequence; between logs nothing is known but what had to happen first: a message is deposited after it was
 # sent, a set is decided after all have prepared it, whoever commits does so after those it needs.  Clocks are not
-# asked.
-# Any order that keeps this is a run as good as the real one.  Where there is none, because an effect stands before
-# its
-# cause, a record goes ahead without its cause, and the rules say what is wrong with it.
+# asked. Any order that keeps this is a run as good as the real one.  Where there is none, because an effect stands
+# before its cause, a record goes ahead without its cause, and the rules say what is wrong with it.
 
 Key = tuple[str, ...]  # something that happens: ("sent", message), ("committed", transaction) …
 

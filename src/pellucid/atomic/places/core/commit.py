@@ -22,20 +22,14 @@ from pellucid.atomic.places.core.state import Record, fits, in_words, order, pla
 
 # Who waits for whom: finds sets of transactions that can commit together, without going over everything each time.
 #
-# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any
-# more, so
-# a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
-# itself is
-# committed: such a component is *ready*.
+# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any more,
+# so a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
+# itself is committed: such a component is *ready*.
 #
-# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It
-# ends
-# at the first one that is neither pending nor decided (or whose status nobody has told yet), or that waits in a
-# ready
-# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of
-# these
-# does not go further as long as that is still true.  A new ready component is always found from the last of its
-# members
+# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It ends
+# at the first one that is neither pending nor decided (or whose status nobody has told yet), or that waits in a ready
+# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of these
+# does not go further as long as that is still true.  A new ready component is always found from the last of its members
 # (or of its needs) that changed: nothing else has to be looked at again.
 
 
@@ -167,22 +161,17 @@ class Graph:
 
 # A log that came back from an older copy: how a place is told, and what it does then.
 #
-# A copy lacks records that lasted, and others may rely on them.  A place cannot see that in its log; others can.
-# What a
+# A copy lacks records that lasted, and others may rely on them.  A place cannot see that in its log; others can. What a
 # place says to another carries its *stand*: its start, and how many of its records last.  Who hears it keeps the
-# highest
-# (and writes it down with what is synced anyway), and shows it in whatever it says to that place.  No crash loses
-# what
-# lasts, so a place that is shown a stand that its log lacks knows: the log is an older copy.
+# highest (and writes it down with what is synced anyway), and shows it in whatever it says to that place.  No crash
+# loses what lasts, so a place that is shown a stand that its log lacks knows: the log is an older copy.
 #
 # From then on it does nothing that others or programs could rely on: it says what its log knows to be committed, and
 # presumes nothing.  Somebody brings back the newer log, or accepts the loss, which is written down.
 #
-# A new start is believed only if its log has the last stand that was heard of the one before: who could speak
-# against a
-# copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of
-# it is
-# said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
+# A new start is believed only if its log has the last stand that was heard of the one before: who could speak against a
+# copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of it
+# is said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
 # starts were (``after``) to whoever has not shown that it has heard of this one; else it is asked.
 
 RELIED_ON = frozenset(  # what others do something about: it shows how far the log of who says it is
