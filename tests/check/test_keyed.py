@@ -92,7 +92,7 @@ RENAMED = [
 ]
 
 
-@pytest.mark.parametrize("ints", [None, range(3)])
+@pytest.mark.parametrize("ints", [None, pytest.param(range(3), marks=pytest.mark.long)])
 @pytest.mark.parametrize(("name", "f", "g", "status"), RENAMED)
 def test_keys_with_other_names_and_the_same_parts(name: str, f: Any, g: Any, status: str, ints: Any) -> None:
     """What comes out is the same if two events have one key here where they have one there."""

@@ -74,7 +74,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "aware for naive": (
         lambda s, e: (s, [1], [e.seen]),
         told,
-        r"asks to be told of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
+        r"asks to be notified of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
         r"datetime, found datetime\[UTC\]; times with a time zone and without one do not mix",
     ),
     "int for datetime": (

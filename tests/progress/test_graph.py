@@ -116,7 +116,7 @@ def test_a_wrong_graph_is_refused(name: str) -> None:
 DOES: dict[str, tuple[Node, str]] = {
     "no triple": (
         Node(lambda s, e, m: s),
-        "returned None: expected (state, times to be told of, {edge: [Message(time), …]})",
+        "returned None: expected (state, times to be notified of, {edge: [Message(time), …]})",
     ),
     "an edge that is not its own": (
         Node(lambda s, e, m: (s, [], {"i": [m]})),

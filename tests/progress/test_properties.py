@@ -73,7 +73,7 @@ def test_without_the_test_of_the_clock_theorem_2_holds_and_completeness_fails() 
     assert decide(made(graph), "completeness").status == "bounded"
     machine = made(graph, WithoutTest)
     assert shown(machine, "completeness") == ["InitProp i holds 0; p asks for 0", "Not p: 0", "Mess p: 0 on i"]
-    assert decide(machine, "completeness").why == "p was told that 0 is complete, and now a message 0 comes"
+    assert decide(machine, "completeness").why == "p was notified that 0 is complete, and now a message 0 comes"
 
 
 def by_chance(drawn: range) -> Counter[Any]:
@@ -153,7 +153,7 @@ def test_a_notification_in_a_zero_loop_never_comes() -> None:
     machine = made(ring(lambda t: t))
     assert shown(machine, "liveness") == ["InitProp i holds 0", "Mess a: 0 on i"]
     assert decide(machine, "liveness").why == (
-        "a waits for 0, and whatever happens from here it is never told: (a, 0) could result in (f, 0)"
+        "a waits for 0, and whatever happens from here it is never notified: (a, 0) could result in (f, 0)"
     )
 
 

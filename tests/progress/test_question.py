@@ -70,7 +70,7 @@ def test_the_answer_in_words() -> None:
     text = str(verdict)
     assert text.startswith("refuted  progress of graph  (")
     assert "acyclic: refuted: a notification of a for 0 would wait for itself: (a, 0) could result in (f, 0)" in text
-    assert "liveness: refuted: a waits for 0, and whatever happens from here it is never told" in text
+    assert "liveness: refuted: a waits for 0, and whatever happens from here it is never notified" in text
     document = json.loads(verdict.to_json())["verdict"]
     assert document["status"] == "refuted" and document["details"]["parts"]["liveness"] == "refuted"
 

@@ -49,7 +49,7 @@ def test_in_words() -> None:
     why = why_not(flights(), "count", 2, pending=[("in", 1), ("count", 2), ("again", 1), ("good", 3)])
     assert bool(why)
     assert str(why).splitlines()[:6] == [
-        "count is not told of 2: 2 pointstamps hold it back",
+        "count is not notified of 2: 2 pointstamps hold it back",
         "  a message at 1 on in: in at 1 → read at 1 → raw at 1 → correct at 1 → good at 1",
         "    read, at its start, on message 1 on in sends 1 on raw",
         "    correct, at its start, on message 1 on raw sends 1 on good",
@@ -58,7 +58,7 @@ def test_in_words() -> None:
     ]
     assert "  count    1  ← here" in str(why) and "  back     2" in str(why) and "  in       1" in str(why)
     done = why_not(flights(), "count", 2, pending=[("count", 2), ("good", 3)])
-    assert not done and str(done) == "count can be told of 2: nothing that is pending could still reach it"
+    assert not done and str(done) == "count can be notified of 2: nothing that is pending could still reach it"
 
 
 def test_of_an_edge_and_of_the_start() -> None:
@@ -107,7 +107,7 @@ def test_as_a_picture() -> None:
     assert set(kind) == set(flights().locations)
     assert "plc-held" in kind["in"] and "plc-here" in kind["count"] and "plc-held" not in kind["good"]
     words = " ".join(picture.itertext())
-    assert "count is not told of 2" in words and "pending 1" in words
+    assert "count is not notified of 2" in words and "pending 1" in words
     ways = [p for p in picture.iter() if p.get("class") == "plc-way"]
     assert len(ways) == 4  # in → read → raw → correct → good
 

@@ -462,9 +462,7 @@ def _idle(
         )
     ]
     if implies:
-        true = n.FALSE
-        for slot in system.streams["a"][1]:
-            true = n.or_(true, n.and_(slot.present, slot.leaves[0]))
+        true = n.any_of(n.and_(slot.present, slot.leaves[0]) for slot in system.streams["a"][1])
         cases.append((true, f"{a.name} never says true"))
     return idle_notes(system, cases, options)
 

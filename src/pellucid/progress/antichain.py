@@ -296,8 +296,8 @@ class Antichain:
         return Antichain([*self, *other], self.order)
 
     def advance(self, time: Time) -> Time:
-        """The representative of a time for those who only see what is at or after this frontier: they cannot tell the
-        two apart.  An empty frontier leaves the time as it is.
+        """The representative of a time for all that see only what is at or after this frontier: the two look the same
+        there.  An empty frontier leaves the time as it is.
 
         >>> Antichain([(4, 8), (5, 3)]).advance((3, 7))
         (4, 7)

@@ -2,8 +2,8 @@
 messages.
 
 A **node** is two functions, the paper's g₁: ``on_message(state, edge, message)`` and ``on_notify(state, time)``.  Each
-returns the new state, the times that it wants to be told of, and the messages for its edges.  A **message** has a time.
-An **edge** comes from a node, or from outside (an input), and goes to a node, or outside (an output); cycles are
+returns the new state, the times of which it wants to be notified, and the messages for its edges.  A **message** has a
+time.  An **edge** comes from a node, or from outside (an input), and goes to a node, or outside (an output); cycles are
 allowed, and, where the paper is stricter, an edge from a node to itself.  `Graph.g` extends g₁ to local histories.
 
 Times are values of an order (`pellucid.progress.times`).  What is decided exactly needs finitely many of them
@@ -54,7 +54,7 @@ class Received(NamedTuple):
 
 
 class Notified(NamedTuple):
-    """An event of a node: it is told that a time is complete."""
+    """An event of a node: the notification that a time is complete."""
 
     time: Time
 
@@ -105,12 +105,12 @@ class Node:
     summaries: Mapping[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        such = "[1, 2], times to be told of"
+        such = "[1, 2], times to be notified of"
         object.__setattr__(self, "requests", _requests(self.requests, "requests=", such))
-        pairs = several(self.starts, "starts=", "[(0, [1])], states and times to be told of")
+        pairs = several(self.starts, "starts=", "[(0, [1])], states and times to be notified of")
         for pair in pairs:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise UsageError(f"starts=: {pair!r}: a pair of a state and times to be told of is expected")
+                raise UsageError(f"starts=: {pair!r}: a pair of a state and times to be notified of is expected")
         object.__setattr__(self, "starts", tuple((s, _requests(asked, "starts=: ", such)) for s, asked in pairs))
         named(self.summaries, "summaries=", "{'out': 1}, what is added to a time on its way to an output edge")
 
@@ -308,7 +308,7 @@ class Graph:
         return self._results[key]
 
     def _refuse_changing(self, where: str, node: str, state: State, carried: Iterable[Any]) -> None:
-        """An error for a state or a value that can change: what was looked at already could not be told from it."""
+        """An error for a state or a value that can change: what was looked at already could not be compared with it."""
         what = f"the state {state!r}" if not kept(state) else f"a message of {list(carried)!r}"
         raise StepError(
             f"{where}: {what} can change: a check keeps what it has seen, so states and values are tuples, frozensets, "
@@ -356,7 +356,7 @@ class Graph:
                     raise CutShort(f"node {node!r}, {event}: sends {m} on {edge}, a value that values= does not list")
 
     def does(self, node: str, state: State, event: Event) -> Result:
-        """The same, asked anew and not kept: states and values may be anything."""
+        """The same, computed again and not kept: states and values may be anything."""
         p = self.nodes[node]
         where = f"node {node!r}, {event}"
         try:
@@ -376,7 +376,7 @@ class Graph:
         return result
 
     def _read(self, where: str, node: str, given: Any) -> Result:
-        expected = "expected (state, times to be told of, {edge: [Message(time), …]})"
+        expected = "expected (state, times to be notified of, {edge: [Message(time), …]})"
         if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[2], Mapping):
             raise StepError(f"{where}: returned {given!r}: {expected}", step=node)
         state, requests, sent = given

@@ -106,11 +106,11 @@ class LocalMachine:
             return {}
         state, requests, sent = at
         edges = zip(self.graph.out[self.node], sent, strict=False)
-        told = [f"{edge}: {', '.join(map(str, several))}" for edge, several in edges if several]
+        sent_now = [f"{edge}: {', '.join(map(str, several))}" for edge, several in edges if several]
         return {
             "state": state,
             "pending": ", ".join(sorted(map(str, requests))) or "none",
-            "sent": "; ".join(told) or "nothing",
+            "sent": "; ".join(sent_now) or "nothing",
         }
 
     def complete(self, at: Any) -> bool:
@@ -336,17 +336,16 @@ def _completeness(machine: Semantics, budget: Budget) -> Question:
     leq = machine.graph.order.less_equal
 
     def steps(at: tuple[Situation | None, frozenset[Not]]) -> Iterator[tuple[Any, tuple[Situation, frozenset[Not]]]]:
-        situation, told = at
+        situation, notified = at
         for label, then in machine.steps(situation):
-            yield label, (then, told | {label} if isinstance(label, Not) else told)
+            yield label, (then, notified | {label} if isinstance(label, Not) else notified)
 
     def wrong(at: tuple[Situation, frozenset[Not]], label: Any, then: Any) -> str:
         if isinstance(label, Mess):
-            for told in at[1]:
-                if told.node == label.node and leq(label.message.time, told.time):
-                    return (
-                        f"{label.node} was told that {told.time} is complete, and now a message {label.message} comes"
-                    )
+            for notified in at[1]:
+                if notified.node == label.node and leq(label.message.time, notified.time):
+                    before = f"{label.node} was notified that {notified.time} is complete"
+                    return f"{before}, and now a message {label.message} comes"
         return ""
 
     return (machine.start(), frozenset()), steps, wrong
@@ -369,16 +368,16 @@ def _live(machine: Semantics, budget: Budget) -> Finding:
     """From every situation in which p waits for t, Not(p, t) can be reached."""
     search: Search[Any, Any] = Search([machine.start()], machine.steps, budget)
     before: dict[Any, list[Any]] = {}
-    told: dict[tuple[str, Any], list[Any]] = {}
+    notified: dict[tuple[str, Any], list[Any]] = {}
     try:
         for state, following in search:
             for label, then in following:
                 before.setdefault(then, []).append(state)
                 if isinstance(label, Not):
-                    told.setdefault((label.node, label.time), []).append(state)
+                    notified.setdefault((label.node, label.time), []).append(state)
     except CutShort as cut:
         return Finding("liveness", None, "", len(search.parents), str(cut))
-    good = {wait: _backwards(states, before) for wait, states in told.items()}
+    good = {wait: _backwards(states, before) for wait, states in notified.items()}
     for state in search.parents:
         for wait in _waits(machine, state):
             if state not in good.get(wait, ()):
@@ -401,7 +400,7 @@ def _waits(machine: Semantics, at: Situation | None) -> Iterator[tuple[str, Any]
 def _never(machine: Semantics, at: Situation, p: str, t: Any) -> str:
     held = next(holds_back(machine, at, p, t), None)
     because = "" if held is None else f": {held[0]} could result in {held[1].end}"
-    return f"{p} waits for {t}, and whatever happens from here it is never told{because}"
+    return f"{p} waits for {t}, and whatever happens from here it is never notified{because}"
 
 
 def holds_back(machine: Semantics, at: Situation, node: str, time: Any) -> Iterator[tuple[Pointstamp, Proof]]:

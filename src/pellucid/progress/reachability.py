@@ -152,7 +152,9 @@ def _check_set(way: Summary, found: Ends) -> None:
 
 # ---------------------------------------------------------------- graphs
 
-_DENSE = 10_000  # pairs of an input and an output that are written down where nobody says which of them are connected
+_DENSE = (
+    10_000  # pairs of an input and an output that are written down where it is not said which of them are connected
+)
 
 
 class Location(NamedTuple):
@@ -235,7 +237,7 @@ class Builder:
     """
 
     def __init__(self, order: Order | None = None) -> None:
-        """``order``: what the times are at every port for which nothing else is said."""
+        """``order``: what the times are at every port unless an order is given there."""
         self.order = Integers() if order is None else order
         if not isinstance(self.order, Order):
             raise UsageError(f"Builder({order!r}): an order of times is needed, such as Integers()")

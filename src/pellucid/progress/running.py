@@ -116,7 +116,7 @@ class _Running:
             (p, Received(e, queue[0])) for e, queue in self.queues.items() if queue and (p := self.graph.target[e])
         ]
         if not ready or self.chance is not None:
-            ready += [(p, Notified(t)) for p in self.waits for t in self._told(p)]
+            ready += [(p, Notified(t)) for p in self.waits for t in self._complete_times(p)]
         if not ready:
             for p, times in self.waits.items():
                 if times:  # no summary should allow that
@@ -157,8 +157,8 @@ class _Running:
             self._ask(p, t)
         self.clock.propagate_all()
 
-    def _told(self, p: str) -> list[Time]:
-        """The times that a node may be told of, those first before which there is no other."""
+    def _complete_times(self, p: str) -> list[Time]:
+        """The times that a node may be notified of, those first before which there is no other."""
         complete = [t for t in self.waits[p] if self._complete(p, t)]
         first = Antichain(complete, self.graph.order).elements()
         return first if self.chance is None else [*first, *(t for t in complete if t not in first)]
@@ -210,11 +210,11 @@ class WhyNot:
     def __str__(self) -> str:
         node = self.location in self.nodes
         if not self.holds:
-            done = "can be told of" if node else "gets no more messages at or before"
+            done = "can be notified of" if node else "gets no more messages at or before"
             return f"{self.location} {done} {self.time}: nothing that is pending could still reach it"
         count = len(self.holds)
         many = f"{count} pointstamp{' holds' if count == 1 else 's hold'} it back"
-        says = "is not told of" if node else "may still get messages at or before"
+        says = "is not notified of" if node else "may still get messages at or before"
         lines = [f"{self.location} {says} {self.time}: {many}"]
         for point, proof in self.holds:
             lines.append(f"  {self._pending(point)}: {' → '.join(f'{x} at {t}' for x, t in proof.path)}")
@@ -279,7 +279,7 @@ def why_not(
     inputs: Mapping[str, Iterable[Message]] | None = None,
     relation: Relation | None = None,
 ) -> WhyNot:
-    """Why a node is not told of a time, or why messages of that time may still come on an edge.
+    """Why a node is not notified of a time, or why messages of that time may still come on an edge.
 
     ``pending`` is a situation of the graph's machine, or pairs of a location and a time; without it the graph's start,
     with ``inputs`` on its input edges.  ``relation`` is the exact one,
@@ -290,7 +290,7 @@ def why_not(
     >>> edges = {"i": (None, "read"), "e": ("read", "count")}
     >>> graph = Graph({"read": buffer("e"), "count": Node()}, edges, times=[1, 2])
     >>> print(why_not(graph, "count", 2, pending=[("i", 1), ("count", 2)]))
-    count is not told of 2: 1 pointstamp holds it back
+    count is not notified of 2: 1 pointstamp holds it back
       a message at 1 on i: i at 1 → read at 1 → e at 1
         read, at its start, on message 1 on i sends 1 on e
     the frontier, the least times that may still come:
@@ -299,7 +299,7 @@ def why_not(
       i      1
       e      1
     >>> print(why_not(graph, "count", 2, pending=[("count", 2)]))
-    count can be told of 2: nothing that is pending could still reach it
+    count can be notified of 2: nothing that is pending could still reach it
     """
     if isinstance(graph, Tracker):
         if pending is not None or inputs is not None or relation is not None:

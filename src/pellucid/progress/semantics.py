@@ -155,7 +155,7 @@ class Semantics:
         return None
 
     def steps(self, at: Situation | None, *, failures: bool = True) -> Iterator[tuple[Action, Situation]]:
-        """What can happen; also what leaves everything as it is, which is a step all the same to who is notified."""
+        """What can happen; also what leaves everything as it is, which is a step all the same for the node."""
         if at is None:
             yield from self._initial()
             return
@@ -356,7 +356,7 @@ def _shorter(queue: Queue) -> Iterator[Queue]:
                 if q[i : i + 1] == q[i + 1 : i + 2]:
                     continue  # the same as without the next one
                 one = q[:i] + q[i + 1 :]
-                if one not in shorter:  # told at once: there may be too many to be listed
+                if one not in shorter:  # one by one: there may be too many to be listed
                     shorter[one] = None
                     yield one
         layer = shorter

@@ -200,7 +200,7 @@ class Summary:
         """A time that leads nowhere, and a later one that leads on; None if there are none.  A clock keeps the least
         times only: with such a way it would forget what the later one leads to.
 
-        The ends of 64 bits do not count, which are a bound that nobody chose.
+        The ends of 64 bits do not count, which are no bound that a user chose.
 
         >>> from pellucid.progress import Integers, Lexicographic
         >>> from pellucid.progress.summaries import advance

@@ -80,8 +80,8 @@ def hashed(given: Any) -> bool:
 
 
 def kept(given: Any) -> bool:
-    """Whether it stays what it is: it can be looked up, by what it says and not by where it lies, and is used up by
-    nobody.  An iterator, or an object of a class without ``__eq__``, may be another one tomorrow.
+    """Whether it stays what it is: it can be looked up, by what it says and not by where it lies, and is not
+    used up by reading.  An iterator, or an object of a class without ``__eq__``, may be another one tomorrow.
 
     >>> kept((1, "a")), kept(iter([1])), kept([1])
     (True, False, False)
@@ -105,7 +105,7 @@ def told_apart(given: Iterable[Any], where: str) -> tuple[Any, ...]:
     known: dict[Any, Any] = {}
     for one in given:
         if not hashed(one):
-            raise UsageError(f"{where}: {one!r} can change, so it cannot be told apart: give a tuple or a text")
+            raise UsageError(f"{where}: {one!r} can change, so it cannot be compared: give a tuple or a text")
         first = known.setdefault(one, one)
         if type(first) is not type(one):
             raise UsageError(f"{where}: Python takes {first!r} and {one!r} for one thing: leave one of them out")

@@ -245,10 +245,10 @@ class Worker:
     >>> graph = Builder(); graph.add_node("read", 0, 1, []); graph.add_node("count", 1, 0, [[]])
     >>> graph.add_edge(Source("read"), Target("count"))
     >>> one, two = (Worker(graph, [((Source("read"), 0), 1)]) for _ in range(2))
-    >>> one.update(Source("read"), 0, -1); one.update(Target("count"), 0, 1); told = one.commit()
+    >>> one.update(Source("read"), 0, -1); one.update(Target("count"), 0, 1); step = one.commit()
     >>> one.frontier(Source("read")), two.frontier(Source("read"))
     (Antichain([]), Antichain([0]))
-    >>> two.hear(told); two.frontier(Source("read")), two.frontier(Target("count"))
+    >>> two.hear(step); two.frontier(Source("read")), two.frontier(Target("count"))
     (Antichain([]), Antichain([0]))
     >>> two.update(Source("read"), 5, 1); two.commit()
     Traceback (most recent call last):
@@ -273,7 +273,7 @@ class Worker:
         self.step.update((location, time), diff)
 
     def commit(self) -> list[Change]:
-        """The step is taken: what is to be told to the others, in one piece."""
+        """The step is taken: what the others have to hear, in one piece."""
         changes = self.step.drain()
         unfounded = next(from_nothing(self.paths, changes), None)
         if unfounded is not None:
@@ -286,7 +286,7 @@ class Worker:
         return changes
 
     def hear(self, changes: Iterable[Change]) -> None:
-        """What another worker told, all of one step."""
+        """The step of another worker, all of it."""
         self.view.update_iter(changes)
         self.view.propagate_all()
 

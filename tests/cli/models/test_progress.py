@@ -131,7 +131,7 @@ def test_a_time_is_written_as_it_is_shown(pellucid: Command, folder: Path) -> No
     )
     result = pellucid("progress", "days.py", "--why", "p@2013-01-02", "--pending", "i@2013-01-01")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("p is not told of 2013-01-02: 1 pointstamp holds it back\n")
+    assert result.stdout.startswith("p is not notified of 2013-01-02: 1 pointstamp holds it back\n")
 
 
 @pytest.mark.parametrize(

@@ -606,7 +606,7 @@ def test_without_event_time(folder: Path) -> None:
     assert found.steps == () and found.sources[0].rows == 200
     lines = str(found).splitlines()
     assert lines[0].startswith(f"plain in {folder / 'state'}: not running, epoch 4 complete, 200 pushes by ")
-    assert lines[1:] == ["sources", "  x: 200 rows read, its times are not said"]
+    assert lines[1:] == ["sources", "  x: 200 rows read, its times are not given"]
     assert found.document()["run"]["epoch"] == 4
 
 

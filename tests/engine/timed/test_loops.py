@@ -144,7 +144,7 @@ def test_what_never_ends(engine: Any) -> None:
     p = pipeline(lambda x: iterate(x, lambda v: v.map(lambda n: -n), limit=100, id="turn"), x=int)
     text = (
         r"step 'turn' \(iterate, .*\) failed at push 1 on its events: after 100 rounds 1 event still goes round: 3; "
-        r"have the body put out only what changes, allow more with limit=, or say rounds=100 to stop there"
+        r"have the body emit only what changes, allow more with limit=, or say rounds=100 to stop there"
     )
     with pytest.raises(StepError, match=text):
         engine(p.graph).push([0, 3])

@@ -186,7 +186,7 @@ def test_who_can_be_idle() -> None:
     engine.idle("x")
     with pytest.raises(UsageError, match="has no source 'z': it has x, y"):
         engine.idle("z")
-    with pytest.raises(UsageError, match=r"the times of 'y' are not said \(at\), so it holds nobody back"):
+    with pytest.raises(UsageError, match=r"the times of 'y' are not given \(at\), so no clock waits for it"):
         engine.idle("y")
 
 

@@ -179,8 +179,8 @@ def test_a_time_that_is_over_is_refused(engine: Any) -> None:
     with pytest.raises(StepError) as caught:
         e.push([3, 5], key=[7, 7])
     assert str(caught.value).split("failed at ")[1] == (
-        "push 1 for the key 7, 1, on an event of 3: it asks to be told of 2, which is over: expected the time of its "
-        "event, or a later one"
+        "push 1 for the key 7, 1, on an event of 3: it asks to be notified of 2, which is over: expected the time of "
+        "its event, or a later one"
     )
     p = pipeline(
         lambda x: x.at(lambda v: v).task(lambda s, v: (s, [v], [v]), 0, on_time=lambda s, t: (s, [t], [t])), x=int
@@ -189,7 +189,8 @@ def test_a_time_that_is_over_is_refused(engine: Any) -> None:
     with pytest.raises(StepError) as caught:
         e.push([3, 5])
     assert str(caught.value).split("failed at ")[1] == (
-        "push 1 told of 3: it asks to be told of 3, which is over: expected a time after the one that it is told of"
+        "push 1 notified of 3: it asks to be notified of 3, which is over: expected a time after the one that it is "
+        "notified of"
     )
 
 
@@ -215,7 +216,9 @@ def test_a_task_that_asks_for_ever_is_refused(monkeypatch: pytest.MonkeyPatch) -
             e.finish()
         said.append(str(caught.value))
     assert said[0] == said[1]
-    assert "for the key 'k', told of 990: on_time was called 500 times in a row, without an event between" in said[0]
+    assert (
+        "for the key 'k', notified of 990: on_time was called 500 times in a row, without an event between" in said[0]
+    )
 
 
 def test_many_times_of_one_push_are_told_compiled() -> None:

@@ -436,7 +436,7 @@ def test_in_words() -> None:
         "steps",
         "  join (join within 10 min, left): clock of by at 2024-05-01 11:59:00, clock of by2 at 2024-05-01 11:59:00",
         "    1 key, first bob: 2024-05-01 12:04:00",
-        "    1 left row has found nobody yet: 2024-05-01 12:04:00",
+        "    1 left row has found no partner yet: 2024-05-01 12:04:00",
         "      source prices, silent since 2024-05-01 12:04:00 UTC, could still send an event of 2024-05-01 11:59:00 "
         "(prices → priced → by2 → join)",
         "      it comes once prices has sent an event after 2024-05-01 12:14:00, has ended, or is idle",
@@ -449,7 +449,7 @@ def test_in_words() -> None:
         "      source prices, silent since 2024-05-01 12:04:00 UTC, could still send an event of 2024-05-01 11:59:00, "
         "through join (prices → priced → by2 → join → hours)",
         "      it comes once clicks has sent an event of 2024-05-01 12:05:00 or later and prices one of "
-        "2024-05-01 12:00:00 or later; who has ended or is idle is not waited for",
+        "2024-05-01 12:00:00 or later; a source that has ended or is idle is not waited for",
     ]
     document = json.loads(json.dumps(found.document()))
     assert document["format"] == 1 and document["complete"] is False

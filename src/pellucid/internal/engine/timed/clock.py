@@ -1,7 +1,7 @@
 """How far event time has come: a clock for each stream, moved by the steps `at`.
 
 A step `at` with lateness *L* has the watermark *W* = greatest time seen - *L* (before its first event: none).  It is
-active, idle (somebody said so, after a silence) or ended.  A stream's candidate is the least *W* of the active steps
+active, idle (declared so, after a silence) or ended.  A stream's candidate is the least *W* of the active steps
 `at` before it; if none is active, `END` if all have ended, else the greatest *W* there is.  Its clock is the greatest
 candidate so far: it never goes back.
 
@@ -171,7 +171,7 @@ class Clocks:
         self.marks[at] = max(self.marks[at], time - timing.lateness)
 
     def idle(self, at: int) -> None:
-        """From here on a step `at` holds nobody back, until its next event."""
+        """From here on a step `at` holds no clock back, until its next event."""
         if self.status[at] == ACTIVE:
             self.status[at] = IDLE
 
@@ -214,7 +214,7 @@ class Clocks:
 
     def decides(self, stream: int, step: int | None = None) -> tuple[tuple[int, ...], bool]:
         """The steps `at` that a stream's clock waits for, and whether for each of them: the active ones.  Where none is
-        active, the next event of any that has not ended moves it; if all have ended, nobody is waited for.
+        active, the next event of any that has not ended moves it; if all have ended, none is waited for.
 
         >>> from pellucid import merge, pipeline
         >>> both = pipeline(lambda x, y: merge(x.at(lambda v: v), y.at(lambda v: v)), x=int, y=int)
@@ -284,7 +284,7 @@ def feeders(graph: Graph) -> dict[str, tuple[str, ...]]:
     }
 
 
-# What is said when a step that works by event time cannot go on, the same in every engine.
+# What errors say when a step that works by event time cannot continue, the same in every engine.
 
 
 def late_error(
@@ -347,20 +347,22 @@ def no_such_time(node: Node, value: Any, time: int, clock: Type, push: int) -> S
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 
 
-def not_ahead(node: Node, clock: Type, keys: Sequence[Any], now: int, asked: int, told: bool, push: int) -> StepError:
-    """A task asks to be told of a time that is over."""
-    when = f"told of {shown_time(clock, now)}" if told else f"on an event of {shown_time(clock, now)}"
-    least = "a time after the one that it is told of" if told else "the time of its event, or a later one"
-    why = f"{of_key(keys)}{when}: it asks to be told of {shown_time(clock, asked)}, which is over: expected {least}"
+def not_ahead(
+    node: Node, clock: Type, keys: Sequence[Any], now: int, asked: int, notified: bool, push: int
+) -> StepError:
+    """A task asks for a time that is over."""
+    when = f"notified of {shown_time(clock, now)}" if notified else f"on an event of {shown_time(clock, now)}"
+    least = "a time after the one that it is notified of" if notified else "the time of its event, or a later one"
+    why = f"{of_key(keys)}{when}: it asks to be notified of {shown_time(clock, asked)}, which is over: expected {least}"
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 
 
-def endless(node: Node, clock: Type, keys: Sequence[Any], now: int, push: int) -> StepError:
+def never_done(node: Node, clock: Type, keys: Sequence[Any], now: int, push: int) -> StepError:
     """A task asks for one time after the other."""
     why = (
-        f"{of_key(keys)}told of {shown_time(clock, now)}: on_time was called {MOST_ALONE:,} times in a row, without an "
-        "event between, and asked for one more time each time; at the end of the input every time is complete, so this "
-        "would never end: let it ask for none when there is nothing left to wait for"
+        f"{of_key(keys)}notified of {shown_time(clock, now)}: on_time was called {MOST_ALONE:,} times in a row, "
+        "without an event between, and asked for one more time each time; at the end of the input every time is "
+        "complete, so this would never end: let it ask for none when there is nothing left to wait for"
     )
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)
 
@@ -381,14 +383,14 @@ def sub_failed(node: Node, clock: Type, start: int, end: int, error: StepError, 
     return type(error)(f"{node.describe()} failed {why}", step=node.id, position=push, why=why)
 
 
-def goes_on(
+def too_many_rounds(
     node: Node, clock: Type | None, time: int | None, rounds: int, events: Sequence[Any], push: int
 ) -> StepError:
     """A loop is not over after as many rounds as it may have, or has more events than any that ends."""
     some = ", ".join(short(event) for event in events[:3]) + (", …" if len(events) > 3 else "")
     what = "1 event still goes" if len(events) == 1 else f"{len(events):,} events still go"
     why = (
-        f"{_when(clock, time)}: after {_rounds(rounds)} {what} round: {some}; have the body put out only what changes, "
+        f"{_when(clock, time)}: after {_rounds(rounds)} {what} round: {some}; have the body emit only what changes, "
         f"allow more with limit=, or say rounds={rounds} to stop there"
     )
     return StepError(f"{node.describe()} failed at push {push:,} {why}", step=node.id, position=push, why=why)

@@ -115,7 +115,7 @@ class TimedEngine:
         }
 
     def progress(self) -> Progress:
-        """Why what waits here is not done: who holds it back, and by which way (see `Pipeline.progress`).
+        """Why what waits here is not done: what holds it back, and by which way (see `Pipeline.progress`).
 
         >>> from pellucid import pipeline
         >>> p = pipeline(lambda x: x.at(lambda v: v, id="when").tumbling(10, lambda w: w, id="tens"), x=int)
@@ -132,12 +132,12 @@ class TimedEngine:
     # ------------------------------------------------------------ data in, data out
 
     def push(self, *data: Any, **named: Any) -> Any:
-        """Push a chunk of events for each source, which is one batch; returns what it puts out, as `Engine.push`."""
+        """Push a chunk of events for each source, which is one batch; returns what it emits, as `Engine.push`."""
         batch, arrays = batch_given(self.graph, self.key, self.pushed, self._nan, data, named)
         return shown(self.push_batch(batch), arrays)
 
     def finish(self) -> Any:
-        """The end of the input, at which every time is complete: what that puts out, as `push` gives it."""
+        """The end of the input, at which every time is complete: what that emits, as `push` gives it."""
         return shown(self.finish_batch(), False)
 
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
@@ -152,7 +152,7 @@ class TimedEngine:
         """Some rows of a batch that more may follow: judged as all of its rows are, by the clock at its beginning; no
         clock moves, so that nothing becomes complete.  What comes out is what comes with rows.
 
-        Rows that are taken in several parts, and then `move`, put out what one `push_batch` of all of them does.
+        Rows that are taken in several parts, and then `move`, emit what one `push_batch` of all of them does.
 
         >>> from pellucid import pipeline
         >>> from pellucid.internal.data.columns import Batch
@@ -180,8 +180,8 @@ class TimedEngine:
     def move(self, marks: Mapping[str, int] | None = None, *, positions: bool = False) -> list[Output]:
         """The end of a batch whose rows were taken: the clock moves once, and what is complete comes out.
 
-        ``marks`` are the greatest times that the steps `at` have seen elsewhere, as `seen` gives them there: who has
-        only some of a batch's rows moves as if it had seen them all.
+        ``marks`` are the greatest times that the steps `at` have seen elsewhere, as `seen` gives them there: an engine
+        that has only some of a batch's rows moves as if it had seen them all.
 
         >>> from pellucid import pipeline
         >>> from pellucid.internal.data.columns import Batch
@@ -204,7 +204,7 @@ class TimedEngine:
         return self._through(self._nothing(), 0, positions)
 
     def _given(self, batch: Batch) -> list[Flow]:
-        """The rows of a batch that somebody gave."""
+        """The rows of a batch that was pushed."""
         if not isinstance(batch, Batch):
             raise UsageError(
                 f"push_batch takes a Batch of columns, found {type(batch).__name__}: lists and arrays go to "
@@ -216,20 +216,20 @@ class TimedEngine:
         return self._streams(batch)
 
     def finish_batch(self, *, positions: bool = False) -> list[Output]:
-        """The end of the input: what that puts out, as `push_batch` gives it."""
+        """The end of the input: what that emits, as `push_batch` gives it."""
         self._ready()
         self.clocks.end()
         self._ended = True
         return self._through(self._nothing(), 0, positions)
 
     def idle(self, source: str) -> None:
-        """Nothing has come from a source for long: it holds nobody back, until its next event."""
+        """Nothing has come from a source for long: it holds no clock back, until its next event."""
         names = [self.graph.nodes[i].id for i in self.graph.sources]
         if source not in names:
             raise UsageError(f"{self.graph.name} has no source {source!r}: it has {', '.join(names)}")
         steps = fed_by(self.graph, source)
         if not steps:
-            raise UsageError(f"{self.graph.name}: the times of {source!r} are not said (at), so it holds nobody back")
+            raise UsageError(f"{self.graph.name}: the times of {source!r} are not given (at), so no clock waits for it")
         for at in steps:
             self.clocks.idle(at)
 
@@ -270,7 +270,7 @@ class TimedEngine:
         return streams
 
     def _taken(self, t: Type, column: Any) -> Any:
-        """A column that came, as an array that nobody else has: it may be kept."""
+        """A column that came, as an array of its own: it may be kept."""
         array = inside(t, column, self.texts)
         given = column.codes if isinstance(column, Strings) else column
         return array.copy() if isinstance(given, np.ndarray) and np.may_share_memory(array, given) else array
@@ -307,7 +307,7 @@ class TimedEngine:
 
     def _output(self, name: str, i: int, flow: Flow, positions: bool) -> Output:
         node = self.graph.nodes[i]
-        if self.graph.readers(i):  # who reads it may keep the same arrays
+        if self.graph.readers(i):  # a step that reads it may keep the same arrays
             flow = Flow(flow.stamp, flow.time, [c.copy() for c in flow.key], [c.copy() for c in flow.value])
         columns = [self._shown(t, c) for t, c in zip(leaves_of(node.type), flow.value, strict=True)]
         key = self.key if self.key is not None else node.key
@@ -424,7 +424,7 @@ class TimedEngine:
                 if stage.engine is not None:
                     stage.engine.load(next(parts))
         if next(parts, None) is not None:
-            raise DamagedState("it goes on behind its end")
+            raise DamagedState("there is more behind its end")
         self.clocks.load(head["clocks"])
         self.pushed, self._push, self._ended = int(head["pushed"]), int(head["push"]), bool(head["ended"])
         self.late = {str(step): int(count) for step, count in head["late"].items()}
@@ -472,7 +472,7 @@ def run_batch(graph: Graph, key: Type | None, batch: Batch) -> list[Output]:
 
 
 def trace_batch(graph: Graph, key: Type | None, batch: Batch) -> list[dict[str, list[Any]]]:
-    """Push by push, each a batch of its own (of several sources, source by source); what the end puts out is one more.
+    """Push by push, each a batch of its own (of several sources, source by source); what the end emits is one more.
 
     >>> from pellucid import pipeline
     >>> counts = pipeline(lambda x: x.at(lambda v: v).tumbling(5, lambda w: w.trim(1)), x=int)

@@ -64,8 +64,8 @@ class Pairs:
 class Side:
     """What is kept of one input: a row is given up when the other side's clock is after its time + ``reach``."""
 
-    def __init__(self, kinds: Kinds, reach: int, told: bool) -> None:
-        self.kinds, self.reach, self.told = kinds, reach, told
+    def __init__(self, kinds: Kinds, reach: int, unpaired: bool) -> None:
+        self.kinds, self.reach, self.unpaired = kinds, reach, unpaired
         self.start()
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class Side:
         """More rows, whose keys have these numbers; the numbers of the rows."""
         at = self.pool.add([rows.time, *rows.columns()])
         self.index.add(key, rows.time, at)
-        if self.told:
+        if self.unpaired:
             self.found = longer(self.found, self.pool.size)
             self.found[at] = False
             self.due.add(later(rows.time, self.reach), [at])
@@ -92,12 +92,12 @@ class Side:
         return Rows.made(columns[0], columns[1:], len(self.kinds.key))
 
     def alone(self, clock: int | None) -> Rows:
-        """The rows that the other side's clock gives up now, and that have found nobody."""
-        if not self.told:
+        """The rows that the other side's clock gives up now, and that have found no partner."""
+        if not self.unpaired:
             return self.kinds.none()
         _, at = self.due.take(None if clock is None else clock - 1)
         alone = at[~self.found[at]]
-        self.found[alone] = True  # they need not be told again
+        self.found[alone] = True  # they come out once
         return self.rows(alone)
 
     def kept(self, clock: int | None) -> list[Any]:
@@ -116,9 +116,9 @@ class Side:
             return
         rows = Rows.made(columns[0], columns[1:-1], len(self.kinds.key))
         at = self.add(keys.of(rows.key, len(rows)), rows)
-        if self.told:
+        if self.unpaired:
             self.found[at] = columns[-1]
-            again = columns[-1]  # those that found somebody need not be told
+            again = columns[-1]  # those that found a partner do not come out alone
             if again.any():
                 self.due = Waiting([np.int64])
                 alone = np.flatnonzero(~again)
@@ -149,7 +149,7 @@ def _partners(index: Index, rows: _Sorted, low: int, high: int) -> tuple[Any, An
         return _NONE, _NONE
     key, time = rows.key, rows.time
     if int(time.max()) + low > MOST or int(time.min()) + high < LEAST:
-        # All of an interval is beyond 64 bits, where nobody is; what `later` makes of its ends would be inside.
+        # All of an interval is beyond 64 bits, where no time is; what `later` makes of its ends would be inside.
         key = np.where((later(time, low - 1) == MOST) | (later(time, high + 1) == LEAST), -1, key)
     asked, row = index.between(key, later(time, low), later(time, high))
     return rows.order[asked].astype(np.int64), row
@@ -224,10 +224,10 @@ class IntervalJoin:
         return mine, row, np.maximum(left_at[mine], right_at[row]), False
 
     def _noted(self, a: Any, b: Any, place: Any, from_left: Any, ordered: bool) -> Pairs:
-        """Pairs of rows by their numbers, put in order; they have found somebody."""
-        if self.left.told:
+        """Pairs of rows by their numbers, put in order; they have found a partner."""
+        if self.left.unpaired:
             self.left.found[a] = True
-        if self.right.told:
+        if self.right.unpaired:
             self.right.found[b] = True
         if not ordered and len(a):
             order = self._order(a, b, place, from_left)
@@ -467,11 +467,11 @@ class Join(TwoSides):
 
     def _second(self, flow: Flow, t: Type) -> Any:
         """1 where the left event is missing, or might as well be: such rows come after the others."""
-        nobody = missing(t)
-        if t.problem(nobody) is not None:
+        nothing = missing(t)
+        if t.problem(nothing) is not None:
             return np.zeros(len(flow), np.int64)
         same = np.ones(len(flow), np.bool_)
-        for leaf, value, column in zip(leaves_of(t), t.flatten(nobody), flow.value, strict=False):
+        for leaf, value, column in zip(leaves_of(t), t.flatten(nothing), flow.value, strict=False):
             same &= column == inside(leaf, [value], self.texts)[0]
         return same.astype(np.int64)
 

@@ -3,7 +3,7 @@
 One function per timed kind, with its rule in words; the ordinary steps between them are done by the literal
 interpreter.  What a batch is, in which order its events come to a step, and how events get their times is in
 `engine.timed.plan`; *C* is the clock of the stream that a step reads (`engine.timed.clock`), as it
-was when the batch began where events are judged, and as it has moved to where answers are put out.
+was when the batch began where events are judged, and as it has moved to where answers are emitted.
 
 >>> from pellucid import pipeline
 >>> def counts(x):
@@ -31,14 +31,14 @@ from pellucid.internal.engine.interpreter import Interpreter, call
 from pellucid.internal.engine.timed.clock import (
     Clocks,
     body_failed,
-    endless,
-    goes_on,
     late_error,
+    never_done,
     no_such_time,
     no_time,
     not_ahead,
     ranking,
     sub_failed,
+    too_many_rounds,
     windows_of,
 )
 from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed, plan_of
@@ -104,7 +104,7 @@ class Literal:
     # ------------------------------------------------------------ batches
 
     def batch(self, rows: Iterable[Row], ends: Iterable[str] = ()) -> dict[str, list[Item]]:
-        """A batch of rows: what it puts out, for each output.  With it the input of the steps `at` that are named
+        """A batch of rows: what it emits, for each output.  With it the input of the steps `at` that are named
         ends."""
         self.clocks.end(self.graph.position[step] for step in ends)
         streams: list[list[Item]] = [[] for _ in self.graph.nodes]
@@ -119,13 +119,13 @@ class Literal:
         return self._through(streams)
 
     def finish(self) -> dict[str, list[Item]]:
-        """The end of the input, at which every time is complete: what that puts out."""
+        """The end of the input, at which every time is complete: what that emits."""
         self.clocks.end()
         self._ended = True
         return self._through([[] for _ in self.graph.nodes])
 
     def idle(self, source: str) -> None:
-        """Nothing has come from a source for long: from the next batch on it holds nobody back."""
+        """Nothing has come from a source for long: from the next batch on it holds no clock back."""
         for at in fed_by(self.graph, source):
             self.clocks.idle(at)
 
@@ -142,7 +142,7 @@ class Literal:
         return {name: streams[i] for name, i in self.graph.outputs}
 
     def _segment(self, segment: Segment, streams: list[list[Item]]) -> None:
-        """Each event is a push of its own; what it puts out has its stamp and its time."""
+        """Each event is a push of its own; what it emits has its stamp and its time."""
         came = [(i.stamp, c.stream, n, i) for c in segment.inputs for n, i in enumerate(streams[c.stream])]
         for _, stream, _, item in sorted(came, key=lambda c: c[:3]):
             if item.outer not in self._ordinary:
@@ -157,7 +157,7 @@ class Literal:
             run.give_up()
 
     def _timed(self, stage: Timed, streams: list[list[Item]]) -> list[Item]:
-        """What a timed step puts out: first what comes with rows, then what the clock has completed, in order."""
+        """What a timed step emits: first what comes with rows, then what the clock has completed, in order."""
         node = self.graph.nodes[stage.step]
         came = [
             (item.stamp, j, number, n, item)
@@ -170,7 +170,7 @@ class Literal:
         return with_rows + self._in_order(node)
 
     def _in_order(self, node: Node) -> list[Item]:
-        """What a step has put out because the clock moved, in order."""
+        """What a step has emitted because the clock moved, in order."""
         outer, key = ranking(self.outer), ranking(node.key)
         rank = ranking(node.type)  # a window's answer begins with its start
         moved = sorted(self._moved, key=lambda m: (m[1].at, outer(m[1].outer), key(m[1].key), m[0], rank(m[1].value)))
@@ -227,7 +227,7 @@ class Literal:
 
     def _answer(self, node: Node, keys: tuple[Any, Any], start: int, end: int, events: list[Any]) -> None:
         """The answer of a window: the sub-pipeline sees its events by time, and where times are equal by the whole
-        event; the last that it puts out is the value, and its time the last one of the window."""
+        event; the last that it emits is the value, and its time the last one of the window."""
         assert node.sub is not None
         clock, rank = self._type(node), ranking(self.graph.nodes[node.inputs[0]].type)
         inner, last = Interpreter(node.sub), []
@@ -256,15 +256,15 @@ class Literal:
         return out
 
     def step_fixed(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """Fixed windows [start, end).  Closed iff C ≥ end; put out once, when closed, if not empty.  An event counts in
+        """Fixed windows [start, end).  Closed iff C ≥ end; emitted once, when closed, if not empty.  An event counts in
         each of its windows that is open; if some are closed, it is late once, with the windows that it missed.
 
         With an allowed lateness an event counts in a window as long as C < end + allowed; if the window was closed
-        already, its answer is put out again at the end of the batch.  Early: at the end of a batch at which running
-        answers are told, those of the open windows that have got an event since they were told last."""
+        already, its answer is emitted again at the end of the batch.  Early: at the end of a batch at which running
+        answers are due, those of the open windows that have got an event since the last ones."""
         assert node.timing is not None
         allowed, now, after = node.timing.allowed, self._now(stage), self._after(stage)
-        kept, untold = self.state.setdefault(stage.step, ({}, set()))  # (keys, start, end): events
+        kept, unshown = self.state.setdefault(stage.step, ({}, set()))  # (keys, start, end): events
         fresh = set()
         for _, item in events:
             try:
@@ -287,19 +287,21 @@ class Literal:
             if after >= end + allowed:
                 del kept[window]
         if node.timing.early is not None:
-            untold |= fresh
+            unshown |= fresh
         if node.timing.tells(now, after):
-            self._so_far(stage, node, [(*w, events) for w, events in kept.items() if w in untold and after < w[2]])
-            untold.clear()
+            self._so_far(stage, node, [(*w, events) for w, events in kept.items() if w in unshown and after < w[2]])
+            unshown.clear()
         return []
 
     def step_session(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """Sessions, per key: events at distance ≤ gap are together.  Closed iff C > last + gap, strictly; put out with
+        """Sessions, per key: events at distance ≤ gap are together.  Closed iff C > last + gap, strictly; emitted with
         start = first, end = last + gap + 1.  An event with t ≥ C is never late; one with t < C is taken only inside an
         open session of its key (first ≤ t ≤ last + gap), else late.  Early: as of fixed windows."""
         assert node.timing is not None and node.timing.gap is not None
         gap = node.timing.gap
-        kept = self.state.setdefault(stage.step, {})  # keys: sessions, each a list of events, and whether they are told
+        kept = self.state.setdefault(
+            stage.step, {}
+        )  # keys: sessions, each a list of events, and whether a running answer had them
         for _, item in events:
             t, mine = item.at, kept.setdefault(item.keys, [])
             if not in_range(self._type(node), t + gap + 1):
@@ -319,16 +321,16 @@ class Literal:
                 del kept[keys]
         if node.timing.tells(self._now(stage), self._after(stage)):
             open_ = [(keys, s) for keys, sessions in kept.items() for s in sessions]
-            untold = [(keys, s) for keys, s in open_ if not all(told for _, _, told in s)]
-            self._so_far(stage, node, [(keys, _first(s), _last(s) + gap + 1, s) for keys, s in untold])
-            for _, s in untold:
+            unshown = [(keys, s) for keys, s in open_ if not all(shown for _, _, shown in s)]
+            self._so_far(stage, node, [(keys, _first(s), _last(s) + gap + 1, s) for keys, s in unshown])
+            for _, s in unshown:
                 s[:] = [(t, value, True) for t, value, _ in s]
         return []
 
     def step_join(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
         """Interval join: lo ≤ b.t - a.t ≤ hi, same key.  A pair comes when its second event does.  a is given up iff
         the clock of b > a.t + hi, strictly, and b iff the clock of a > b.t - lo; rows of left and full joins that have
-        found nobody come exactly then, with the last time at which they could have found one, but never one before
+        found no partner come exactly then, with the last time at which they could have found one, but never one before
         their own: what follows may have passed that.  Late is t < the clock by which the other side's rows were given
         up: its own.
         """
@@ -363,9 +365,9 @@ class Literal:
                     if not in_range(self._type(node), time):
                         item = waiting.item
                         raise no_such_time(node, item.value, item.at, self._type(node), item.push)
-                    nobody = missing(node.type.items[1 - number])
+                    nothing = missing(node.type.items[1 - number])
                     value = waiting.item.value
-                    self._put(waiting.item.keys, time, (value, nobody) if number == 0 else (nobody, value), number)
+                    self._put(waiting.item.keys, time, (value, nothing) if number == 0 else (nothing, value), number)
             sides[number] = [w for w in sides[number] if over <= w.item.at + late_by]
         return out
 
@@ -398,7 +400,7 @@ class Literal:
         return []
 
     def step_dedup(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """Dedup keeps the first in event time: kept iff no kept row of its key is ≤ within earlier; put out when C > t;
+        """Dedup keeps the first in event time: kept iff no kept row of its key is ≤ within earlier; emitted when C > t;
         forgotten when C > t + within.  Late is t < C."""
         assert node.timing is not None and node.timing.within is not None and node.fn is not None
         within = node.timing.within
@@ -422,10 +424,10 @@ class Literal:
         return []
 
     def step_timers(self, stage: Timed, node: Node, events: list[tuple[int, Item]]) -> list[Item]:
-        """The task that is told of times, per key.  Its events come to it when C > t, by (time, then the whole event).
-        A time t that it has asked for is told of once, when C > t, behind the events of t and before all later ones.
-        On an event of t it may ask for times ≥ t, told of t for times > t.  What is put out has the time t.  Late is
-        t < C."""
+        """The task that is notified of times, per key.  Its events come to it when C > t, by (time, then the whole
+        event).  It is notified once of a time t that it has asked for, when C > t, behind the events of t and before
+        all later ones.  On an event of t it may ask for times ≥ t, notified of t for times > t.  What it emits has the
+        time t.  Late is t < C."""
         assert node.fn is not None and node.on_time is not None
         waiting, kept = self.state.setdefault(stage.step, ([], {}))
         for _, item in events:
@@ -450,12 +452,12 @@ class Literal:
         waiting[:] = [i for i in waiting if over <= i.at]
         while due:
             time, *_, keys, event = heappop(due)
-            mine = kept.setdefault(keys, _Told(copy.deepcopy(node.start)))
+            mine = kept.setdefault(keys, _TaskState(copy.deepcopy(node.start)))
             named = [k for k, there in zip(keys, (self.outer, node.key), strict=True) if there is not None]
             if event is None:
                 mine.times.discard(time)
                 if mine.alone >= MOST_ALONE:
-                    raise endless(node, clock, named, time, self._push)
+                    raise never_done(node, clock, named, time, self._push)
             fn, what = (node.fn, event.value) if event is not None else (node.on_time, value_of(clock, time))
             mine.alone = mine.alone + 1 if event is None else 0
             mine.state, put_out, asked = call(node, fn, (mine.state, what), self._push)
@@ -513,15 +515,15 @@ class Literal:
     def _rounds(
         self, stage: Timed, node: Node, keys: tuple[Any, Any], going: list[Any], time: int | None, push: int
     ) -> list[Any]:
-        """What leaves a loop that begins with these events: round after round what the body puts out goes in again,
-        until it puts out nothing, or, where it says nothing about what leaves, what it took."""
+        """What leaves a loop that begins with these events: round after round what the body emits goes in again,
+        until it emits nothing, or, where it does not say what leaves, what it took."""
         assert node.sub is not None and node.timing is not None
         clock, rank = self.graph.clocks[stage.step], ranking(self.graph.nodes[node.inputs[0]].type)
         body = self._bodies.setdefault((stage.step, keys), _Body(node.sub))
         left, rounds = [], 0
         while going and rounds != node.timing.rounds:
             if rounds == node.timing.limit or len(going) > MOST_EVENTS:
-                raise goes_on(node, clock, time, rounds, going, push)
+                raise too_many_rounds(node, clock, time, rounds, going, push)
             rounds += 1
             took = going
             try:
@@ -543,7 +545,7 @@ class Literal:
 
 
 class _Body:
-    """The body of a loop: what it remembers lasts, from round to round and from time to time."""
+    """The body of a loop: what it remembers stays, from round to round and from time to time."""
 
     def __init__(self, graph: Graph) -> None:
         self.run = Literal(graph) if graph.timed else Interpreter(graph)
@@ -573,8 +575,8 @@ class _Waiting:
 
 
 @dataclass
-class _Told:
-    """What a task keeps of a key: its state, the times that it has asked for, and how many it was told of since its
+class _TaskState:
+    """What a task keeps of a key: its state, the times that it has asked for, and of how many it was notified since its
     last event."""
 
     state: Any

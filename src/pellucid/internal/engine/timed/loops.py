@@ -2,7 +2,7 @@
 
 Loops of different keys have nothing to do with each other: those of one time go round together, one batch for a round
 of all of them, with the key beside each event.  What waits for its time and what the body remembers is saved with a
-snapshot; nothing ever goes round at a border, as a loop is over before what it puts out goes on.
+snapshot; nothing ever goes round at a border, as a loop is over before what it emits leaves it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from pellucid.errors import StepError
 from pellucid.internal.data.columns import Batch, events_of
-from pellucid.internal.engine.timed.clock import body_failed, goes_on
+from pellucid.internal.engine.timed.clock import body_failed, too_many_rounds
 from pellucid.internal.engine.timed.joins import AsOfStep, Join
 from pellucid.internal.engine.timed.plan import MOVED, Timed
 from pellucid.internal.engine.timed.rows import Kinds, Rows, Texts, Waiting, behind, inside, leaves_of
@@ -42,7 +42,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class LoopRun(Run, Protocol):
-    """What a loop knows of the run that it is in: who runs its body."""
+    """What a loop knows of the run that it is in: what runs its body."""
 
     def body(self, graph: Graph, key: Type | None) -> Any: ...
 
@@ -98,12 +98,12 @@ class Body:
         for output in self.engine.push_batch(batch, positions=True):
             at = np.asarray(output.positions, dtype=np.int64) - first
             values = zip(self.puts[output.name], output.columns, strict=True)
-            # What the end of a round puts out came with no event: its key is told beside it.
-            told = output.keys if self.graph.timed and self.key is not None else None
+            # What the end of a round emits came with no event: its key stands beside it.
+            own = output.keys if self.graph.timed and self.key is not None else None
             found[output.name] = _Event(
                 [c[at] for c in events.key]
-                if told is None
-                else [inside(t, c, self.texts, True) for t, c in zip(self.kinds.key, told, strict=True)],
+                if own is None
+                else [inside(t, c, self.texts, True) for t, c in zip(self.kinds.key, own, strict=True)],
                 [inside(t, c, self.texts, True) for t, c in values],
             )
         return found[AGAIN], found.get(OUT)
@@ -201,7 +201,7 @@ class LoopStep(Step):
         rounds, fixed = 0, self.timing.rounds
         while len(going) and rounds != fixed:
             if rounds == self.timing.limit or len(going) > MOST_EVENTS:
-                raise goes_on(self.node, self.clock, time, rounds, self._first_of(going), push)
+                raise too_many_rounds(self.node, self.clock, time, rounds, self._first_of(going), push)
             rounds += 1
             took = going
             try:
@@ -230,7 +230,7 @@ class LoopStep(Step):
         return _Event(nothing.key, nothing.value)
 
     def _settled(self, took: _Event, puts: _Event) -> Any:
-        """For each event that a round puts out, whether it has put out of its key what it took, in any order."""
+        """For each event that a round emits, whether it has emitted of its key what it took, in any order."""
         if not len(puts):
             return np.zeros(0, np.bool_)
         keys, kinds = Keys(self.keys), self.op.kinds.value

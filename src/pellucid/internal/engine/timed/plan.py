@@ -1,6 +1,6 @@
 """A graph cut at its timed steps: stages, in the order in which a batch goes through them.
 
-A **timed step** (`Processor.timed`) stands alone: it is told of the clock.  The ordinary steps between timed steps make
+A **timed step** (`Processor.timed`) stands alone: it follows the clock.  The ordinary steps between timed steps make
 **segments**, each an ordinary `Graph` of its own, that the interpreter or a kernel runs, knowing nothing of time.
 
 How it is cut: the *level* of a step is the greatest of the levels of the steps it reads, one more for each timed one
@@ -8,20 +8,20 @@ among them; the ordinary steps of one level that a stream joins are a segment.  
 segments first and then its timed steps, all in the order of the graph: what a stage reads is complete when its turn
 comes.
 
-What whoever runs a plan keeps to, so that all engines do the same:
+What every engine that runs a plan keeps to, so that all do the same:
 
 * **Rows of a batch** are numbered: that is an event's *stamp*.  A push that brings events to several sources is several
-  rows, in the order of the graph's sources.  What is put out because the clock moved has the stamp `MOVED`, which is
+  rows, in the order of the graph's sources.  What is emitted because the clock moved has the stamp `MOVED`, which is
   after all rows.
 * **A stream** of a batch is a list of events with stamp, time (None where the graph's ``clocks`` have none) and key, in
-  the order in which they were put out.
+  the order in which they were emitted.
 * **A segment** takes one event per push: the events of its inputs sorted by (stamp, position of the stream's step in
-  the whole graph, place in its stream).  What such a push puts out has the stamp and the time of the event that it
+  the whole graph, place in its stream).  What such a push emits has the stamp and the time of the event that it
   took.
 * **A timed step** takes the events of its inputs by (stamp, position of the stream's step, number of the input, place
   in its stream), judges each by its clock of that input (`Clocks.now` of the stream, for this step), and then lets the
-  clocks move to `Clocks.after` and puts out what is complete.  What comes with a row (`at`, `late`, pairs of a `join`)
-  has that row's stamp; what comes because the clock moved (windows, also those that are corrected or told early,
+  clocks move to `Clocks.after` and emits what is complete.  What comes with a row (`at`, `late`, pairs of a `join`)
+  has that row's stamp; what comes because the clock moved (windows, also corrected or running answers,
   `as_of`, `lookup`, `dedup`, rows of a `join` without a partner) has `MOVED`, sorted by (time of the answer, key, start
   of the window, event), all canonically (`engine.timed.order`); of rows of a join without a partner, left ones
   before right ones of the same time and key.
@@ -31,8 +31,8 @@ What whoever runs a plan keeps to, so that all engines do the same:
   the event's own; `late` and `early` have none.
 * **Keys**: a stream under a key carries the key of each event beside it.  Where such a stream goes into a segment, the
   segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a
-  segment puts out under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a
-  table) is not in the plan: whoever runs per key sees to it that each key has ordinary states of its own, and that
+  segment emits under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a
+  table) is not in the plan: an engine that runs per key gives each key ordinary states of its own, and its
   timed steps keep (that key, the stream's key) apart; the clock is of all keys together.
 
 >>> from pellucid import pipeline
@@ -57,7 +57,7 @@ from pellucid.internal.expr.tracing.trace import Traced
 from pellucid.internal.expr.types import TupleType, Type
 from pellucid.internal.graph.model import Graph, Node
 
-#: The stamp of what is put out because the clock moved: after all rows of a batch.
+#: The stamp of what is emitted because the clock moved: after all rows of a batch.
 MOVED = 2**62
 
 

@@ -71,7 +71,7 @@ class Texts:
         return table
 
     def column(self, codes: Any) -> Strings:
-        """Codes as a column of texts that anybody can read; a few of many bring only their own texts."""
+        """Codes as a column of texts, as any engine takes it; a few of many bring only their own texts."""
         if len(codes) * 4 >= len(self.values):
             return Strings(codes, self.values)
         used, places = np.unique(codes, return_inverse=True)
@@ -381,7 +381,7 @@ class Inner:
         number = np.repeat(np.arange(len(starts)), lengths)
         if self._rows < COMPILE_FROM or len(self._used) == len(values):
             part = [c[rows] for c in values]
-        else:  # what nobody reads is left out
+        else:  # what no step reads is left out
             none = {c.dtype: np.zeros(len(rows), c.dtype) for c in values}
             part = [c[rows] if j in self._used else none[c.dtype] for j, c in enumerate(values)]
         try:
@@ -480,7 +480,7 @@ def used_leaves(graph: Graph) -> set[int]:
     for i, _ in graph.readers(source):
         node = graph.nodes[i]
         if node.kind not in ("map", "cumulate") or node.fn is None or node.fn.runs is None:
-            return set(range(width))  # others hand the whole event on, or show it to a function that nobody can read
+            return set(range(width))  # others pass the whole event on, or to an opaque function
         skip = node.state.width if node.kind == "cumulate" and node.state is not None else 0
         used |= {int(e.value) - skip for e in walk(*node.fn.runs.roots()) if e.op == "var" and int(e.value) >= skip}
     return used

@@ -315,7 +315,7 @@ class _Log:
         return _stretch(starts, ends), np.repeat(owner, ends - starts)
 
     def take(self, at: Any) -> list[Any]:
-        """The columns of these rows, which nobody needs any more."""
+        """The columns of these rows, which are not needed any more."""
         self.live -= len(at)
         return self.copy(at)
 
@@ -331,7 +331,7 @@ def _stretch(starts: Any, ends: Any) -> Any:
 
 
 class RunningSessions(Sessions):
-    """Sessions of each key; when they are told, in ``so_far`` the answers of open ones that have got rows since.
+    """Sessions of each key; when running answers are due, in ``so_far`` those of open ones that have got rows since.
 
     What has come since is kept beside the sessions, as keys and times: sessions of one key do not overlap, so that says
     which of them have got rows.
@@ -349,7 +349,7 @@ class RunningSessions(Sessions):
 
     def __init__(self, gap: int, inner: Inner, kinds: Kinds, texts: Texts) -> None:
         super().__init__(gap, inner, kinds, texts)
-        self._untold: list[list[Any]] = []  # parts: times, and the leaves of keys
+        self._fresh: list[list[Any]] = []  # parts: times, and the leaves of keys
         self.so_far = self._ordered([], False)
 
     def take(self, rows: Rows, clock: int | None) -> LateRows:
@@ -358,15 +358,15 @@ class RunningSessions(Sessions):
         if len(rows) > len(late):
             kept = np.ones(len(rows), np.bool_)
             kept[late.which] = False
-            self._untold.append([rows.time[kept], *(c[kept] for c in rows.key)])
+            self._fresh.append([rows.time[kept], *(c[kept] for c in rows.key)])
         return late
 
     def close(self, clock: int | None, tells: bool = False) -> Answers:
         """The answers of the sessions that the clock closes."""
         found = super().close(clock)
-        self.so_far = self._running() if tells and clock is not None and self._untold else self._ordered([], False)
+        self.so_far = self._running() if tells and clock is not None and self._fresh else self._ordered([], False)
         if tells:
-            self._untold = []
+            self._fresh = []
         return found
 
     def _running(self) -> Answers:
@@ -382,7 +382,7 @@ class RunningSessions(Sessions):
         n = len(rows)
         if not n:
             return self._ordered([], False)
-        time, *came = (np.concatenate(c) for c in zip(*self._untold, strict=True))
+        time, *came = (np.concatenate(c) for c in zip(*self._fresh, strict=True))
         words = [
             numbers(t, np.concatenate([a, b]), self.texts)
             for t, a, b in zip(self.kinds.key, rows.key, came, strict=True)
@@ -394,9 +394,9 @@ class RunningSessions(Sessions):
         new[1:] |= (rising[1:] - rising[:-1]).view(np.uint64) > np.uint64(self.gap)
         session = np.empty(len(order), np.int64)
         session[order] = np.cumsum(new) - 1
-        told = np.zeros(int(session.max()) + 1, np.bool_)
-        told[session[n:]] = True
-        which = np.flatnonzero(told[session[:n]])
+        shown = np.zeros(int(session.max()) + 1, np.bool_)
+        shown[session[n:]] = True
+        which = np.flatnonzero(shown[session[:n]])
         if not len(which):
             return self._ordered([], False)
         some, of = rows.at(which), session[which]
@@ -417,13 +417,13 @@ class RunningSessions(Sessions):
         """A few words, and columns."""
         words, groups = super().saved()
         none = self.kinds.none()
-        parts = self._untold or [[none.time, *none.key]]
+        parts = self._fresh or [[none.time, *none.key]]
         return words, [*groups, [np.concatenate(c) for c in zip(*parts, strict=True)]]
 
     def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
         """Go on from what was saved."""
         super().load(words, groups[:2])
-        self._untold = [groups[2]] if len(groups[2][0]) else []
+        self._fresh = [groups[2]] if len(groups[2][0]) else []
 
 
 class Session(Windows):

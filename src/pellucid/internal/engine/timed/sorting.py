@@ -84,7 +84,7 @@ def _sorted(columns: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def sorted_words(words: Any, index: Any, bits: int, last: int) -> tuple[Any, Any]:
-    """Words of so many bits in order, and the row numbers beside them; nobody else may know the arrays.  ``last`` are
+    """Words of so many bits in order, and the row numbers beside them; no other code may keep the arrays.  ``last`` are
     those of the last column in them: rows come by time, more or less, so that sorted by all but the last column they
     are nearly in order."""
     from pellucid.internal.engine.timed.compiled import nearly, ranked, rising
@@ -380,7 +380,7 @@ class Keys:
         return [c[: self.count] for c in self._columns]
 
     def keep(self, alive: Any) -> None:
-        """Forget all others; those that stay are numbered anew, in the same order."""
+        """Forget all others; those that stay get new numbers, in the same order."""
         columns = [c[alive] for c in self.columns()]
         self._start()
         if self.types:
@@ -452,7 +452,7 @@ class Index:
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
-        self._new: list[tuple[Any, Any, Any]] = []  # not sorted before somebody asks: most are given up before that
+        self._new: list[tuple[Any, Any, Any]] = []  # not sorted before they are searched: most are given up before that
 
     def __len__(self) -> int:
         return sum(len(run.row) for run in self._runs) + sum(len(row) for _, _, row in self._new)

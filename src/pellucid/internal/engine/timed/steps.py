@@ -17,7 +17,7 @@ from pellucid.errors import StepError
 from pellucid.internal.data.columns import Batch, events_of
 from pellucid.internal.engine.kernel.emit.steps import Untimely
 from pellucid.internal.engine.kernel.engine import Engine
-from pellucid.internal.engine.timed.clock import END, Clocks, endless, late_error, no_time, not_ahead
+from pellucid.internal.engine.timed.clock import END, Clocks, late_error, never_done, no_time, not_ahead
 from pellucid.internal.engine.timed.plan import MOVED, Segment, Timed
 from pellucid.internal.engine.timed.rows import (
     LEAST,
@@ -39,7 +39,7 @@ from pellucid.internal.graph.model import Graph, Node
 
 @dataclass
 class Flow:
-    """The events of one stream in a batch, in the order in which they were put out."""
+    """The events of one stream in a batch, in the order in which they were emitted."""
 
     stamp: Any
     time: Any  # None: the stream's events have no times
@@ -438,7 +438,7 @@ class Ordinary:
             whole = len(at) == n and bool((at == np.arange(n)).all())
             own: list[Any] = []
             found = output.inner if self.run.key is not None else output.keys
-            if node.key is not None and found is not None:  # under forget nobody asks for keys
+            if node.key is not None and found is not None:  # under forget keys are not asked for
                 own = [inside(t, c, texts, True) for t, c in zip(leaves_of(node.key), found, strict=True)]
             streams[i] = Flow(
                 stamp if whole else stamp[at],
@@ -649,7 +649,7 @@ class EarlyStep(Step):
         return self.run.early_now.get(self.stage.inputs[0]) or self.nothing()
 
 
-# The task that is told of times, over columns: events wait for their time, and a kernel calls its functions.
+# The task that is notified of times, over columns: events wait for their time, and a kernel calls its functions.
 #
 # The kernel has the states and the times that were asked for, by key (`engine.kernel.emit.timers`).  When the clock
 # moves, it gets the events that are complete, by time; and then, for each key that has asked for a time which is
@@ -702,7 +702,7 @@ class InOrder:
 
 
 class Timers(Step):
-    """The task that is told of times."""
+    """The task that is notified of times."""
 
     op: InOrder
     engine: Engine
@@ -744,7 +744,7 @@ class Timers(Step):
         return self._in_order(behind(parts))
 
     def _called(self, rows: Rows, tick: Any) -> Flow:
-        """What the kernel puts out on events, or on the news that times are complete."""
+        """What the kernel emits on events, or on the news that times are complete."""
         n, types = len(rows), [t for _, t in self.sides[0].type.leaves()]
         if not n:
             return self.nothing()
@@ -778,14 +778,14 @@ class Timers(Step):
         keys = [event_at(t, columns, row, self.texts) for t, columns in parts]
         push = self.run.push_of(MOVED)
         if wrong.endless:
-            return endless(self.node, self.clock, keys, wrong.now, push)
+            return never_done(self.node, self.clock, keys, wrong.now, push)
         return not_ahead(self.node, self.clock, keys, wrong.now, wrong.asked, wrong.told, push)
 
     def _due(self, last: int) -> Rows:
         """The keys that have asked for a time up to ``last``, with that time; the columns of events are any."""
         times, keys, _ = self.asked(last)
-        nobody = [np.zeros(len(times), c.dtype) for c in self.kinds().none().value]
-        return Rows(np.full(len(times), last, np.int64), keys, nobody)
+        blank = [np.zeros(len(times), c.dtype) for c in self.kinds().none().value]
+        return Rows(np.full(len(times), last, np.int64), keys, blank)
 
     def asked(self, last: int = MOST) -> tuple[Any, list[Any], Any]:
         """Of each key that has asked for a time up to ``last``: the first such time, the key's columns, and how many
@@ -833,7 +833,7 @@ class Timers(Step):
         self._tidied = state.keep_rows(r, rows if state.compiled else rows.tolist())
 
     def _in_order(self, flow: Flow) -> Flow:
-        """By time and key; of one time and key as they were put out."""
+        """By time and key; of one time and key as they were emitted."""
         if len(flow) < 2:
             return flow
         words = [numbers(t, c, self.texts) for t, c in zip(self.keys, flow.key, strict=True)]

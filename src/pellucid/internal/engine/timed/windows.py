@@ -10,7 +10,7 @@ waiting.
 
 **With them** (`HeldWindows`) rows lie by the last window that they are in: a window's own are those of a few
 neighbouring heaps.  A row stays until its last window takes no more rows.  Which windows have got rows since the clock
-moved last (those that were closed are emitted again), and since running answers were told, is marked at the rows.  Over
+moved last (those that were closed are emitted again), and since the last running answers, is marked at the rows.  Over
 many rows that takes six times as long as without (`bench/time.py`), hence two operators.
 
 Nothing is noted of which windows a row counts in: those of its windows that were not given up when it came, and of
@@ -165,7 +165,7 @@ _SLICE = 1 << 17  # rows that are sorted and run at once
 
 @dataclass
 class Answers:
-    """What windows put out: their keys, starts, ends and the leaves of the values; by time, then by key."""
+    """What windows emit: their keys, starts, ends and the leaves of the values; by time, then by key."""
 
     key: list[Any]
     start: Any
@@ -412,7 +412,7 @@ class FixedWindows:
         self._rows.put(groups[0])
 
 
-_NEW, _UNTOLD = 1, 2  # since the clock moved last; since running answers were told
+_NEW, _UNSHOWN = 1, 2  # rows since the clock moved last; since the last running answers
 
 
 class _Part:
@@ -456,7 +456,7 @@ class HeldWindows(FixedWindows):
         self.allowed, self._early = allowed, early
         self._most = -(-spans.size // spans.every)  # windows that a row can be in
         self._heaps: dict[int, list[_Part]] = {}  # each part at least twice as long as the next
-        self._marked: dict[int, set[int]] = {_NEW: set(), _UNTOLD: set()}  # heaps with such marks
+        self._marked: dict[int, set[int]] = {_NEW: set(), _UNSHOWN: set()}  # heaps with such marks
         self._since = LEAST  # the first window that takes rows
         self.so_far = self._none()
 
@@ -484,7 +484,7 @@ class HeldWindows(FixedWindows):
                 late = LateRows(which, self.spans.start(first[which]), self.spans.end(missed))
                 kept = last >= since
                 rows, last = rows.at(kept), last[kept]
-        marks = _NEW | _UNTOLD if self._early else _NEW
+        marks = _NEW | _UNSHOWN if self._early else _NEW
         self._add([rows.time, np.full(len(rows), marks, np.int64), *rows.columns()], last, marks)
         return late
 
@@ -507,34 +507,34 @@ class HeldWindows(FixedWindows):
 
     def close(self, clock: int | None, tells: bool = False) -> Answers:
         """The answers of the windows that the clock closes, and of closed ones that have got rows since it moved; in
-        ``so_far``, if they are told now, those of open ones that have got rows since they were told."""
+        ``so_far``, if they are due now, those of open ones that have got rows since the last ones."""
         before = LEAST if self._open is None else self._open
         opens = None if clock is None else max(self._first_open(clock), before)
         self.so_far = self._none()
         found = self._put_out(before, opens, tells)
         if opens is not None:
             self._open = opens
-        for mark in (_NEW, _UNTOLD) if tells else (_NEW,):
+        for mark in (_NEW, _UNSHOWN) if tells else (_NEW,):
             self._unmark(mark)
         if clock is None:
-            self._heaps, self._marked[_UNTOLD] = {}, set()
+            self._heaps, self._marked[_UNSHOWN] = {}, set()
         else:
             self._since = max(self._since, self._first_open(clock - self.allowed))
             for heap in [h for h in self._heaps if h < self._since]:
                 del self._heaps[heap]
-                self._marked[_UNTOLD].discard(heap)
+                self._marked[_UNSHOWN].discard(heap)
         return found
 
     def _put_out(self, before: int, opens: int | None, tells: bool) -> Answers:
         """Of windows from ``before`` to before ``opens`` (None: of all from there on) all answers; of windows before
-        those, and if they are told, of windows from ``opens`` on, those with marked rows."""
+        those, and if running answers are due, of windows from ``opens`` on, those with marked rows."""
         heaps = np.array(sorted(self._heaps), np.int64)
         closing = heaps >= before
         if opens is not None:
             closing &= heaps < opens + self._most - 1 if opens > before else False
         near = self._near(heaps, _NEW) & (heaps < before + self._most - 1)  # those of windows that were closed
         if tells:
-            near |= self._near(heaps, _UNTOLD)
+            near |= self._near(heaps, _UNSHOWN)
         used = heaps[closing | near]
         if not len(used):
             return self._none()
@@ -546,7 +546,7 @@ class HeldWindows(FixedWindows):
         np.maximum(first, self._since if near.any() else before, out=first)
         if opens is not None and not tells:
             np.minimum(last, max(opens - 1, LEAST), out=last)
-        counts = {bit: np.append(0, np.cumsum(marks[order] & bit > 0)) for bit in (_NEW, _UNTOLD)}
+        counts = {bit: np.append(0, np.cumsum(marks[order] & bit > 0)) for bit in (_NEW, _UNSHOWN)}
 
         def has(bit: int, at: Any, upto: Any) -> Any:
             return counts[bit][upto] > counts[bit][at]
@@ -556,7 +556,7 @@ class HeldWindows(FixedWindows):
             return chosen if opens is None else chosen & (k < opens)
 
         def running(k: Any, at: Any, upto: Any) -> Any:
-            return (k >= opens) & has(_UNTOLD, at, upto)
+            return (k >= opens) & has(_UNSHOWN, at, upto)
 
         answers = self._stretches(rows, order, new, first, last, complete)
         if tells and opens is not None:
@@ -604,7 +604,7 @@ class HeldWindows(FixedWindows):
     def load(self, words: dict[str, Any], groups: list[list[Any]]) -> None:
         """Go on from what was saved."""
         self._open, self._since = words["open"], int(words["since"])
-        self._heaps, self._marked = {}, {_NEW: set(), _UNTOLD: set()}
+        self._heaps, self._marked = {}, {_NEW: set(), _UNSHOWN: set()}
         marks = groups[0][1]
         for some in np.unique(marks).tolist():
             which = np.flatnonzero(marks == some)
@@ -652,7 +652,7 @@ class Windows(Step):
         return self.answers(found)
 
     def closed(self) -> Answers:
-        """The answers that are complete; the running ones, if they are told now, are noted for the step `early`."""
+        """The answers that are complete; the running ones, if they are due now, go to the step `early`."""
         found: Answers = self.op.close(self.after(), self.tells())
         if self.op.so_far is not None:
             early = self.answers(self.op.so_far)
@@ -660,7 +660,7 @@ class Windows(Step):
         return found
 
     def tells(self) -> bool:
-        """Whether running answers are told now."""
+        """Whether running answers are due now."""
         assert self.timing is not None
         if not self.run.early:
             return False

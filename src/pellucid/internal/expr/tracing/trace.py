@@ -625,7 +625,7 @@ def _three(f: Callable[..., Any], value: Any, asks: Type) -> None:
             hint = "; times with a time zone and without one do not mix" if zones else ""
             hint = "; no time is an empty list" if found == NOTHING or isinstance(found, OptionalType) else hint
             raise TypeMismatch(
-                f"{name_of(f)} asks to be told of a time that is {found}, and the times of this stream are {asks}: "
+                f"{name_of(f)} asks to be notified of a time that is {found}, and the times of this stream are {asks}: "
                 f"expected {asks}, found {found}{hint}"
             )
 

@@ -1,9 +1,8 @@
-"""Who holds back what waits: the answer, as data.
+"""What holds back what waits: the answer, as data, in words, and as a document.
 
-The clock of a step waits for steps `at` (`Clocks.decides`).  In the graph of clocks (`flow_of(…, clock=True)`) each of
-them is a pointstamp: the right to send at its watermark.  One that *could result in* the time that must be complete
-holds it back; in the graph of times the same question tells whether an event of it could still get there, and by which
-way.
+The clock of a step waits for steps `at` (`Clocks.decides`), each of which may still send at its watermark: one whose
+watermark is not after the time that must be complete holds it back.  In the graph of times (`flow_of`) the question
+*could it result in that time* tells whether an event of it could still get there, and by which way.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.errors import known
+from pellucid.errors import UsageError, known, nearest
 from pellucid.internal.engine.timed.clock import BEGINNING, END, IDLE, Clocks, feeders
 from pellucid.internal.engine.timed.why.flow import flow_of
 from pellucid.internal.expr.types import INSTANT, Type
@@ -61,7 +60,7 @@ class Hold:
     """A pointstamp that holds something back: a step `at` that may still send at its watermark.
 
     ``earliest`` is the earliest time of an event that would still count (None: any), ``needs`` the time of an event
-    with which it holds nobody back any more, of the first and of the last of what waits.  ``path`` are the steps on the
+    with which it holds nothing back any more, for the first and the last of what waits.  ``path`` are the steps on the
     way with the least time at each; ``reaches``: an event could still get there in time.
     """
 
@@ -129,8 +128,6 @@ class Progress:
 
     def waiting(self, step: str) -> tuple[Waits, ...]:
         """What waits at a step."""
-        from pellucid.errors import UsageError, nearest
-
         names = [one.step for one in self.steps]
         if step not in names:
             raise UsageError(
@@ -140,12 +137,10 @@ class Progress:
         return self.steps[names.index(step)].waits
 
     def __str__(self) -> str:
-
         return text(self)
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-
         return document(self)
 
     def picture(self) -> str:
@@ -163,47 +158,6 @@ class Progress:
         return self.picture()
 
 
-class Ways:
-    """*Could result in*, by the graphs of a pipeline's clocks and times."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.clocks, self.times = PathSummaries(flow_of(graph, clock=True)), PathSummaries(flow_of(graph))
-
-    def ports(self, at: str, step: str, port: int) -> Location:
-        """The port at which what a step `at` sends comes to a step: this one, or, where it has no way there, the other
-        one (whose clock stands for both while this one is idle)."""
-        here = Target(step, port)
-        return here if self.clocks.between(Source(at), here) else Target(step, 1 - port)
-
-    def earliest(self, at: str, time: int, to: Location) -> int | None:
-        """The least time with which an event of this time could come there; None if it never does."""
-        found = [path.summary.results_in(time) for path in self.times.between(Source(at), to)]
-        return min((t for t in found if t is not None), default=None)
-
-    def reach(self, at: str, time: int, to: Location, pending: Mapping[str, int]) -> tuple[int | None, str | None]:
-        """The least time with which something could still come there that waits for a step `at`: an event of it, or
-        what waits on the way (``pending``: at which step, and when it comes out), with the name of that step."""
-        best, through = self.earliest(at, time, to), None
-        for step, out in pending.items():
-            ports = [Target(step, port) for port in range(len(self.graph[step].inputs))]
-            if step != to.node and any(self.clocks.between(Source(at), port) for port in ports):
-                then = self.earliest(step, out, to)
-                if then is not None and (best is None or then < best):
-                    best, through = then, step
-        return best, through
-
-    def way(self, at: str, time: int | None, to: Location, due: int) -> tuple[tuple[str, int | None], ...]:
-        """The steps on the way by which an event of a time could come there by then; or, if it could not, just the
-        steps of a way."""
-        if time is not None:
-            found = self.times.could_result_in(Source(at), time, to, due)
-            if found is not None:
-                return tuple((str(place.node), t) for place, t in found if place.is_target or place.node == at)
-        places = self.clocks.between(Source(at), to)[0].places
-        return tuple((str(place.node), None) for place in places if place.is_target or place.node == at)
-
-
 def progress_of(
     graph: Graph,
     engines: Sequence[TimedEngine] = (),
@@ -213,8 +167,8 @@ def progress_of(
     silent: Sequence[str] = (),
     about: Mapping[str, Any] | None = None,
 ) -> Progress:
-    """How far engines of one graph are (each with some of the keys, all with the same clock), and what is held back by
-    whom; without any, what waits for what in general.
+    """How far engines of one graph are (each with some of the keys, all with the same clock), and what holds back
+    what waits; without any, what waits for what in general.
 
     >>> from pellucid import merge, pipeline
     >>> def counts(x, y):
@@ -229,151 +183,164 @@ def progress_of(
     (10, 20) (10, 20) x by x-at → both → tens
     (20, 30) (20, 30) x by x-at → both → tens y by y-at → both → tens
     """
-    clocks = engines[0].clocks if engines else Clocks(graph)
+    asking = _Asking(graph, engines[0].clocks if engines else Clocks(graph))
     found: list[Kept] = []
     if engines:
         from pellucid.internal.engine.timed.why.waits import kept_in
 
         found = kept_in(engines)
-    feeds = feeders(graph)
     sources = []
     for i in graph.sources:
         name = graph.nodes[i].id
-        ats = tuple(_at(graph, clocks, graph.position[at]) for at, fed in feeds.items() if name in fed)
-        sources.append(
-            SourceNow(name, ats, (rows or {}).get(name), (heard or {}).get(name), bool(engines) and name in silent)
-        )
-    ways = Ways(graph)
-    pending: dict[str, int] = {}
+        ats = tuple(asking.at(graph.position[at]) for at, fed in asking.feeds.items() if name in fed)
+        quiet = bool(engines) and name in silent
+        sources.append(SourceNow(name, ats, (rows or {}).get(name), (heard or {}).get(name), quiet))
+        if quiet and heard is not None and name in heard:
+            asking.silent[name] = heard[name]
     for kept in found:
         if kept.comes:
             step, out = graph.nodes[kept.step].id, int(kept.due[0])
-            pending[step] = min(pending.get(step, out), out)
-    since = {s.name: s.heard for s in sources if s.silent and s.heard is not None}
+            asking.pending[step] = min(asking.pending.get(step, out), out)
     steps = []
     for i, node in enumerate(graph.nodes):
         if not node.processor.timed or node.processor.keeps != "times" or node.timing is None:
             continue
         own = [kept for kept in found if kept.step == i]
-        waits = tuple(w for kept in own for w in _waits(ways, clocks, feeds, since, pending, kept))
-        now = tuple(_known(clocks.now(j, i)) for j in node.inputs)
+        waits = tuple(w for kept in own for w in asking.waits(kept))
+        now = tuple(_known(asking.clocks.now(j, i)) for j in node.inputs)
         times = graph.clocks[node.inputs[0]]
         assert times is not None
         first = next((kept for kept in own if kept.comes), own[0] if own else None)
         steps.append(
             StepNow(
                 node.id, node.kind, node.timing.words(), times, now if engines else (None,) * len(now), waits,
-                sum(kept.rows for kept in own if kept.what not in ("correction",)), first.keys if first else None,
-                first.few if first else (), sum(engine.late.get(node.id, 0) for engine in engines),
-                _behind(graph, ways, clocks, i),
+                sum(kept.rows for kept in own if kept.what != "correction"), first.keys if first else None,
+                first.few if first else (), sum(engine.late.get(node.id, 0) for engine in engines), asking.behind(i),
             )
         )  # fmt: skip
     return Progress(graph.name, graph, tuple(sources), tuple(steps), dict(about or {}), bool(engines))
-
-
-def _at(graph: Graph, clocks: Clocks, i: int) -> At:
-    node, mark = graph.nodes[i], clocks.marks[i]
-    timing, times = node.timing, graph.clocks[i]
-    assert timing is not None and times is not None
-    greatest = None if mark == BEGINNING else mark + timing.lateness
-    return At(node.id, times, greatest, _known(mark), clocks.status[i], timing.lateness, timing.idle)
 
 
 def _known(clock: int) -> int | None:
     return None if clock == BEGINNING else clock
 
 
-def _behind(
-    graph: Graph, ways: Ways, clocks: Clocks, step: int
-) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-    """For each input of a step: its name, the steps `at` that its clock comes from, and the ways from them."""
-    out = []
-    for port, j in enumerate(graph.nodes[step].inputs):
-        ats = [graph.nodes[a].id for a in clocks.before[j]]
-        shown = []
-        for at in ats:
-            steps = ways.way(at, None, Target(graph.nodes[step].id, port), 0)
-            shown.append(" → ".join(name for name, _ in steps))
-        out.append((graph.nodes[j].id, tuple(ats), tuple(shown)))
-    return tuple(out)
+class _Asking:
+    """What the answer is made of: a graph, its clocks, *could result in* by its times, and what is known of the run."""
 
+    def __init__(self, graph: Graph, clocks: Clocks) -> None:
+        self.graph, self.clocks, self.feeds = graph, clocks, feeders(graph)
+        self.paths = PathSummaries(flow_of(graph))
+        self.silent: dict[str, float] = {}  # since when a source is silent, by the clock on the wall
+        self.pending: dict[str, int] = {}  # by step, when the first thing that waits there comes out
 
-def _waits(
-    ways: Ways,
-    clocks: Clocks,
-    feeds: Mapping[str, tuple[str, ...]],
-    since: Mapping[str, float],
-    pending: Mapping[str, int],
-    kept: Kept,
-) -> list[Waits]:
-    """What waits, in parts that are held back by the same."""
-    graph = ways.graph
-    node = graph.nodes[kept.step]
-    stream = node.inputs[kept.port]
-    ats, each = clocks.decides(stream, kept.step)
-    clock = clocks.now(stream, kept.step)
-    after = clocks.after(stream, kept.step)
-    points: dict[int, int] = {}
-    reach: dict[int, tuple[int | None, str | None]] = {}
-    for a in ats:  # where none is active, whoever comes next may not come behind the clock
-        at = graph.nodes[a].id
-        points[a] = min(max(clocks.marks[a] if each else after, LEAST), MOST)
-        reach[a] = ways.reach(at, min(max(points[a], clock), MOST), ways.ports(at, node.id, kept.port), pending)
-    # What is due at or after the time of a pointstamp is held back by it: so the parts are between those times.
-    cuts = sorted({time for time in (*points.values(), *(r for r, _ in reach.values())) if time is not None})
-    places = [0, *np.searchsorted(kept.due, cuts, side="left").tolist(), len(kept)]
-    out = []
-    for first, stop in pairwise(places):
-        if first == stop:
-            continue
-        due = int(kept.due[first]), int(kept.due[stop - 1])
-        holds = []
-        for a in ats:
-            at = graph.nodes[a].id
-            to = ways.ports(at, node.id, kept.port)
-            if ways.clocks.could_result_in(Source(at), points[a], to, due[0]) is None:
+    def at(self, i: int) -> At:
+        """How far a step `at` is."""
+        node, mark = self.graph.nodes[i], self.clocks.marks[i]
+        timing, times = node.timing, self.graph.clocks[i]
+        assert timing is not None and times is not None
+        greatest = None if mark == BEGINNING else mark + timing.lateness
+        return At(node.id, times, greatest, _known(mark), self.clocks.status[i], timing.lateness, timing.idle)
+
+    def behind(self, step: int) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
+        """For each input of a step: its name, the steps `at` that its clock comes from, and the ways from them."""
+        out = []
+        for port, j in enumerate(self.graph.nodes[step].inputs):
+            ats = tuple(self.graph.nodes[a].id for a in self.clocks.before[j])
+            to = Target(self.graph.nodes[step].id, port)
+            ways = tuple(" → ".join(name for name, _ in self.way(at, None, to, 0)) for at in ats)
+            out.append((self.graph.nodes[j].id, ats, ways))
+        return tuple(out)
+
+    # ------------------------------------------------------------ ways
+
+    def port(self, at: str, step: str, port: int) -> Location:
+        """The port at which what a step `at` sends comes to a step: this one, or, where it has no way there, the other
+        one (whose clock stands for both while this one is idle)."""
+        here = Target(step, port)
+        return here if self.paths.between(Source(at), here) else Target(step, 1 - port)
+
+    def earliest(self, at: str, time: int, to: Location) -> int | None:
+        """The least time with which an event of this time could come there; None if it never does."""
+        found = [path.summary.results_in(time) for path in self.paths.between(Source(at), to)]
+        return min((t for t in found if t is not None), default=None)
+
+    def reach(self, at: str, time: int, to: Location) -> tuple[int | None, str | None]:
+        """The least time with which something could still come there that waits for a step `at`: an event of it, or
+        what waits on the way, with the name of the step where it does."""
+        best, through = self.earliest(at, time, to), None
+        for step, out in self.pending.items():
+            ports = [Target(step, port) for port in range(len(self.graph[step].inputs))]
+            if step != to.node and any(self.paths.between(Source(at), port) for port in ports):
+                then = self.earliest(step, out, to)
+                if then is not None and (best is None or then < best):
+                    best, through = then, step
+        return best, through
+
+    def way(self, at: str, time: int | None, to: Location, due: int) -> tuple[tuple[str, int | None], ...]:
+        """The steps on the way by which an event of a time could come there by then; or, if it could not, just the
+        steps of a way."""
+        if time is not None:
+            found = self.paths.could_result_in(Source(at), time, to, due)
+            if found is not None:
+                return tuple((str(place.node), t) for place, t in found if place.is_target or place.node == at)
+        places = self.paths.between(Source(at), to)[0].places
+        return tuple((str(place.node), None) for place in places if place.is_target or place.node == at)
+
+    # ------------------------------------------------------------ what waits
+
+    def waits(self, kept: Kept) -> list[Waits]:
+        """What waits, in parts that are held back by the same."""
+        node = self.graph.nodes[kept.step]
+        stream = node.inputs[kept.port]
+        ats, each = self.clocks.decides(stream, kept.step)
+        clock, after = self.clocks.now(stream, kept.step), self.clocks.after(stream, kept.step)
+        points: dict[int, int] = {}  # from when on a step `at` may still send
+        reach: dict[int, tuple[int | None, str | None]] = {}
+        for a in ats:  # where none is active, the next event of any may not come behind the clock
+            at = self.graph.nodes[a].id
+            points[a] = min(max(self.clocks.marks[a] if each else after, LEAST), MOST)
+            to = self.port(at, node.id, kept.port)
+            reach[a] = self.reach(at, min(max(points[a], clock), MOST), to)
+        # What is due at or after the time of a point is held back by it: so the parts are between those times.
+        cuts = sorted({time for time in (*points.values(), *(r for r, _ in reach.values())) if time is not None})
+        places = [0, *np.searchsorted(kept.due, cuts, side="left").tolist(), len(kept)]
+        out = []
+        for first, stop in pairwise(places):
+            if first == stop:
                 continue
-            holds.append(_hold(ways, clocks, feeds, since, kept, a, to, due, int(kept.start[first]), reach[a], clock))
-        last = stop - 1
-        count = int(kept.many[first:stop].sum()) + (kept.count - int(kept.many.sum()) if stop == len(kept) else 0)
-        edges = [(int(kept.start[i]), int(kept.end[i])) for i in (first, last)]
-        out.append(Waits(kept.what, kept.comes, count, edges[0], edges[1], due, tuple(holds), each))
-    return out
+            due = int(kept.due[first]), int(kept.due[stop - 1])
+            start = int(kept.start[first])
+            holds = [self.hold(kept, a, due, start, reach[a], clock) for a in ats if points[a] <= due[0]]
+            count = int(kept.many[first:stop].sum()) + (kept.count - int(kept.many.sum()) if stop == len(kept) else 0)
+            edges = [(int(kept.start[i]), int(kept.end[i])) for i in (first, stop - 1)]
+            out.append(Waits(kept.what, kept.comes, count, edges[0], edges[1], due, tuple(holds), each))
+        return out
+
+    def hold(
+        self, kept: Kept, a: int, due: tuple[int, int], start: int, reach: tuple[int | None, str | None], clock: int
+    ) -> Hold:
+        """How a step `at` holds back what is due from one time to another and starts there."""
+        node, mark = self.graph.nodes[a], self.clocks.marks[a]
+        assert node.timing is not None
+        point = min(max(mark, clock, LEAST), MOST)
+        least, through = reach
+        reaches = least is not None and least <= due[0]
+        earliest = None if max(mark, clock) == BEGINNING else point
+        if kept.what in ("window", "session") and least == point and through is None and mark != BEGINNING:
+            earliest = max(mark, start)  # what belongs to it counts also behind the clock; what is before it does not
+        to = self.port(node.id, self.graph.nodes[kept.step].id, kept.port)
+        path = self.way(node.id, point if reaches and through is None else None, to, due[0])
+        needs = due[0] + 1 + node.timing.lateness, due[1] + 1 + node.timing.lateness
+        sources = self.feeds[node.id]
+        silent = [self.silent[s] for s in sources if s in self.silent]
+        return Hold(
+            node.id, sources, self.clocks.status[a], _known(mark), earliest, needs, path, reaches, through,
+            max(silent) if len(silent) == len(sources) else None,
+        )  # fmt: skip
 
 
-def _hold(
-    ways: Ways,
-    clocks: Clocks,
-    feeds: Mapping[str, tuple[str, ...]],
-    since: Mapping[str, float],
-    kept: Kept,
-    a: int,
-    to: Location,
-    due: tuple[int, int],
-    start: int,
-    reach: tuple[int | None, str | None],
-    clock: int,
-) -> Hold:
-    node = ways.graph.nodes[a]
-    assert node.timing is not None
-    mark = clocks.marks[a]
-    point = min(max(mark, clock, LEAST), MOST)
-    least, through = reach
-    reaches = least is not None and least <= due[0]
-    earliest = None if max(mark, clock) == BEGINNING else point
-    if kept.what in ("window", "session") and least == point and through is None and mark != BEGINNING:
-        earliest = max(mark, start)  # whatever belongs to it counts, also behind the clock; what is before it does not
-    path = ways.way(node.id, point if reaches and through is None else None, to, due[0])
-    needs = due[0] + 1 + node.timing.lateness, due[1] + 1 + node.timing.lateness
-    sources = feeds[node.id]
-    silent = [since[s] for s in sources if s in since]
-    return Hold(
-        node.id, sources, IDLE if clocks.status[a] == IDLE else clocks.status[a], _known(mark), earliest, needs, path,
-        reaches, through, max(silent) if len(silent) == len(sources) else None,
-    )  # fmt: skip
-
-
-# The answer in words, and as plain data.
+# ---------------------------------------------------------------- in words
 
 FORMAT = 1  # of the document
 
@@ -400,26 +367,26 @@ def head(found: Progress) -> str:
             else (f"{found.pipeline} knows no event time: nothing in it waits for a clock")
         )
     who = f"{found.pipeline}{' in ' + found.about['folder'] if 'folder' in found.about else ''}"
-    told = [str(part) for part in found.about.get("words", ())]
+    words = [str(part) for part in found.about.get("words", ())]
     if not found.steps:
-        return f"{who}: {', '.join(told)}" if told else who
+        return f"{who}: {', '.join(words)}" if words else who
     waiting = sum(waits.count for step in found.steps for waits in step.waits if waits.comes)
-    told.append("nothing waits" if not waiting else f"{waiting:,} {'waits' if waiting == 1 else 'wait'} for the clock")
-    return f"{who}: {', '.join(told)}"
+    words.append("nothing waits" if not waiting else f"{waiting:,} {'waits' if waiting == 1 else 'wait'} for the clock")
+    return f"{who}: {', '.join(words)}"
 
 
 # ---------------------------------------------------------------- sources
 
 
 def _source(source: SourceNow) -> Iterable[str]:
-    told = [] if source.rows is None else [f"{source.rows:,} row{'s' * (source.rows != 1)} read"]
+    words = [] if source.rows is None else [f"{source.rows:,} row{'s' * (source.rows != 1)} read"]
     if source.heard is not None:
-        told.append(f"{'silent since' if source.silent else 'last row read'} {moment(source.heard)}")
-    parts = [_at_words(at, len(source.ats) > 1) for at in source.ats] or ["its times are not said"]
+        words.append(f"{'silent since' if source.silent else 'last row read'} {moment(source.heard)}")
+    parts = [_at_words(at, len(source.ats) > 1) for at in source.ats] or ["its times are not given"]
     if len(parts) == 1:
-        yield f"{source.name}: {', '.join([*told, *parts])}"
+        yield f"{source.name}: {', '.join([*words, *parts])}"
         return
-    yield f"{source.name}: {', '.join(told)}" if told else f"{source.name}:"
+    yield f"{source.name}: {', '.join(words)}" if words else f"{source.name}:"
     yield from (f"  {part}" for part in parts)
 
 
@@ -488,8 +455,8 @@ WORDS = {
     "change": ("row of the table is not complete", "rows of the table are not complete"),
     "left row": ("left row is held for a partner", "left rows are held for partners"),
     "right row": ("right row is held for a partner", "right rows are held for partners"),
-    "left row without a partner": ("left row has found nobody yet", "left rows have found nobody yet"),
-    "right row without a partner": ("right row has found nobody yet", "right rows have found nobody yet"),
+    "left row without a partner": ("left row has found no partner yet", "left rows have found no partner yet"),
+    "right row without a partner": ("right row has found no partner yet", "right rows have found no partner yet"),
 }
 
 
@@ -502,7 +469,7 @@ def _waits_words(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
     if not waits.comes:
         return
     if not waits.holds:
-        yield "  nothing holds this back: it goes on when the batch ends"
+        yield "  nothing holds this back: it comes when the batch ends"
         return
     if not waits.each:
         names = dict.fromkeys(name for hold in waits.holds for name in hold.sources)
@@ -513,7 +480,7 @@ def _waits_words(found: Progress, step: StepNow, waits: Waits) -> Iterable[str]:
 
 
 def _hold_words(found: Progress, step: StepNow, hold: Hold) -> str:
-    """Who holds it back, and how."""
+    """What holds it back, and how."""
     way = [name for name, _ in hold.path]
     nodes = [found.graph[name] for name in way[1:-1]]
     between = [node.id for node in nodes if node.processor.timed or len(node.inputs) > 1]
@@ -546,7 +513,7 @@ def _until(step: StepNow, waits: Waits) -> str:
         return f"{goes} once {', or '.join([*parts, 'all have ended'])}"
     if len(parts) == 1:
         return f"{goes} once {parts[0]}, has ended, or is idle"
-    return f"{goes} once {' and '.join(parts)}; who has ended or is idle is not waited for"
+    return f"{goes} once {' and '.join(parts)}; a source that has ended or is idle is not waited for"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -568,7 +535,7 @@ RULES = {
     "as_of": "a row is answered when the clock of the other side is after its time",
     "lookup": "a row is answered when the clock of the table is after its time",
     "dedup": "a row comes when the clock is after its time",
-    "timers": "an event is taken, and a time that was asked for is told, when the clock is after it",
+    "timers": "an event is taken, and a time that was asked for is notified, when the clock is after it",
     "iterate": "the events of a time go round when the clock is after it",
 }
 
@@ -584,10 +551,10 @@ def _in_general(found: Progress, step: StepNow) -> Iterable[str]:
         yield f"  the clock of {name} is {'the least of those of' if len(own) > 1 else 'that of'} {_listed(own)}"
         for begins, way in zip(own, ways, strict=True):
             one, _ = ats[begins]
-            told = [f"lateness {shown_length(one.times, one.lateness)}"]
+            words = [f"lateness {shown_length(one.times, one.lateness)}"]
             if one.idle is not None:
-                told.append(f"idle after {shown_length(INSTANT, one.idle)}")
-            yield f"    {_listed(fed[begins])} → {way} ({', '.join(told)})"
+                words.append(f"idle after {shown_length(INSTANT, one.idle)}")
+            yield f"    {_listed(fed[begins])} → {way} ({', '.join(words)})"
 
 
 # ---------------------------------------------------------------- as plain data

@@ -1,18 +1,18 @@
 """A pipeline by event time as a graph of `pellucid.progress`: its steps, and what each does to the time of an event.
 
 Times begin at the steps `at`, which are the sources here.  From there on each step has a port for each stream that it
-reads, and one for what it puts out; its summary is the least that can become of a time on the way:
+reads, and one for what it emits; its summary is the least that can become of a time on the way:
 
 ==================  ===================================================================================================
 step                what comes out because of an event of time *t*, at the earliest
 ==================  ===================================================================================================
 windows             the last time of the first of its windows (end - 1)
 sessions            *t* + gap
-`join`              a pair has the later of the two times; a row that found nobody has *t* or later
+`join`              a pair has the later of the two times; a row without a partner has *t* or later
 `as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
-`timers`            *t*; what it is told of later times comes later
+`timers`            *t*; what it emits when notified of later times comes later
 all others          *t*
-`late`, `early`     nothing: what they put out has no times
+`late`, `early`     nothing: what they emit has no times
 ==================  ===================================================================================================
 
 >>> from pellucid import pipeline
@@ -92,14 +92,14 @@ def _session(node: Node) -> list[Any]:
 def _join(node: Node) -> list[Any]:
     t = node.timing
     assert t is not None and t.low is not None and t.high is not None
-    return [max(0, t.low), max(0, -t.high)]  # of a pair; a row that found nobody comes no earlier
+    return [max(0, t.low), max(0, -t.high)]  # of a pair; a row without a partner comes no earlier
 
 
 def _nothing(node: Node) -> list[Any]:
     return [None]
 
 
-#: The timed kinds.  Ordinary steps put out events with the time of the event that they took.
+#: The timed kinds.  Ordinary steps emit events with the time of the event that they took.
 SUMMARIES: Mapping[str, Ways] = {
     "tumbling": _window, "sliding": _window, "session": _session, "join": _join, "as_of": _as_it_is,
     "lookup": _as_it_is, "dedup": _as_it_is, "timers": _as_it_is, "iterate": _as_it_is, "late": _nothing,
@@ -107,18 +107,15 @@ SUMMARIES: Mapping[str, Ways] = {
 }  # fmt: skip
 
 
-def flow_of(graph: Graph, *, clock: bool = False) -> Builder:
-    """The graph of a pipeline's times.  With ``clock`` that of its clocks: there every step leaves a time as it is,
-    because the clock of what follows is that of the steps `at` before."""
+def flow_of(graph: Graph) -> Builder:
+    """The graph of a pipeline's times."""
     flow = Builder(_TIMES)
-    timed = [time is not None for time in graph.clocks]
-    for i, node in enumerate(graph.nodes):
+    for node in graph.nodes:
         if node.kind == "at":
             flow.add_node(node.id, 0, 1, [])
-        elif node.inputs and timed[node.inputs[0]]:
+        elif node.inputs and graph.clocks[node.inputs[0]] is not None:
             ways = known(SUMMARIES, node.kind, "the graph of times") if node.processor.timed else _as_it_is
-            found = [0] * len(node.inputs) if clock and timed[i] else ways(node)
-            flow.add_node(node.id, len(node.inputs), 1, [[way] for way in found])
+            flow.add_node(node.id, len(node.inputs), 1, [[way] for way in ways(node)])
             for port, j in enumerate(node.inputs):
                 flow.add_edge(Source(graph.nodes[j].id), Target(node.id, port))
     return flow

@@ -1,8 +1,9 @@
 """What waits in an engine of event time, and until when: read from what its steps would save, and nothing is changed.
 
-A thing that waits (a window, a session, a row) has a time that must be complete before it goes on: it is **due** once
-the clock of one of the step's inputs is after that.  A window [start, end) is due at end - 1, a session at last + gap,
-a row of `as_of` and `dedup` at its own time, one of a join at the last time at which it could find a partner.
+A thing that waits (a window, a session, a row) has a time that must be complete before it is emitted or given up: it is
+**due** once the clock of one of the step's inputs is after that.  A window [start, end) is due at end - 1, a session at
+last + gap, a row of `as_of` and `dedup` at its own time, one of a join at the last time at which it could find a
+partner.
 """
 
 from __future__ import annotations
@@ -168,16 +169,16 @@ def _sessions(engine: TimedEngine, stage: Step) -> list[Kept]:
 
 
 def _joined(engine: TimedEngine, stage: Step) -> list[Kept]:
-    """The rows that a join holds: those that come out alone if nobody comes, and those that are only given up."""
+    """The rows that a join holds: those that come out alone if no partner comes, and those that are only given up."""
     t = stage.timing
     assert t is not None and t.low is not None and t.high is not None
     out = []
     sides = (("left row", t.high, t.how in ("left", "full")), ("right row", -t.low, t.how == "full"))
-    for side, ((what, reach, told), columns) in enumerate(zip(sides, stage.op.saved()[1], strict=True)):
-        # What is given up already may lie there still; and who has found somebody does not come out alone.
+    for side, ((what, reach, alone_too), columns) in enumerate(zip(sides, stage.op.saved()[1], strict=True)):
+        # What is given up already may lie there still; and a row that has found a partner does not come out alone.
         over = engine.clocks.now(stage.stage.inputs[1 - side], stage.stage.step)
         alive = _later(columns[0], reach) >= max(over, LEAST) if over < END else np.zeros(len(columns[0]), np.bool_)
-        alone = alive & ~columns[-1] if told else np.zeros(len(alive), np.bool_)
+        alone = alive & ~columns[-1] if alone_too else np.zeros(len(alive), np.bool_)
         rest = alive & ~alone
         for which, comes, name in ((alone, True, f"{what} without a partner"), (rest, False, what)):
             if which.any() or comes:
@@ -202,8 +203,8 @@ def _doubled(engine: TimedEngine, stage: Step) -> list[Kept]:
     return [_rows(engine, stage, "row", 0, True, rows[0], rows[1 : 1 + len(stage.keys)])]
 
 
-def _told(engine: TimedEngine, stage: Step) -> list[Kept]:
-    """Rows of a task that is told of times, and the first time that each key has asked for."""
+def _timers(engine: TimedEngine, stage: Step) -> list[Kept]:
+    """Rows of a task that is notified of times, and the first time that each key has asked for."""
     assert isinstance(stage, Timers)
     times, key, many = stage.asked()
     first = _rows(engine, stage, "time", 0, True, times, key)
@@ -276,5 +277,5 @@ def _named(
 
 _KEPT: Mapping[str, Callable[[TimedEngine, Step], list[Kept]]] = {
     "tumbling": _windows, "sliding": _windows, "session": _sessions, "join": _joined, "as_of": _asked,
-    "lookup": _asked, "dedup": _doubled, "timers": _told, "iterate": _doubled,
+    "lookup": _asked, "dedup": _doubled, "timers": _timers, "iterate": _doubled,
 }  # fmt: skip
