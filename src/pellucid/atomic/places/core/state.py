@@ -16,25 +16,33 @@ from pellucid.errors import StateError, UsageError
 
 # What a place writes down: the only things that change its state, in the order in which they happened.
 #
-# A place's log is a sequence of records.  Its state is what they say (`pellucid.atomic.places.core.state`), a restart
-# reads them again, and the audit judges them as a run of the calculus.  What has not reached the disk when a place dies
+# A place's log is a sequence of records.  Its state is what they say (`pellucid.atomic.places.core.state`), a
+# restart
+# reads them again, and the audit judges them as a run of the calculus.  What has not reached the disk when a place
+# dies
 # is a *tail*: if a record is lost, so are all that came after it.
 #
-# =========================================== ==========================================================================
+# ===========================================
+# ==========================================================================
 # ``boot(n, mark)``                            the place started for the n-th time; it lasts before anything else is
-# done ``begin(t, parent)``                         a transaction of this place; a child depends on its parent (else
-# None) ``send(t, seq, path, value)``                a message of t, on its way along the path (outbox) ``sent(t, seq)``
-# the place at the end has it, and there it lasts ``deposit(channel, mid, sender, value)``     a message lies in a
-# channel of this place ``take(t, channel, mid, sender)``            t took it: t depends on the sender ``pending(t)``                               t
-# wants to commit; from here it neither takes nor sends ``prepared(attempt, coordinator, members,    members of this
-# place that wait for the coordinator's word alone; ``needs`` needs)``                                     are
-# transactions outside of the attempt that are committed ``given_up(attempt)``                        the coordinator
-# gave the attempt up: its members are pending as before ``decide(attempt, members, participants)``   THE decision, at
-# the coordinator: all members, here and elsewhere, commit ``commit(members, attempt)``                 members of this
-# place are committed (``attempt`` None: without others) ``abort(t, why, back)``                      t is undone;
-# ``back``, the messages it took, lie in their channels again ``end(attempt)``                             every
-# participant has the commit of this attempt ``hand(what, outcome, who, when)``           somebody decided an attempt or
-# a transaction by hand: commit or abort;
+# done
+# ``begin(t, parent)``                         a transaction of this place; a child depends on its parent (else None)
+# ``send(t, seq, path, value)``                a message of t, on its way along the path (outbox)
+# ``sent(t, seq)``                             the place at the end has it, and there it lasts
+# ``deposit(channel, mid, sender, value)``     a message lies in a channel of this place
+# ``take(t, channel, mid, sender)``            t took it: t depends on the sender
+# ``pending(t)``                               t wants to commit; from here it neither takes nor sends
+# ``prepared(attempt, coordinator, members,    members of this place that wait for the coordinator's word alone;
+# ``needs``
+# needs)``                                     are transactions outside of the attempt that are committed
+# ``given_up(attempt)``                        the coordinator gave the attempt up: its members are pending as before
+# ``decide(attempt, members, participants)``   THE decision, at the coordinator: all members, here and elsewhere,
+# commit
+# ``commit(members, attempt)``                 members of this place are committed (``attempt`` None: without others)
+# ``abort(t, why, back)``                      t is undone; ``back``, the messages it took, lie in their channels
+# again
+# ``end(attempt)``                             every participant has the commit of this attempt
+# ``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort;
 #                                              also one that was lost with a log, after that was accepted
 # ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
 # ``met(place, stand)``                        how far the log of another place was, as it said: START/RECORDS
@@ -42,12 +50,14 @@ from pellucid.errors import StateError, UsageError
 # older
 #                                              copy; nothing that others rely on is done from here
 # ``accepted(stands, who, when)``              somebody accepted that this is lost: the place goes on
-# =========================================== ==========================================================================
+# ===========================================
+# ==========================================================================
 #
 # A transaction is ``PLACE:START:N``, a message ``PLACE:START:N/SEQ``, an attempt ``PLACE:START:aN`` (of its
-# coordinator). A start is its number and a mark that was drawn for it, ``3-k7q2mx``: a log that comes back from an
-# older copy counts its starts once more, and still no name ever comes again.  (Starts in logs of before marks are a
-# number alone.)
+# coordinator).
+# A start is its number and a mark that was drawn for it, ``3-k7q2mx``: a log that comes back from an older copy
+# counts
+# its starts once more, and still no name ever comes again.  (Starts in logs of before marks are a number alone.)
 
 try:
     import msgpack
