@@ -239,12 +239,12 @@ def lost(machine: Atomic, at: State, place: int) -> Iterator[str]:
 
 
 def _why_lost(machine: Atomic, at: State, place: int, p: s.Send) -> str:
-    """Why a message stays where it is, whoever came; nothing if it can go on or be read."""
+    """Why a message stays where it is, whatever receives; nothing if it can go on or be read."""
     layout, called = machine.layout, machine.store.called(at)
     parts = p.to.parts if isinstance(p.to, s.Path) else (p.to,)
     steps = [part for part in parts if isinstance(part, (s.In, s.Out)) and isinstance(part.of, s.Param)]
     if len(steps) < len(parts):
-        return ""  # outside the grammar: that it has no type is told
+        return ""  # outside the grammar: that it has no type is reported
 
     def name(step: s.In | s.Out) -> str:
         assert isinstance(step.of, s.Param)
@@ -263,9 +263,9 @@ def _why_lost(machine: Atomic, at: State, place: int, p: s.Send) -> str:
     for step in steps:  # it has arrived: in c, or in c.in k if it is a process
         if isinstance(step, s.Out):
             word = called.get(name(step), name(step))
-            return f"can be read by nobody: it has out {word}, and a message has in {word}"
+            return f"can never be read: it has out {word}, and a message has in {word}"
     if not isinstance(kind, s.ChanType):
-        return f"can be read by nobody: it has no channel before the key {shown}"
+        return f"can never be read: it has no channel before the key {shown}"
     return ""
 
 
@@ -478,7 +478,7 @@ def atomic(
     ...     p[ t1{send(in c, <>) | abort} | t2{receive(out c, (x) commit, abort)} ]''')
     >>> print(found)
     refuted  atomic failure of the network  (explicit, 11 states, ...)
-      no run commits anything: what is said of committed ones says nothing here
+      no run commits anything: properties of committed ones hold of nothing here
       A1: proved, nothing is both committed and aborted
       A2: proved, nothing committed depends on an aborted one
       A3: proved, what a committed one depends on is committed
@@ -590,7 +590,7 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
         question += f" under the rules {machine.rules.name}"
     said = [f"warning: {words}" for words in _warnings(found)]
     if not found.cut and not any(committed for committed, _ in found.reachable):
-        said.append("no run commits anything: what is said of committed ones says nothing here")
+        said.append("no run commits anything: properties of committed ones hold of nothing here")
     notes = [
         f"{part}: {verdict.status}" + (f": {verdict.notes[0]}" if verdict.notes else f", {verdict.question}")
         for part, verdict in parts.items()

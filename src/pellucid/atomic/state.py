@@ -635,10 +635,12 @@ class Store:
             groups = [mine for group in ordered if (mine := [name for name in group if name in one])]
             if prod(factorial(len(group)) for group in groups) > WITHIN:
                 raise CutShort(f"{max(map(len, groups))} private names look alike: too many orders to compare")
-            found.append(min(self._told(soups, logs, fresh, order) for order in product(*map(permutations, groups))))
+            found.append(
+                min(self._in_order(soups, logs, fresh, order) for order in product(*map(permutations, groups)))
+            )
         return ([name for *_, names in sorted(found) for name in names],)
 
-    def _told(
+    def _in_order(
         self, soups: Soups, logs: Soups, fresh: Mapping[str, s.Type], order: tuple[Sequence[str], ...]
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]], list[str], list[str]]:
         """What a family of names is, in this order: where its items and records stand, and its types."""

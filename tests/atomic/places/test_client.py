@@ -206,7 +206,7 @@ def test_one_connection_does_one_thing_at_a_time(network: Network) -> None:
 
 def test_a_place_that_does_not_run(network: Network, tmp_path_factory: pytest.TempPathFactory) -> None:
     idle = trips(tmp_path_factory.mktemp("idle"))
-    with pytest.raises(NotReached, match=r"agent: nobody answers at 127\.0\.0\.1:\d+ .*`pellucid net up"):
+    with pytest.raises(NotReached, match=r"agent: no process answers at 127\.0\.0\.1:\d+ .*`pellucid net up"):
         connect(idle.folder, "agent")
     with pytest.raises(UsageError, match="has no place 'agnt'"):
         connect(idle.folder, "agnt")

@@ -193,7 +193,7 @@ def follows(atoms: Atoms, a: Atom, whole: Callable[[Iterable[Variable]], bool]) 
         return True
     known = variables(atoms)
     if any(v not in known for v, _ in a[2]):
-        return False  # nothing is said of that variable
+        return False  # the cube has nothing about that variable
     return _follows(atoms, a, whole(v for v, _ in a[2]))
 
 
@@ -272,9 +272,8 @@ def _add(out: set[Atom], a: Atom | bool) -> None:
 # The cells of finite types (enumerations, processes) are *fields* of one big number: a bit is set for each value that
 # the cube **excludes**.  So no bit is "anything may be there", "and" is ``|``, and a cube is more general than another
 # one when all its bits are set there.  A field of type ``proc`` has bit 0 for "none of those that are named" and bit
-# *i* for process *i*; the bits of processes that a cube does not name are as bit 0.  What is said of numbers, of
-# values
-# without constructors and of the order of processes stands beside it, as linear atoms.
+# *i* for process *i*; the bits of processes that a cube does not name are as bit 0.  What a cube says of numbers, of
+# values without constructors and of the order of processes stands beside it, as linear atoms.
 
 MOST_PROCESSES = 11  # in one cube
 Place: TypeAlias = tuple[Any, ...]  # a symbol's name and processes
@@ -502,8 +501,8 @@ class Layout:
     def tidy(self, cube: Cube) -> tuple[Cube, dict[int, int]]:
         """A cube without processes of which it says nothing, and how those that are left are named now.
 
-        A process of which is said only that a variable points to it is not needed either: then the variable points to
-        none of the others.
+        A process of which it is only known that a variable points to it is not needed either: then the variable points
+        to none of the others.
         """
         cube = self._unpointed(cube)
         used = sorted(self.used(cube))
@@ -607,7 +606,7 @@ class Pointer(NamedTuple):
 
 
 class Signs:
-    """A cube, prepared: what it says of nobody in particular, of each process alone, and of several of them."""
+    """A cube, prepared: what it says of no process, of each process alone, and of several of them."""
 
     def __init__(self, layout: Layout, cube: Cube) -> None:
         self.cube, self.layout = cube, layout
@@ -731,7 +730,7 @@ class Visited:
         return number
 
     def remove(self, number: int) -> None:
-        """Forget a cube that another one covers; the tables are made anew when there are many such."""
+        """Forget a cube that another one covers; the tables are rebuilt when there are many such."""
         self.cubes.pop(number, None)
         self.signs.pop(number, None)
 
@@ -763,7 +762,7 @@ class Visited:
         return self._plain[count], self._with_atoms[count]
 
     def compact(self) -> None:
-        """Make the tables anew, without cubes that were removed."""
+        """Rebuild the tables, without cubes that were removed."""
         self._plain.clear()
         self._with_atoms.clear()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #
 # All steps are one loop, so they share one worker; a step's busy time is its part of the time in the loop (measured in
 # one push of 32) and its capacity what it could take alone.  The run as a whole is a step of its own, called as the
-# pipeline: that is the one whose queue is the input.  Of files nobody knows at which rate they came.
+# pipeline: that is the one whose queue is the input.  Of files it is not known at which rate they came.
 
 KIND = "measured run"
 
@@ -205,7 +205,7 @@ class Recorder:
 # Kafka: then the lag, the number of partitions and the busiest partition are known.
 #
 # A query is one step: Spark does not time the parts of a plan.  How many cores it had is not told; its workers count as
-# 1 ("as it runs now") unless somebody says it.
+# 1 ("as it runs now") unless it is given.
 
 _FAR = 2**63  # no offset of Kafka is beyond it
 _CLOCK = 1.0  # seconds by which clocks may be wrong
@@ -396,7 +396,7 @@ def _took(batch: Mapping[str, Any], where: str) -> float:
 
 
 def _rows(batch: Mapping[str, Any], where: str) -> int:
-    """The rows of a batch; where somebody left the sum out, of its sources."""
+    """The rows of a batch; where the sum was left out, of its sources."""
     if "numInputRows" in batch:
         return int(counted(batch["numInputRows"], f"{where}: numInputRows"))
     return sum(int(counted(s.get("numInputRows"), f"{where}: numInputRows of a source")) for s in batch["sources"])

@@ -337,7 +337,7 @@ class Checker:
                     break  # they are all alike
 
     def emits(self, bolts: Bolts) -> Iterator[Bolts]:
-        """One worker that has ended puts out what is due."""
+        """One worker that has ended emits what is due."""
         for i, bolt in enumerate(bolts):
             for k, w in enumerate(bolt.ended):
                 owed = bolt.owed + self.bolts[i].ratio
@@ -349,7 +349,7 @@ class Checker:
                     break
 
     def delivered(self, bolts: Bolts, name: str, count: int) -> Iterator[Bolts]:
-        """Tuples of somebody, in every way in which they can go."""
+        """Tuples of a source, in every way in which they can go."""
         groups = []
         for b in self.topology.listeners(name):
             if b not in self.proof.bolts:

@@ -263,7 +263,7 @@ def _warnings(c: dict[str, int], broken: list[Any]) -> Iterator[str]:
     if c["unknown"]:
         yield (
             f"{c['unknown']:,} id{' of DEPENDENCIES is' if c['unknown'] == 1 else 's of DEPENDENCIES are'} in no row "
-            "of TRANSACTIONS: neither pending nor committed, so that whoever needs one cannot commit"
+            "of TRANSACTIONS: neither pending nor committed, so that what needs one cannot commit"
         )
     if c["self-dependencies"]:
         many = "y" if c["self-dependencies"] == 1 else "ies"
