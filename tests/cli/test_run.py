@@ -139,7 +139,7 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
     (folder / "a.csv").write_text("a\n1\n2\n3\n")
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     said = (
-        "pellucid: b.jsonl: ends after 1 row, but a.csv goes on: the i-th push takes the i-th row of each; complete "
+        "pellucid: b.jsonl: ends after 1 row, but a.csv has more: the i-th push takes the i-th row of each; complete "
         "it, or say --short silent "
         "if an input that has ended is to be silent from then on\n"
     )

@@ -243,7 +243,7 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("total", "--order", "seq"),
-            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; "
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): which is first is unknown; "
             "name more columns in --order, or if it is the same row twice say --late drop",
         ),
         (("total", "--late", "drop"), "--late drop needs --order, the columns that say which row comes first"),
@@ -263,7 +263,7 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("difference", "--keep-columns", "note", "--in", "right=in.csv"),
-            "difference has several inputs (left, right): say of which the columns come along, as in --keep-columns "
+            "difference has several inputs (left, right): say of which columns pass through, as in --keep-columns "
             "left=note",
         ),
         (
@@ -272,7 +272,7 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("total", "--order", "seq", "--pushes", "2", "--state", "s"),
-            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; ",
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): which is first is unknown; ",
         ),
     ],
 )  # fmt: skip

@@ -174,7 +174,7 @@ def test_trace_in_order() -> None:
 TROUBLE: list[tuple[Any, str]] = [
     (
         lambda: total(FRAME, order="seq"),
-        "total: source 'delay': position 2: order seq=1 is there twice (also position 1): nobody knows which is first; "
+        "total: source 'delay': position 2: order seq=1 is there twice (also position 1): which is first is unknown; "
         "name more columns in order=, or if it is the same row twice say late='drop'",
     ),
     (

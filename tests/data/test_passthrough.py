@@ -179,7 +179,7 @@ TROUBLE: list[tuple[Any, str]] = [
     ),
     (
         lambda: difference(left=TABLE, right=TABLE, keep=["price"]),
-        "difference has several inputs (left, right): say of which the columns come along, as in keep={'left': "
+        "difference has several inputs (left, right): say of which columns pass through, as in keep={'left': "
         "['price']}",
     ),
     (

@@ -1,7 +1,7 @@
 """The few file operations on which the Parquet sink rests, on a local (or mounted) folder.
 
 The manifest is the commit, so one operation must be both *atomic* (a file is there whole or not at all, also after a
-power failure) and *exclusive* (of two writers one succeeds and the other is told).  Writing a temporary file, syncing
+power failure) and *exclusive* (of two writers one succeeds and the other notices).  Writing a temporary file, syncing
 it and making a hard link gives both: ``link`` fails where the name is taken, which ``rename`` does not.
 """
 
@@ -75,7 +75,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it.  The caller
+    """Move a file if it is still at its source; another process, or an earlier attempt, may have moved it.  The caller
     syncs the folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -121,7 +121,7 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that may be gone, or that somebody else is removing."""
+    """Remove a folder that may be gone, or that another process is removing."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -422,7 +422,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Placed:
-    """A file that counts: where it is at this moment, and the folder below which its partitions are told."""
+    """A file that counts: where it is at this moment, and the folder below which its partitions are."""
 
     path: Path
     base: Path
@@ -431,7 +431,7 @@ class Placed:
     query: str = ""
     number: int = -1
 
-    def mended(self, what: str) -> StateError:
+    def refused(self, what: str) -> StateError:
         """The refusal: what is wrong with this file, and what to do."""
         return StateError(f"{self.path}: {what} ({self.batch}): {_RESTORE}")
 
@@ -452,7 +452,7 @@ def checked_places(target: Path) -> list[Placed]:
         except FileNotFoundError as error:
             if attempt == _TRIES - 1:
                 lost = next(placed for placed in found if str(placed.path) == error.filename)
-                raise lost.mended(f"the file is missing; {lost.file.rows} rows were committed in it") from None
+                raise lost.refused(f"the file is missing; {lost.file.rows} rows were committed in it") from None
             time.sleep(0.05)  # the writer moved it from staging to its place while we looked
             continue
         _refuse_foreign(there, found, manifests)
@@ -498,7 +498,7 @@ def _of(target: Path, manifest: Manifest, newest: set[tuple[str, int]]) -> Itera
 def _check_size(placed: Placed) -> None:
     size = os.stat(placed.path).st_size
     if size != placed.file.bytes:
-        raise placed.mended(
+        raise placed.refused(
             f"the file has {size} bytes, and {placed.file.bytes} were committed; it was cut off or replaced"
         )
 
@@ -539,7 +539,7 @@ def check_on_spark(spark: Any, target: Path, found: list[Placed]) -> None:
     )
     for path, digest in paths.mapInArrow(_digester(), "path string, digest string").collect():
         if digest is None:
-            raise by_path[path].mended(
+            raise by_path[path].refused(
                 "the file was there a moment ago, and an executor does not find it; it was removed, or the folder is "
                 "not shared"
             )
@@ -571,7 +571,7 @@ def _digester() -> Callable[[Any], Any]:
 
 def _compare(placed: Placed, digest: str) -> None:
     if digest != placed.file.sha256:
-        raise placed.mended(
+        raise placed.refused(
             "the file's SHA-256 is not the one that was committed; its content was changed, or it is another file"
         )
 
@@ -588,9 +588,9 @@ def _check_old(target: Path, found: list[Placed]) -> None:
         try:
             rows = pq.read_metadata(placed.path).num_rows
         except pa.ArrowInvalid as error:
-            raise placed.mended(f"the file cannot be read as Parquet ({error})") from None
+            raise placed.refused(f"the file cannot be read as Parquet ({error})") from None
         if rows != placed.file.rows:
-            raise placed.mended(f"the file has {rows} rows, and {placed.file.rows} were committed")
+            raise placed.refused(f"the file has {rows} rows, and {placed.file.rows} were committed")
     warnings.warn(
         f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their "
         "sizes and numbers of rows are compared",

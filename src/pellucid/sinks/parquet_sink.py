@@ -417,7 +417,7 @@ def schema_there(target: Path) -> pa.Schema:
 
 
 def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
-    """The files by the folder below which their partitions are told: the target, and rarely a staging folder."""
+    """The files by the folder below which their partitions are: the target, and rarely a staging folder."""
     made: dict[str, list[str]] = {}
     for placed in found:
         made.setdefault(str(placed.base), []).append(str(placed.path))
@@ -428,7 +428,7 @@ def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
 #
 # A batch goes through three places::
 #
-#     _staging/<query>-<batch>-<attempt>/part-…   the executors write here; nobody looks
+#     _staging/<query>-<batch>-<attempt>/part-…   the executors write here; no reader looks
 #     _manifest/<query>-<batch>.json              created once, exclusively: from now on the batch counts
 #     batch-<batch>-part-…                        the files move here, one rename each; done again after a crash
 #
@@ -499,7 +499,7 @@ class ParquetSink(interface.Sink):
         return read(self.path)
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The executors write files where nobody looks."""
+        """The executors write files where no reader looks."""
         if not self._looked:  # at the start: do not go on where rows that count are gone
             checked_places(self.path)
             self._looked = True

@@ -262,13 +262,11 @@ def test_an_order_that_is_not_total_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(DataError) as caught:
         total.run_epochs(path, tmp_path / "out.csv", order="t", **asked)
     assert str(caught.value) == (
-        f"{path}: row 3 (line 4): order t=2 of the key 'a' is there twice (also row 1 (line 2)): nobody knows which "
-        "is first; name more columns in order=, or if it is the same row twice say late='drop'"
+        f"{path}: row 3 (line 4): order t=2 of the key 'a' is there twice (also row 1 (line 2)): which is first "
+        "is unknown; name more columns in order=, or if it is the same row twice say late='drop'"
     )
     assert not (tmp_path / "state").exists()
-    with pytest.raises(
-        DataError, match=r"but with other values \(x=1 and x=3\): nobody knows which is first; name more"
-    ):
+    with pytest.raises(DataError, match=r"but with other values \(x=1 and x=3\): which is first is unknown; name more"):
         total.run_epochs(path, tmp_path / "out.csv", order="t", late="drop", **asked)
     assert not (tmp_path / "out.csv").exists()
     path.write_text("k,t,x\na,2,1\nb,1,2\na,2,1\n")

@@ -97,7 +97,7 @@ def test_two_inputs_of_any_length(tmp_path: Path, settings: dict[str, Any], size
         with pytest.raises(DataError) as caught:
             run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, **settings)
         assert str(caught.value).startswith(
-            f"{inputs[short]}: ends after {min(sizes):,} rows, but {inputs[long]} goes on: the i-th push takes"
+            f"{inputs[short]}: ends after {min(sizes):,} rows, but {inputs[long]} has more: the i-th push takes"
         )
         assert not (tmp_path / "out.csv").exists()
     run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, short="silent", **settings)

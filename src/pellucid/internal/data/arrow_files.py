@@ -2,9 +2,9 @@
 
 Two things in a damaged file end a process before Arrow can say what is wrong: the header of a page that claims
 gigabytes, which Arrow takes before it looks at the page; and facts about a column that contradict each other, which
-Arrow notices where nobody catches it, when Python asks it about the column.  So the index, and the headers of the pages
-of small files, are read here first (Thrift's compact protocol, of which only places and sizes matter).  What cannot be
-read here is left to Arrow to complain of.
+Arrow notices in C++ and ends the process, when Python asks it about the column.  So the index, and the headers of
+the pages of small files, are read here first (Thrift's compact protocol, of which only places and sizes matter).
+What cannot be read here is left to Arrow to complain of.
 """
 
 from __future__ import annotations

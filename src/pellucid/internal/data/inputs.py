@@ -116,7 +116,7 @@ class Input:
     kind: str
     shows: str
     data: Any
-    reads: tuple[str, ...] | None = None  # the columns that are read; others only come along
+    reads: tuple[str, ...] | None = None  # the columns that are read; others only pass through
 
     @property
     def is_table(self) -> bool:
@@ -135,7 +135,7 @@ class Input:
         return list(self.data.columns) if self.kind == "polars" else list(self.data.schema.names)
 
     def narrowed(self, reads: Sequence[str] | None, keeps: Sequence[str]) -> Input:
-        """With the columns that are read (None: all) and those that come along; as something that can be read and
+        """With the columns that are read (None: all) and the passthrough columns; as something that can be read and
         taken from."""
         if self.kind == "dicts":
             return self
@@ -234,7 +234,7 @@ def kind_of_module(data: Any) -> str:
     return type(data).__module__.partition(".")[0].lstrip("_")
 
 
-# Which columns of a table a run needs: those of its sources, of the key, of the order, and those that come along.
+# Which columns of a table a run needs: those of its sources, of the key, of the order, and the passthrough columns.
 
 
 def needed_columns(
@@ -288,7 +288,7 @@ _WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad", "n
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
+    """What is asked for besides the data: the columns of the key, of the order, passthrough columns; what becomes of
     doubled rows, of bad ones and of NaN, what an input is that ends early, on how many cores it runs."""
 
     key: tuple[str, ...] = ()
@@ -360,7 +360,7 @@ class Ready:
         return np.where(pushes < self.given[at].count, pushes, -1)
 
     def along(self, output: Output, pushes: Any) -> list[tuple[str, Any]]:
-        """The columns that come along with an output, between its key and its events: the order's, and those that are
+        """The passthrough columns of an output, between its key and its events: the order's, and those that are
         kept."""
         from pellucid.internal.data.frames import shown_as
 

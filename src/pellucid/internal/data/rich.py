@@ -325,7 +325,7 @@ _LONGEST = 86_399_999_913_600  # the seconds of a timedelta
 
 
 def refuse_odd_times(array: Any, column: str) -> None:
-    """Refuse times of a column that nobody declared, if files of text have no form for them.
+    """Refuse times of a column that is not declared, if files of text have no form for them.
 
     >>> refuse_odd_times(pa.array([2**40], pa.timestamp("s")), "at")
     Traceback (most recent call last):

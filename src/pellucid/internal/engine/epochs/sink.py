@@ -586,12 +586,12 @@ class MemberSink(SinkTask):
                     return  # another member has refused: it says why
                 raise Unreachable(
                     f"{span}: the member {self.place!r} cannot be reached, and is given up after "
-                    f"{self._patience:g} s ({option('patience')}): nobody has {span.it}: {error}. Nothing is lost: "
+                    f"{self._patience:g} s ({option('patience')}): no member has {span.it}: {error}. Nothing is lost: "
                     "when that is put right, the same command goes on"
                 ) from error
             except (DataError, StateError) as error:
                 raise type(error)(
-                    f"{span}: the member {self.place!r} does not take {span.it}, so nobody has {span.it}: {error}"
+                    f"{span}: the member {self.place!r} does not take {span.it}, so no member has {span.it}: {error}"
                 ) from error
         faults.point("together:prepared")
         self.context.link.send(prepared=epoch, until=until)
@@ -616,7 +616,7 @@ class MemberSink(SinkTask):
         def tell(error: Unreachable) -> None:
             self.context.link.send(
                 say=f"{span}: {self.place} cannot be reached ({error}): it is tried again for "
-                f"{self._patience:g} s, and until then nobody has {span.it}"
+                f"{self._patience:g} s, and until then no member has {span.it}"
             )
 
         def back() -> None:
@@ -670,7 +670,7 @@ class MemberSink(SinkTask):
                 except (PellucidError, OSError) as error:
                     if time.monotonic() >= until:
                         raise StateError(
-                            f"{span} {span.are} decided, and in doubt: {self.target.place} does not have {span.it} "
+                            f"{span} {span.are} decided, and unresolved: {self.target.place} does not have {span.it} "
                             f"after {self._patience:g} s: {error}. The other members have {span.it}, readers of "
                             f"read_together() do not see {span.it}, later epochs wait. Nothing is lost: when that is "
                             "put right, the same command goes on, and commits that first"
