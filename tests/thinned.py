@@ -115,7 +115,6 @@ ONE_IN = {
             "three_delays_in_a_row": 2,
         },
         "crash/test_campaign": {"replayed_batches_change_nothing": 0, "the_kills_hit": 0},
-        "crash/test_epochs": {"a_table_of_postgresql_survives": 0},
         "data/test_missing": {"a_word_is_none_where_that_is_declared": 2},
         "engine/epochs/test_chain": {"the_downstream_is_killed": 2, "whatever_the_rows_are_kept_as": 2},
         "engine/epochs/test_chain_machine": {"a_fault_is_refuted": 3},
@@ -159,12 +158,13 @@ ONE_IN = {
             "the_generator_draws_what_it_should": 0,
         },
         "engine/kernel/test_lookups": {
+            "compiled_kernels": 0,
+            "every_kind_of_memory": 0,
             "keys_windows_and_tasks": 2,
             "more_pairs_than_are_kept": 2,
             "more_texts_than_a_table_has_room_for": 2,
             "whole_chunked_saved_and_loaded": 2,
         },
-        "engine/kernel/test_undo": {"compiled_kernels": 0, "every_kind_of_memory": 0},
         "engine/saved/test_carry": {
             "a_changed_function_goes_on_from_what_was_remembered": 2,
             "a_window_with_another_inside_keeps_its_events": 12,

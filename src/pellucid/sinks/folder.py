@@ -180,17 +180,13 @@ def _claimed(path: Path) -> tuple[str, str]:
 
 # The manifests of a Parquet target: the list of files that count.
 #
-# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one
-# wins.
-# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds
-# are
-# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once
-# per
+# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one wins.
+# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds are
+# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once per
 # level.
 #
 # A fold decides for its whole range: it is created before the single manifests go, so a zombie that creates a single
-# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears
-# may
+# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears may
 # show neither the fold nor the singles; hence a listing counts only if a second one shows no new fold.
 
 FOLD = 100
@@ -400,12 +396,9 @@ def _bytes(document: dict[str, Any]) -> bytes:
 
 # Whether the files of a Parquet target are still what the manifests say.
 #
-# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it.
-# So a
-# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle.
-# A
-# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if
-# it
+# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it. So a
+# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle. A
+# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if it
 # is of the last batch, its manifest is what is missing.
 #
 

@@ -434,8 +434,7 @@ def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
 #
 # The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every
 # reader that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the
-# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses
-# nothing:
+# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing:
 # it follows the manifest, and takes a file from staging where it has not moved yet.
 
 

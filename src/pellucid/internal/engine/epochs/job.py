@@ -22,7 +22,16 @@ from pellucid.internal.data.files import Found, flows, format_of, input_files, o
 from pellucid.internal.data.outputs import Along, check_exists, refuse_no_cells, refuse_packing, refuse_same_file
 from pellucid.internal.engine.epochs.chain import ChainLane, Upstreams, by_chain, fits_types
 from pellucid.internal.engine.epochs.dead_letters import BAD
-from pellucid.internal.engine.epochs.inputs import THERE, Lane, ManyLane, check_files, check_unchanged, look_at_order
+from pellucid.internal.engine.epochs.inputs import (
+    THERE,
+    InputLane,
+    Lane,
+    ManyLane,
+    Reading,
+    check_files,
+    check_unchanged,
+    look_at_order,
+)
 from pellucid.internal.engine.epochs.outputs import FileTarget, Target
 from pellucid.internal.engine.epochs.plan import Plan, make_plan
 from pellucid.internal.engine.epochs.state_identity import identity_of
@@ -168,72 +177,60 @@ class Job:
     )  # outputs that commit together, and the output whose rows each gets
     chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
-    def open_lanes(
-        self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
-    ) -> list[Lane | ManyLane | ChainLane]:
+    def open_lanes(self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool) -> list[InputLane]:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        places = offsets if offsets is not None else [None] * len(names)
-        return [
-            self._lane(n, at, self.lanes[n][1], thorough, self._read_from(n))
-            for n, at in zip(names, places, strict=True)
-        ]
+        return self._opened({name: self._of_sources(name) for name in names}, offsets, thorough)
 
-    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane | ChainLane]:
+    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[InputLane]:
         """All inputs as the source tasks read them, for a sink that looks for their rows."""
-        places = offsets if offsets is not None else [None] * len(self.lanes)
-        return [
-            self._lane(n, at, bound, True, self._read_from(n))
-            for (n, (_, bound)), at in zip(self.lanes.items(), places, strict=True)
-        ]
+        return self._opened({name: self._of_sources(name) for name in self.lanes}, offsets, True)
 
-    def _read_from(self, name: str) -> dict[str, Any]:
-        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
-        said: dict[str, Any] = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
-        if self.is_sorted and not self.wide:
-            said["keep"] = [THERE]
-        if not self.settings.aside:
-            return said
-        # a passthrough column may be what cannot be read of a row
-        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
-        return {**kept, **said, "lenient": True}
-
-    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, list[str]]]:
-        """The inputs that have columns to keep, with these columns."""
+    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[InputLane, list[str]]]:
+        """The inputs that have passthrough columns, with these columns."""
         found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
         first = next(iter(found))
         found[first] = [*found[first], *self.along.order]
-        names = [name for name, columns in found.items() if columns]
-        places = offsets if offsets is not None else [None] * len(names)
-        return [
-            (self._lane(n, at, [], True, self._kept_from(n, found[n])), found[n])
-            for n, at in zip(names, places, strict=True)
-        ]
+        found = {name: columns for name, columns in found.items() if columns}
+        lanes = self._opened({name: self._kept_from(name, columns) for name, columns in found.items()}, offsets, True)
+        return list(zip(lanes, found.values(), strict=True))
 
-    def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
+    def _of_sources(self, name: str) -> Reading:
+        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
+        # a passthrough column may be what cannot be read of a row
+        aside = bool(self.settings.aside)
+        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name) if aside else [])
+        keep = [THERE] if self.is_sorted and not self.wide else kept.keep
+        return replace(
+            kept, bound=self.lanes[name][1], key=self.key, wide=self.wide, limit=min(most, default=None), keep=keep
+        )
+
+    def _kept_from(self, name: str, columns: Sequence[str]) -> Reading:
         typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
         typed |= {column: t for column, t in self.order_as.items() if column in columns}
-        lenient = bool(self.settings.aside)  # what cannot be read there, the source has set aside
-        keep = [c for c in columns if c not in typed]
-        return {"key": {}, "wide": False, "keep": keep, "typed": typed, "lenient": lenient}
+        return Reading(
+            self.settings.chunk, keep=[c for c in columns if c not in typed], typed=typed,
+            lenient=bool(self.settings.aside), missing=self.missing[name], whole=self.graph.timed,
+        )  # fmt: skip
 
-    def _lane(
-        self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
-    ) -> Lane | ManyLane | ChainLane:
+    def _opened(
+        self, readings: Mapping[str, Reading], offsets: Sequence[Mapping[str, Any]] | None, thorough: bool
+    ) -> list[InputLane]:
+        places = offsets if offsets is not None else [None] * len(readings)
+        return [self._lane(n, r, at, thorough) for (n, r), at in zip(readings.items(), places, strict=True)]
+
+    def _lane(self, name: str, reading: Reading, at: Mapping[str, Any] | None, thorough: bool) -> InputLane:
         if name in self.chained:
-            return ChainLane(self.chained[name], bound, rows=self.settings.chunk, at=at, **said)
-        (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
-        form = "arrow" if self.is_sorted else form
+            return ChainLane(self.chained[name], reading, at)
+        (path, _), files = self.lanes[name], self.files[name]
+        form = "arrow" if self.is_sorted else self.settings.in_format
         one = is_one(path, files)
         if at is not None and one:
             check_unchanged(path, at, thorough=thorough, form=form)
         elif at is not None:
             check_files(path, files, at, thorough=thorough, form=form)
-        rows, said = self.settings.chunk, {**said, "missing": self.missing[name], "whole": self.graph.timed}
-        if one:
-            return Lane(path, form, bound, rows=rows, at=at, **said)
-        return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
+        return Lane(path, form, reading, at) if one else ManyLane(path, files, form, reading, at)
 
     def _sink(self, output: str, path: str) -> Sink:
         """The sink at an address; dead letters that were dealt with may be taken out of their table, all of them."""
