@@ -269,8 +269,7 @@ def test_a_decimal_of_an_impossible_scale(tmp_path: Path) -> None:
         open_reader(str(path))
 
 
-# Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long``
-# has
+# Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long`` has
 # six thousand.
 
 

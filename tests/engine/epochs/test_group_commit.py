@@ -510,8 +510,7 @@ def test_an_output_that_nobody_takes(tmp_path: Path) -> None:
     assert report.rows == {"odd": 2}
 
 
-# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch
-# is
+# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch is
 # given up everywhere.
 
 

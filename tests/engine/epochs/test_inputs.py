@@ -139,8 +139,7 @@ def test_kept_from_one_of_two_inputs(runs: Runs) -> None:
     assert pq.read_table(runs.folder / "out.parquet").equals(pq.read_table(runs.folder / "plain.parquet"))
 
 
-# Runs with epochs in the order that columns say: the rows of the run without epochs, also after kills; what is not
-# in
+# Runs with epochs in the order that columns say: the rows of the run without epochs, also after kills; what is not in
 # order is sorted once, and an order that is not total is refused before anything is written.
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)

@@ -682,9 +682,8 @@ def _counted(df: Any) -> tuple[Any, Callable[[], int]]:
 
 # A streaming query on Spark, for the command line: until it has read all there is, or a signal stops it.
 #
-# A signal is noted, not raised: an exception in the middle of a call to the JVM would leave the connection half
-# read, and
-# the next call would get the answer of the last one.
+# A signal is noted, not raised: an exception in the middle of a call to the JVM would leave the connection half read,
+# and the next call would get the answer of the last one.
 
 
 def stream(work: Work) -> None:

@@ -141,12 +141,10 @@ class Progress(StatusLine):
         self.draw(*parts)
 
 
-# Options that are given twice, or by a name of old: no value is lost without a word; and what verbs that give
-# verdicts
+# Options that are given twice, or by a name of old: no value is lost without a word; and what verbs that give verdicts
 # share: an option, and the table of exit codes.
 #
-# Click lets the last of several values win.  Here an option either takes several values, and uses them all, or
-# refuses
+# Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
 # the second one.
 
 #: Of every verb that gives verdicts: its exit code is 0 for *bounded* as well.

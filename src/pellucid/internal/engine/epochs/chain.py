@@ -396,8 +396,7 @@ def digest_of(upstream: Upstream, view: View, begin: int, end: int, wanted: Mapp
 
 # The rows of an upstream as an input: what was read ahead of its commit, what of it is sure, what was given up.
 #
-# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept
-# the
+# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept the
 # names of the parts that they came from (`Ahead`), and a checksum for each epoch of this run (`Segment`):
 #
 # * a part that is found among the committed ones under the same name has the rows that were read.  If it is not to
