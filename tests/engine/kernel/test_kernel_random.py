@@ -265,7 +265,7 @@ def refuted(p: Any, change: Callable[[str], str]) -> bool:
         engine = p.engine(mode="python")
         kernel = engine._kernel(False, True)
         (which,) = (key for key, found in engine._kernels.items() if found is kernel)
-        engine._kernels[which] = dataclasses.replace(kernel, source=change(kernel.source))
+        engine._kernels, engine._calls = {which: dataclasses.replace(kernel, source=change(kernel.source))}, {}
         try:
             got = by_engine([engine], [batch_of(p, pushes)])
         except Exception:

@@ -188,6 +188,15 @@ class Graph:
         _ = self.forgotten_by, self.clocks  # refuse streams that do not meet
 
     @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What engines have made of this graph, by the type of its key, for the next engine of it: kernels.  It stays
+        here when the graph goes to another process."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "derived"}
+
+    @cached_property
     def clocks(self) -> tuple[Type | None, ...]:
         """For each step the type of the times that its events have, None if they have none."""
         found: list[Type | None] = []

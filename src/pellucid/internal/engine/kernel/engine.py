@@ -291,8 +291,9 @@ class Engine:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
-        self._kernels: dict[_Which, Kernel] = {}
-        self._calls: dict[_Which, Callable[..., None]] = {}
+        self._kernels: dict[_Which, Kernel]
+        self._calls: dict[_Which, Callable[..., None]]
+        self._kernels, self._calls = graph.derived.setdefault(key, ({}, {}))
         self._lookups: dict[_Which, Lookups] = {}
         self.opens_lists = any(map(opens, _all_nodes(graph)))
         self._counted: tuple[Any, int] = None, 0  # the table of texts, and how many of them were looked at
