@@ -109,8 +109,7 @@ def test_a_renamed_key_that_comes_out_is_another_output() -> None:
     assert check.equivalent(a, b).refuted
 
 
-# Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what
-# may
+# Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what may
 # be left out.
 
 

@@ -519,8 +519,7 @@ def test_a_large_domain_takes_no_longer_than_a_small_one() -> None:
     assert not verdict.refuted and time.process_time() - began < 6
 
 
-# Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers
-# says
+# Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers says
 # that it is one.
 
 

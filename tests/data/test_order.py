@@ -194,7 +194,7 @@ TROUBLE: list[tuple[Any, str]] = [
     (
         lambda: total(FRAME, order="seq", late="keep"),
         "late='keep': an output of the late rows is for Spark: here a table is sorted first, so that only a row that "
-        "is there twice is late; say 'fail' or 'drop'",
+        "is there twice is late; say fail or drop",
     ),
     (lambda: total(FRAME, late="drop"), "late='drop' needs order=, the columns that say which row comes first"),
     (lambda: total(FRAME, order=["seq", "seq"]), "order=: the column 'seq' is named twice"),

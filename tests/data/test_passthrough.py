@@ -204,8 +204,7 @@ def test_what_is_refused(call: Any, said: str) -> None:
     assert str(caught.value) == said
 
 
-# A field of the name of a column of the key or the order: it stands once where both are the same, and is refused
-# where
+# A field of the name of a column of the key or the order: it stands once where both are the same, and is refused where
 # they differ, in the same words in every way to run a pipeline.  Plain Python is the oracle.
 
 

@@ -120,8 +120,7 @@ def _other(a: Type, b: Type) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-# When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever
-# its
+# When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever its
 # sign.
 
 

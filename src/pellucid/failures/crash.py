@@ -293,8 +293,8 @@ def load_rounds(path: str | Path) -> tuple[int, list[Round]]:
 
 # Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
 #
-# The promise of `pellucid run --pushes` is that a crash does not show.  Here it is tried: the pipeline runs as a user
-# would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
+# The promise of `pellucid run --epoch-size` is that a crash does not show.  Here it is tried: the pipeline runs as a
+# user would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
 # points of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it
 # was.  In the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the
 # audit.  Whatever goes wrong is reported with its schedule, so that it can be played again.
@@ -345,7 +345,7 @@ class Command:
             out += ["--out", f"{name}={place}" if len(places) > 1 else place]
         return [
             *out,
-            "--pushes",
+            "--epoch-size",
             str(self.pushes),
             "--chunk",
             str(self.chunk),
@@ -446,7 +446,7 @@ class CrashReport(Judgement):
             )
             if self.hits and self.epochs == 1:
                 lines.append(
-                    "The input is one epoch, so no recovery went back to a snapshot: --pushes makes them smaller."
+                    "The input is one epoch, so no recovery went back to a snapshot: --epoch-size makes them smaller."
                 )
         elif self.schedule is not None:
             lines.append(f"The schedule is in {self.schedule}: play it again with --replay {self.schedule}")

@@ -300,8 +300,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-# The rows of an attempt, kept beside the log until every member has them: for members that cannot keep what they
-# have
+# The rows of an attempt, kept beside the log until every member has them: for members that cannot keep what they have
 # prepared.  They are written once, whatever gave them, and each member reads its own from there.
 
 

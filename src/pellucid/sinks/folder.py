@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -181,17 +180,13 @@ def _claimed(path: Path) -> tuple[str, str]:
 
 # The manifests of a Parquet target: the list of files that count.
 #
-# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one
-# wins.
-# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds
-# are
-# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once
-# per
+# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one wins.
+# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds are
+# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once per
 # level.
 #
 # A fold decides for its whole range: it is created before the single manifests go, so a zombie that creates a single
-# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears
-# may
+# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears may
 # show neither the fold nor the singles; hence a listing counts only if a second one shows no new fold.
 
 FOLD = 100
@@ -201,22 +196,20 @@ _NAME_MANIFEST = re.compile(r"(?P<query>.+)-(?P<first>\d{20})(?:\.\.(?P<last>\d{
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256 (None: an
-    earlier version)."""
+    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256."""
 
     name: str
     staged: str
     rows: int
     bytes: int
-    sha256: str | None = None
+    sha256: str
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none; None: not
-    kept, by an earlier version).
+    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none).
 
-    >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800),)).rows
+    >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800, "9f"),)).rows
     3
     """
 
@@ -224,7 +217,7 @@ class Manifest:
     batch: int
     attempt: str
     files: tuple[DataFile, ...]
-    previous: int | None = None
+    previous: int = -1
 
     @property
     def rows(self) -> int:
@@ -243,12 +236,10 @@ class Manifest:
 
     @staticmethod
     def parse(document: dict[str, Any]) -> Manifest:
-        if document["format"] not in (1, 2):
-            raise ValueError(f"format {document['format']!r}, from a later version")
-        files = tuple(
-            DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f.get("sha256")) for f in document["files"]
-        )
-        made = Manifest(document["query"], document["batch"], document["attempt"], files, document.get("previous"))
+        if document["format"] != 2:
+            raise ValueError(f"format {document['format']!r}, of another version of Pellucid: use that one")
+        files = tuple(DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f["sha256"]) for f in document["files"])
+        made = Manifest(document["query"], document["batch"], document["attempt"], files, document["previous"])
         if made.rows != document["rows"]:
             raise ValueError(f"{document['rows']} rows, but {made.rows} in its files")
         return made
@@ -405,16 +396,11 @@ def _bytes(document: dict[str, Any]) -> bytes:
 
 # Whether the files of a Parquet target are still what the manifests say.
 #
-# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it.
-# So a
-# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle.
-# A
-# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if
-# it
+# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it. So a
+# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle. A
+# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if it
 # is of the last batch, its manifest is what is missing.
 #
-# Folders of earlier versions have neither checksums nor the chain; there the bytes and the rows are compared, and a
-# warning says so.
 
 _RESTORE = "restore it from a copy, or write to a new folder from a new checkpoint"
 _TRIES = 5
@@ -473,7 +459,7 @@ def check_chain(where: Path, manifests: list[Manifest]) -> None:
     known = {(manifest.query, manifest.batch) for manifest in manifests}
     for manifest in manifests:
         before = manifest.previous
-        if before is not None and before >= 0 and (manifest.query, before) not in known:
+        if before >= 0 and (manifest.query, before) not in known:
             raise StateError(
                 f"{where}/{manifest.query}-{before:020d}.json: the manifest of batch {before} of query "
                 f"{manifest.query!r} is missing; batch {manifest.batch} was committed after it: {_RESTORE}"
@@ -527,13 +513,12 @@ def check_contents(target: Path, found: list[Placed]) -> None:
             _compare(placed, hashlib.file_digest(file, "sha256").hexdigest())
 
     with ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2))) as threads:
-        list(threads.map(check, [placed for placed in found if placed.file.sha256 is not None]))
-    _check_old(target, found)
+        list(threads.map(check, found))
 
 
 def check_on_spark(spark: Any, target: Path, found: list[Placed]) -> None:
     """The same by the executors, which have more hands than the driver."""
-    by_path = {str(placed.path): placed for placed in found if placed.file.sha256 is not None}
+    by_path = {str(placed.path): placed for placed in found}
     paths = spark.createDataFrame([(path,) for path in by_path], "path string").repartition(
         min(len(by_path), spark.sparkContext.defaultParallelism)
     )
@@ -544,7 +529,6 @@ def check_on_spark(spark: Any, target: Path, found: list[Placed]) -> None:
                 "not shared"
             )
         _compare(by_path[path], digest)
-    _check_old(target, found)
 
 
 def _digester() -> Callable[[Any], Any]:
@@ -574,26 +558,3 @@ def _compare(placed: Placed, digest: str) -> None:
         raise placed.refused(
             "the file's SHA-256 is not the one that was committed; its content was changed, or it is another file"
         )
-
-
-def _check_old(target: Path, found: list[Placed]) -> None:
-    """Files of versions without checksums: what their footers say must do."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    old = [placed for placed in found if placed.file.sha256 is None]
-    if not old:
-        return
-    for placed in old:
-        try:
-            rows = pq.read_metadata(placed.path).num_rows
-        except pa.ArrowInvalid as error:
-            raise placed.refused(f"the file cannot be read as Parquet ({error})") from None
-        if rows != placed.file.rows:
-            raise placed.refused(f"the file has {rows} rows, and {placed.file.rows} were committed")
-    warnings.warn(
-        f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their "
-        "sizes and numbers of rows are compared",
-        UserWarning,
-        stacklevel=4,
-    )

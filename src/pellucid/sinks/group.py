@@ -33,10 +33,8 @@ from pellucid.sinks.sqlite_sink import SQLiteSink
 # For how long a member that cannot be reached is tried again *before* anything is decided.
 #
 # Nothing is lost by waiting, and nothing by giving up: until the decision no member has the epoch.  So it is tried
-# again for
-# some seconds, as a server that is started anew is back by then; after that the epoch is given up everywhere, and
-# said.
-# (After the decision nothing is given up, however long it takes.)
+# again for some seconds, as a server that is started anew is back by then; after that the epoch is given up everywhere,
+# and said. (After the decision nothing is given up, however long it takes.)
 
 AGAIN = (0.05, 0.2, 0.5, 1.0)  # seconds between two attempts
 
@@ -97,15 +95,11 @@ class Patience:
 
 # A member of a group: one sink, what it has prepared, and how it is brought to where the log says it is.
 #
-# A sink that can make what it has prepared last (`Sink.hold`: PostgreSQL's ``PREPARE TRANSACTION``) is settled by
-# name
-# after a crash.  Of every other the transaction is held open until the decision, and the rows are kept beside the
-# log: a
-# decided batch that it has not is written once more from there, under the same number, which the sink itself leaves
-# out
-# if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are
-# tried,
-# taken back, and written after the decision.
+# A sink that can make what it has prepared last (`Sink.hold`: PostgreSQL's ``PREPARE TRANSACTION``) is settled by name
+# after a crash.  Of every other the transaction is held open until the decision, and the rows are kept beside the log:
+# a decided batch that it has not is written once more from there, under the same number, which the sink itself leaves
+# out if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are
+# tried, taken back, and written after the decision.
 
 Rows = Callable[[], Any]  # gives the rows anew, as often as it is called
 
@@ -398,16 +392,12 @@ def warned(text: str) -> None:
 
 # ``together``: several sinks that have an epoch all, or none.
 #
-# A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member
-# takes and
-# prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a
-# failure of
-# all, and nothing is left of the batch (one that cannot be reached is tried again first, for ``patience`` seconds);
-# after
-# it there is no way back: who fails then is tried again, the others are not
-# kept waiting, and after ``patience`` seconds the query ends with the batch *unresolved*, which is brought to its end
-# before anything else when it begins again.  Later batches wait: none is decided before the one before it is
-# everywhere.
+# A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member takes
+# and prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a
+# failure of all, and nothing is left of the batch (one that cannot be reached is tried again first, for ``patience``
+# seconds); after it there is no way back: who fails then is tried again, the others are not kept waiting, and after
+# ``patience`` seconds the query ends with the batch *unresolved*, which is brought to its end before anything else when
+# it begins again.  Later batches wait: none is decided before the one before it is everywhere.
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
 

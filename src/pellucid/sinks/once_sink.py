@@ -137,12 +137,9 @@ once = OnceSink
 
 # ``split``: one query, several outputs, each to a sink of its own.
 #
-# Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one
-# DataFrame
-# with a column that names the output of each row.  Each part goes to its sink under the query's name with the
-# output's
-# appended; each sink guards itself, so after a crash between two of them the replayed batch is left out by those
-# that
+# Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one DataFrame
+# with a column that names the output of each row.  Each part goes to its sink under the query's name with the output's
+# appended; each sink guards itself, so after a crash between two of them the replayed batch is left out by those that
 # have it and written by those that do not.  Each output is exactly-once; they do not become visible at the same
 # instant.
 

@@ -434,8 +434,7 @@ def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
 #
 # The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every
 # reader that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the
-# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses
-# nothing:
+# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing:
 # it follows the manifest, and takes a file from staging where it has not moved yet.
 
 
@@ -672,7 +671,7 @@ class ParquetSink(interface.Sink):
     def _commit(self, manifest: Manifest, schema: pa.Schema) -> bool:
         """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves
         nothing decided."""
-        before = -1 if manifest.previous is None else manifest.previous
+        before = manifest.previous
         if before >= 0 and self.log.is_empty():
             raise StateError(interface.taken_away(str(self.path), before, manifest.batch))
         if self.log.is_empty():

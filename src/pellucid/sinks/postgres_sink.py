@@ -47,10 +47,8 @@ if TYPE_CHECKING:
 
 # The marks in PostgreSQL: one number for one table and one query, however the table's name is spelt.
 #
-# ``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which,
-# by
-# its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written
-# before,
+# ``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which, by
+# its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written before,
 # count as well; so do those of a ``pellucid_epochs`` that lies in another schema, because a driver had another
 # ``search_path``.
 
@@ -224,8 +222,7 @@ def written_by(db: psycopg.Connection[Any], target: MarkedTable, query: str, bat
 # Prepared transactions of PostgreSQL: what was prepared is there after any crash, to be committed or taken back.
 #
 # The name of one says whose it is: the table (a digest), the query, the batch and the attempt.  So a recovery finds
-# what
-# belongs to its group and nothing else, and what an earlier attempt left is never taken for this one's.
+# what belongs to its group and nothing else, and what an earlier attempt left is never taken for this one's.
 
 _NAME = re.compile(r"pellucid\.(?P<target>[0-9a-f]{12})\.(?P<query>[\w-]+)\.(?P<batch>\d+)\.(?P<attempt>\w+)")
 
@@ -292,8 +289,7 @@ def settle(db: psycopg.Connection[Any], name: Gid, *, commit: bool) -> bool:
 # The tables that a PostgreSQL sink needs: its own books, and the user's table where it is made from the first batch.
 #
 # They are made, or altered, once and in a short transaction of their own, before anything is staged; and only if the
-# catalog says that something is missing.  ``ALTER TABLE … IF NOT EXISTS`` asks for the whole table even where there
-# is
+# catalog says that something is missing.  ``ALTER TABLE … IF NOT EXISTS`` asks for the whole table even where there is
 # nothing to do: it would wait for what another member of the group has prepared, which waits for the decision, which
 # waits for this one.  A sink that has staged something has seen that the books are complete, so no later one needs to
 # change them.

@@ -347,11 +347,9 @@ def _has_nan(value: Any) -> bool:
 
 # An Arrow batch as the CSV that PostgreSQL's ``COPY`` reads back exactly.
 #
-# Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats
-# have
-# the fewest digits that give the same float again.  Binary becomes ``\x…``, a record or a list becomes JSON, a
-# duration hours, minutes and seconds: a day of PostgreSQL's intervals has as many hours as the clock of a place
-# gives it.
+# Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have
+# the fewest digits that give the same float again.  Binary becomes ``\x…``, a record or a list becomes JSON, a duration
+# hours, minutes and seconds: a day of PostgreSQL's intervals has as many hours as the clock of a place gives it.
 
 
 def csv_bytes(batch: pa.RecordBatch) -> bytes:

@@ -361,9 +361,8 @@ def _ago(since: str) -> str:
 # ``read_together``: the rows of all members of a group, up to the last epoch that all have.
 #
 # While an epoch is being committed, or while one member cannot be reached, some have it and others do not.  A reader
-# that
-# looks at each target by itself sees that; here each is read up to the last epoch that is everywhere: SQLite by the
-# numbers of rows, PostgreSQL by the transaction that wrote them, Parquet by its manifests, Delta by its versions.
+# that looks at each target by itself sees that; here each is read up to the last epoch that is everywhere: SQLite by
+# the numbers of rows, PostgreSQL by the transaction that wrote them, Parquet by its manifests, Delta by its versions.
 
 _TRIES, _PAUSE = 50, 0.1
 

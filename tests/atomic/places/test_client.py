@@ -268,9 +268,9 @@ def test_a_frozen_place_does_not_answer_and_is_not_taken_for_a_stranger(
         pid = running(made, "q")
         assert pid
         os.kill(pid, signal.SIGSTOP)
-        monkeypatch.setattr(client, "_SECONDS_TO_GREET", 2.0)
+        monkeypatch.setattr(client, "_SECONDS_TO_GREET", 1.0)
         try:
-            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(2 s\)"):
+            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(1 s\)"):
                 connect(made.folder, "q")
             text = "\n".join(doubts(made, ["p", "q"]).lines())
             assert "another key" not in text and "q: cannot be seen: q: does not answer at" in text

@@ -333,11 +333,6 @@ def emptied(where: Path) -> None:
     (where / "log.sqlite").touch(0o600)
 
 
-def without_its_wal(where: Path) -> None:
-    for more in ("-wal", "-shm"):
-        (where / f"log.sqlite{more}").unlink()
-
-
 def flipped_at(frame: float) -> object:
     def flip(where: Path) -> None:
         (where / "log.sqlite-shm").unlink()
@@ -351,10 +346,9 @@ def flipped_at(frame: float) -> object:
 @pytest.mark.parametrize(
     ("lose", "how"),
     [
-        (deleted, "is not there"), (emptied, "is empty"), (without_its_wal, "has no records"),
-        (flipped_at(0), "has no records"),
+        (deleted, "is not there"), (emptied, "is empty"), (flipped_at(0), "has no records"),
     ],
-    ids=["deleted", "emptied", "without its WAL", "the first frame of its WAL"],
+    ids=["deleted", "emptied", "the first frame of its WAL"],
 )  # fmt: skip
 def test_a_log_that_is_gone_is_not_replaced(network_lost_log: Network, lose: object, how: str) -> None:
     lose(folder(network_lost_log))  # type: ignore[operator]

@@ -371,7 +371,7 @@ def test_options_that_are_for_spark_are_refused(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the command line
 
-TOTAL = ("p.py:total", "--in", "x.jsonl", "--pushes", "100", "--state", "state")
+TOTAL = ("p.py:total", "--in", "x.jsonl", "--epoch-size", "100", "--state", "state")
 
 
 def values(lines: bytes) -> list[int]:
@@ -510,8 +510,7 @@ def test_an_output_that_nobody_takes(tmp_path: Path) -> None:
     assert report.rows == {"odd": 2}
 
 
-# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch
-# is
+# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch is
 # given up everywhere.
 
 

@@ -26,7 +26,19 @@ def expected(runs: Runs) -> list[int]:
 
 
 def command(target: str) -> tuple[str, ...]:
-    return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--pushes", "150", "--state", "state", "--cut", "half")
+    return (
+        "p.py:diamond",
+        "--in",
+        "x.jsonl",
+        "--out",
+        target,
+        "--epoch-size",
+        "150",
+        "--state",
+        "state",
+        "--cut",
+        "half",
+    )
 
 
 def test_a_table_of_postgresql_survives(runs: Runs, until_done: Any, postgres: Postgres) -> None:
@@ -101,7 +113,7 @@ def test_a_second_crash_test_finds_nothing_of_the_first_in_the_database(postgres
 
 def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:
     secret = postgres.database().replace("postgres@", f"postgres:{SECRET}@")
-    words = ["crash", "p.py:diamond", "--in", "x.jsonl", "--kills", "1", "--points", "commit", "--pushes", "250"]
+    words = ["crash", "p.py:diamond", "--in", "x.jsonl", "--kills", "1", "--points", "commit", "--epoch-size", "250"]
     words += ["--seed", "1", "--folder", "kept", "--json"]
     command = [sys.executable, "-m", "pellucid", *words, "--out", f"{secret}#sums"]
     done = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, timeout=600)

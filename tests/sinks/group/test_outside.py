@@ -193,8 +193,7 @@ def test_a_server_that_is_down_when_the_query_begins(world: World) -> None:
         assert "\n" not in str(caught.value)
 
 
-# Several tables of one PostgreSQL database: nobody waits for what another member has prepared, and nobody waits for
-# a
+# Several tables of one PostgreSQL database: nobody waits for what another member has prepared, and nobody waits for a
 # lock in silence.
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -306,7 +306,7 @@ class Transaction:
         waits = ", ".join(map(str, answer.get("waits") or ())) or "an answer"
         raise InDoubt(
             f"{self.id}: is {answer['status']} after {seconds:g} seconds, and waits for {waits}: it is decided later; "
-            f"ask status({self.id!r}), or see `pellucid net doubt {self.place.network.folder}`"
+            f"ask status({self.id!r}), or see `pellucid net unresolved {self.place.network.folder}`"
         )
 
     def abort(self) -> None:

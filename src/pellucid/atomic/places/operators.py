@@ -519,8 +519,8 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
     if not about:
         where = f" at {place}" if place else ""
         raise UsageError(
-            f"{what}: nothing of that name waits to be decided{where}: `pellucid net doubt {network.folder}` lists "
-            "what does"
+            f"{what}: nothing of that name waits to be decided{where}: `pellucid net unresolved {network.folder}` "
+            "lists what does"
         )
     if len({one.place for one in about}) > 1:
         listed = ", ".join(sorted({one.place for one in about}))

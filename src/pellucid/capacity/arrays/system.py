@@ -11,10 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 # Array-based systems as data: what Cubicle's language says, and nothing that an engine needs.
 #
-# A system has an unknown number of *processes*; global variables, and arrays with a cell for each process (or for
-# each
-# two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once.
-# ``init``
+# A system has an unknown number of *processes*; global variables, and arrays with a cell for each process (or for each
+# two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once. ``init``
 # holds for all processes (here two names may mean the same one); ``unsafe`` and ``invariant`` say what must not be
 # reached for any *distinct* processes: an invariant is written as the bad states, as Cubicle does.
 #

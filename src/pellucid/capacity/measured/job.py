@@ -293,12 +293,10 @@ def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
 
 # Micro-batches: what one costs, and what follows from that for the lag.
 #
-# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  If you
-# takes
-# all that waits, works on it and then looks again, as Spark does without a limit per trigger, is never done: while
-# it
-# works, more comes.  At ``rate`` rows a second the batches settle at ``rate * (fixed + row * n) = n`` rows, if
-# ``rate * row`` is below 1; otherwise each one is longer than the one before, and the lag grows for ever.
+# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  If you takes
+# all that waits, works on it and then looks again, as Spark does without a limit per trigger, is never done: while it
+# works, more comes.  At ``rate`` rows a second the batches settle at ``rate * (fixed + row * n) = n`` rows, if ``rate *
+# row`` is below 1; otherwise each one is longer than the one before, and the lag grows for ever.
 
 
 @dataclass(frozen=True)

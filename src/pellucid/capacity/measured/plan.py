@@ -25,14 +25,10 @@ from pellucid.internal.model import Status, combined
 #
 # The *empirical arrival curve* of a recording says for each length of a window how many events came in the fullest
 # window of that length.  It bounds the queue for every stream that is no burstier than the recording, whatever the
-# order
-# of its bursts (network calculus; Cruz, 1991).  With W workers that need t for an event, the n-th begins at the
-# latest of
-# ``arrival(n - k * W) + k * t``; so a tuple that waits at some time came not more than ``k * t`` after those that it
-# waits
-# for, and the queue is at most ``curve(k * t) - k * W`` for some k.  The recording itself reaches this bound.
-# Between
-# two lengths that were measured the curve is taken for the longer one: the bound stays one.
+# order of its bursts (network calculus; Cruz, 1991).  With W workers that need t for an event, the n-th begins at the
+# latest of ``arrival(n - k * W) + k * t``; so a tuple that waits at some time came not more than ``k * t`` after those
+# that it waits for, and the queue is at most ``curve(k * t) - k * W`` for some k.  The recording itself reaches this
+# bound. Between two lengths that were measured the curve is taken for the longer one: the bound stays one.
 
 EXACT = 1500  # arrivals up to which every length is looked at
 
@@ -218,14 +214,10 @@ def window_lengths(shortest: float, longest: float) -> list[float]:
 
 # How many workers a measured step needs: the formula that autoscalers use in production, and what limits it.
 #
-# ``needed = lag / catch_up + rate * restart / catch_up + rate / target``: events per second to work off what waits,
-# to
-# work off what comes in while the job restarts, and to keep up with what comes with some room left (Flink's
-# autoscaler,
+# ``needed = lag / catch_up + rate * restart / catch_up + rate / target``: events per second to work off what waits, to
+# work off what comes in while the job restarts, and to keep up with what comes with some room left (Flink's autoscaler,
 # `AutoScalerUtils.getTargetProcessingCapacity`; rounded).  What a step must take is what comes to the sources, times
-# what
-# goes out for each event on the way.  The formula knows averages only; what bursts do is in the curves beside
-# it.
+# what goes out for each event on the way.  The formula knows averages only; what bursts do is in the curves beside it.
 #
 # - A step never gets more workers than it has partitions or keys, and not more than ``1 / share`` of its hottest
 # key,

@@ -192,8 +192,7 @@ class _Struct:
 # Formats that Arrow reads without parsing: Parquet, Arrow files (also Feather 2) and Arrow streams.
 #
 # What such a file says of itself (lengths, offsets, indices, the encoding of texts) is believed by everything that
-# touches its memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before
-# Arrow
+# touches its memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before Arrow
 # has checked all of it, and whatever Arrow has against a file is one :class:`~pellucid.errors.DataError`.
 
 # What Arrow raises for a file that is not what it says: also a length that no memory holds, a name that is no text.

@@ -438,8 +438,7 @@ def written_path(path: str) -> str:
 
 # ``keep=``: columns of the row whose push put an event out, whatever they hold.
 #
-# An event is emitted by the push of a row, so the row at hand has them; the pipeline knows nothing of them.  What
-# comes
+# An event is emitted by the push of a row, so the row at hand has them; the pipeline knows nothing of them.  What comes
 # out has, in this order: the key, the order, the kept columns, the event.
 
 KEEP = "the name of a column, a list of names, or True for all"
@@ -585,11 +584,9 @@ def keep_word(value: object = None) -> str:
 
 # Rows that cannot be read, or on which a step fails: set aside, and written down.
 #
-# Such a row is as if it had never been pushed: it changes no state and puts nothing out.  Where rows of several
-# inputs
+# Such a row is as if it had never been pushed: it changes no state and puts nothing out.  Where rows of several inputs
 # are one push because they have one number, none of them is pushed, as what comes later must stay side by side.  So
-# every
-# row is either pushed, or stands in the dead letters once, with the reason.
+# every row is either pushed, or stands in the dead letters once, with the reason.
 
 #: What may be said of bad rows besides an address: they end the run, or come as an output called ``bad``.
 BAD = ("fail", "keep")

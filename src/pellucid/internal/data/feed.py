@@ -66,14 +66,11 @@ from pellucid.internal.graph.model import Graph, refuse_answer_names
 
 # Rows in the order that columns say: which row of which input is which push.
 #
-# Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key
-# and
+# Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key and
 # order are one push, as on Spark; where an input has no such row it is silent.  Two rows of one input with equal key
-# and
-# order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row
-# twice:
-# then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys may be
-# equal: they stay as they came.
+# and order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row
+# twice: then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys
+# may be equal: they stay as they came.
 
 #: What is done about a row whose key and order were there before.
 LATE = ("fail", "drop")
@@ -307,8 +304,7 @@ def _said(one: Keyed, order: Sequence[str], row: int) -> str:
 
 # Files in the order that columns say.
 #
-# A first reading takes the key's and the order's columns alone.  If the rows are in order already, they are then
-# read
+# A first reading takes the key's and the order's columns alone.  If the rows are in order already, they are then read
 # chunk by chunk as ever, with bounded memory; else everything that is needed is read, and sorted in memory.  A pipe
 # cannot be read twice: it is read to its end, and sorted.
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 #
 # Files of a folder come in the order of their names; folders like ``month=2`` say the value of a column, and whole
 # numbers among them come in the order of numbers (``month=2`` before ``month=10``).  Names that begin with ``_`` or
-# ``.``
-# are no data.
+# ``.`` are no data.
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _WILD = re.compile(r"[*?\[]")

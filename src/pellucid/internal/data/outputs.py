@@ -360,13 +360,10 @@ def _has_form(t: Any, form: str) -> bool:
 
 # Rows that are packed by gzip on their way into a file.
 #
-# ``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so
-# that the
-# same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that what
-# reads a
-# pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This one
-# ends
-# when it is closed, or not at all.
+# ``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so that
+# the same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that what
+# reads a pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This
+# one ends when it is closed, or not at all.
 
 _LEVEL = 5
 _GZIP = 31  # zlib's word for "with gzip's header and checksum"
@@ -404,9 +401,8 @@ class Packer:
 
 # ``exists=``: what becomes of an output that is there already: refused, overwritten, or added to.
 #
-# Also what is added to appears whole or not at all: the old rows are copied into the new file first, which then
-# takes the
-# name.
+# Also what is added to appears whole or not at all: the old rows are copied into the new file first, which then takes
+# the name.
 
 #: What is done about an output that is there already.
 EXISTS = ("refuse", "overwrite", "append")

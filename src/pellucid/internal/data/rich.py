@@ -383,8 +383,7 @@ def _text_of(value: Any) -> str:
 # Lists as columns: Arrow's lists as the texts that say them (`expr.types.ListType`), and back.
 #
 # The elements of all rows are one array, so each leaf of theirs is read as a column is, with the same refusals; a
-# message
-# names the row and the element.
+# message names the row and the element.
 
 
 def is_list(t: Any) -> bool:

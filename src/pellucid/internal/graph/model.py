@@ -205,7 +205,7 @@ class Graph:
             found.append(clock_of(node.kind, made, [found[j] for j in node.inputs], node.describe()))
         return tuple(found)
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         """Whether a step waits for event time."""
         return any(node.processor.timed for node in self.nodes)
@@ -523,7 +523,8 @@ def refuse_timed(graph: Graph, who: str) -> None:
     pellucid.errors.UsageError: step 'when' (at v, ...) works by event time, which a check does not know yet: such a
     pipeline runs here, as p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark
     """
-    _refuse(next((node for node in graph.nodes if node.processor.timed), None), who)
+    if graph.timed:
+        _refuse(next(node for node in graph.nodes if node.processor.timed), who)
 
 
 def refuse_loops(graph: Graph, who: str) -> None:

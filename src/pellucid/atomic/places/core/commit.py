@@ -22,20 +22,14 @@ from pellucid.atomic.places.core.state import Record, fits, in_words, order, pla
 
 # Who waits for whom: finds sets of transactions that can commit together, without going over everything each time.
 #
-# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any
-# more, so
-# a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
-# itself is
-# committed: such a component is *ready*.
+# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any more,
+# so a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
+# itself is committed: such a component is *ready*.
 #
-# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It
-# ends
-# at the first one that is neither pending nor decided (or whose status is not known yet), or that waits in a
-# ready
-# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of
-# these
-# does not go further as long as that is still true.  A new ready component is always found from the last of its
-# members
+# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It ends
+# at the first one that is neither pending nor decided (or whose status is not known yet), or that waits in a ready
+# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of these
+# does not go further as long as that is still true.  A new ready component is always found from the last of its members
 # (or of its needs) that changed: nothing else has to be looked at again.
 
 

@@ -198,12 +198,9 @@ def wrong(message: Any) -> str:
 
 # Where places are, and the ways of messages: ``out p . in q . in c``, each step with the token that allows it.
 #
-# A path is a list of ``[move, name, token]``.  A place checks the steps that are its own: ``out`` of it, ``in`` to
-# it,
-# ``in`` to one of its channels; the rest it passes on.  Who may leave out ``in q``?  Only who is inside of q
-# already: a
-# client of q, or a message that has just left a place inside of q.  All others have to show the token at the
-# door.
+# A path is a list of ``[move, name, token]``.  A place checks the steps that are its own: ``out`` of it, ``in`` to it,
+# ``in`` to one of its channels; the rest it passes on.  Who may leave out ``in q``?  Only who is inside of q already: a
+# client of q, or a message that has just left a place inside of q.  All others have to show the token at the door.
 
 Step = Sequence[Any]
 

@@ -48,7 +48,8 @@ from pellucid.internal.graph.model import Graph, why_cut
 from pellucid.sinks.interface import Sink
 
 if TYPE_CHECKING:
-    from pellucid.internal.engine.epochs.job import Job, Settings
+    from pellucid.internal.engine.epochs.job import Job
+    from pellucid.internal.request import Request
 
 # The upstream of a chain: what a run publishes about its outputs, and what a reader finds in its state folder.
 #
@@ -395,8 +396,7 @@ def digest_of(upstream: Upstream, view: View, begin: int, end: int, wanted: Mapp
 
 # The rows of an upstream as an input: what was read ahead of its commit, what of it is sure, what was given up.
 #
-# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept
-# the
+# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept the
 # names of the parts that they came from (`Ahead`), and a checksum for each epoch of this run (`Segment`):
 #
 # * a part that is found among the committed ones under the same name has the rows that were read.  If it is not to
@@ -691,7 +691,7 @@ Upstreams: TypeAlias = "dict[Any, Upstream]"
 
 
 def by_chain(
-    graph: Graph, inputs: Mapping[str | None, Any], settings: Settings, state: str | os.PathLike[str]
+    graph: Graph, inputs: Mapping[str | None, Any], settings: Request, state: str | os.PathLike[str]
 ) -> Upstreams:
     """The runs that are read, by the name of the input; refused where that cannot be."""
     found: Upstreams = {}
@@ -710,7 +710,7 @@ def by_chain(
     return found
 
 
-def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
+def _refuse_with(graph: Graph, settings: Request, place: str) -> None:
     if graph.timed:
         raise UsageError(
             f"{option('in', place)}: {graph.name} {why_cut(graph)}, and such a pipeline reads files: an epoch that is "
@@ -718,7 +718,7 @@ def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
             "given up meanwhile. Let that run write a file, and read it when it has ended"
         )
     for name, given, why in (
-        ("order", settings.orders, "rows of another run are read as they come, and cannot be sorted before"),
+        ("order", settings.order, "rows of another run are read as they come, and cannot be sorted before"),
         ("keep_columns", settings.keep, "put the fields that you want into the events of the first pipeline"),
         ("bad", settings.aside, "a row that was set aside may be given up by the other run: leave it out there"),
         ("record", settings.record, "an audit takes it that an epoch that is made again reads the same rows"),

@@ -35,7 +35,7 @@ from pellucid.errors import DataError, option
 from pellucid.internal.base.files import Draft, beside
 from pellucid.internal.data.arrow import column_at, numpy_of, source_columns
 from pellucid.internal.data.arrow_files import ArrowReader, ParquetReader, row_place
-from pellucid.internal.data.bind import Binding, Place, said_keep, together
+from pellucid.internal.data.bind import Binding, Place, together
 from pellucid.internal.data.cells import NEVER, Missing
 from pellucid.internal.data.columns import Strings
 from pellucid.internal.data.feed import Feed, looked_at, sorted_tables, wanted_columns
@@ -711,7 +711,7 @@ def put_in_order(job: Job) -> None:
         )
     if job.is_sorted:
         # the order's columns are times there, and no texts any more
-        formats = {column: form for column, form in job.settings.formats.items() if column not in job.along.order}
+        formats = {column: form for column, form in job.settings.time_format.items() if column not in job.along.order}
         job.lanes = {
             name: (str(_copy(job, name)), [replace(one, formats=formats) for one in bound])
             for name, (_, bound) in job.lanes.items()
@@ -726,8 +726,8 @@ def _feed(job: Job, stack: contextlib.ExitStack) -> Feed:
         for source, path in job.inputs.items()
     }
     return Feed(
-        job.graph, readers, value=s.value, key=s.keys, order=s.orders, late=s.late, keep=said_keep(s.keep),
-        rows=s.chunk, formats=s.formats, nan=s.nan, nulls=s.words,
+        job.graph, readers, value=s.value, key=s.key, order=s.order, late=s.late, keep=s.keep,
+        rows=s.chunk, formats=s.time_format, nan=s.nan, nulls=s.nulls,
     )  # fmt: skip
 
 
