@@ -145,3 +145,20 @@ def test_the_tables_of_classic_faults_name_tests_that_are_there(file: str) -> No
             last = next(path for path in (own.parent / where, tests / where) if path.exists())
         begins = f"def {name.removesuffix('…')}" + ("" if name.endswith("…") else "(")
         assert not name or any(begins in place.read_text() for place in (own, last)), f"{file}: there is no {name}"
+
+
+def test_the_glossary_is_kept() -> None:
+    """The words in the left column of its last table stand in no module of the package and on no page."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    table = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Words that are not used")[2]
+    words = [word.strip() for row in re.findall(r"^\| ([a-z, ]+) \|", table, re.M)[1:] for word in row.split(",")]
+    assert len(words) > 8
+    banned = re.compile(rf"(?<![\"'\w])(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
+    files = [*SOURCE.rglob("*.py"), *(page for page in pages if page.name != "glossary.md")]
+    found = [
+        f"{file.relative_to(ROOT)}:{at}: {match[0]}"
+        for file in files
+        for at, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := banned.search(line))
+    ]
+    assert found == []

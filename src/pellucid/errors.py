@@ -81,7 +81,7 @@ def speak_to(who: Listener) -> None:
 
 @contextmanager
 def speaking_to(who: Listener) -> Iterator[None]:
-    """Whoever speaks to the user says here which language is spoken."""
+    """Set in which language users are addressed: that of Python or that of the command line."""
     before = _to
     speak_to(who)
     try:

@@ -321,7 +321,7 @@ def test_what_solves_nothing_is_no_advice(tmp_path: Path) -> None:
     file.write_text('[spouts.S]\ngap = 1\n[bolts.A]\ntime = 0.1\nhears = ["S", "A"]\n')
     code, out, said = _asked(str(file), "--timeout", "4")
     assert code == 1 and "first:" not in out and "every queue is unbounded" in said
-    assert "note: nothing that was tried mends this: neither more workers nor slower spouts\n" in out
+    assert "note: nothing that was tried fixes this: neither more workers nor slower spouts\n" in out
 
 
 def test_many_bolts_beside_each_other() -> None:

@@ -70,7 +70,7 @@ def balances_unapproved(p: Stream[Payment]) -> Stream[int]:  # forgets to look w
 holds(balances, "no balance is negative", "refuted", "G (out -> out.value >= 0)")
 holds(
     balances,
-    "no balance is negative if nobody pays a negative amount",
+    "no balance is negative if no payment is negative",
     "proved",
     "G (out -> out.value >= 0)",
     assume="p -> p.value.cents >= 0",
@@ -524,7 +524,7 @@ def bucket(r: Stream[bool]) -> Stream[int]:
 
 holds(bucket, "what is left is between 0 and 4", "proved", "G (out -> out.value >= 0 & out.value <= 4)")
 holds(bucket, "everybody who asks gets one", "refuted", "G (r.value -> out)")
-question(bucket, "somebody can always get one", "proved", lambda **how: check.live(bucket, **how))
+question(bucket, "one can always be got", "proved", lambda **how: check.live(bucket, **how))
 holds(bucket, "after a tick the next who asks gets one", "proved", "G (r & !r.value & X r.value -> X out)")
 
 

@@ -107,7 +107,7 @@ holds(clicks_of_session, "every logout gives a count", "refuted", "G (v.value.ki
 holds(clicks_of_session, "no count without a login before", "proved", "G (out -> Y O v.value.kind = LOGIN)")
 holds(
     clicks_of_session,
-    "somebody who comes in and goes out at once has no clicks",
+    "a session that ends at once has no clicks",
     "proved",
     "G (v.value.kind = LOGOUT & Y v.value.kind = LOGIN & v.value.user = Y v.value.user -> out.value = 0)",
 )
@@ -151,7 +151,7 @@ holds(
     orders, "nothing is shipped before anything was paid", "proved", "G (out.value = SHIPPED -> Y O out.value = PAID)"
 )
 holds(orders, "what is said fits what was done", "proved", "G (out.value = CANCELLED -> e.value.did = CANCEL)")
-holds(orders, "nobody can cancel twice in a row", "refuted", "G (out.value = CANCELLED -> X !(out.value = CANCELLED))")
+holds(orders, "no order is cancelled twice in a row", "refuted", "G (out.value = CANCELLED -> X !(out.value = CANCELLED))")
 holds(
     orders,
     "no order is cancelled twice in a row",
@@ -475,7 +475,7 @@ holds(
     "proved",
     "G (r & !r.value.tick & Y r.value.tick & r.value.client = Y r.value.client -> out)",
 )
-_live(limited, "somebody can always be served", "proved")
+_live(limited, "a customer can always be served", "proved")
 _same(limited, limited_by_use, "the same, counting what was used", "proved")
 _same(limited, limited_loosely, "the same with <= for <", "refuted")
 
@@ -574,7 +574,7 @@ _live(records, "while readings come, a record comes within three", "refuted", wi
 
 @pipeline
 def retries(ok: Stream[bool]) -> Stream[int]:
-    """How long to wait after a failure: 1, 2, 4, … and 60 at most; a success begins anew."""
+    """How long to wait after a failure: 1, 2, 4, … and 60 at most; a success starts again."""
 
     def see(wait: int, fine: bool) -> tuple[int, list[int]]:
         return (1, []) if fine else (min(2 * wait, 60), [wait])

@@ -99,7 +99,7 @@ def test_the_boundary(after: int) -> None:
 
 
 def test_several_events_in_one_push() -> None:
-    """A key may be given up and begin anew within one push: the first event still finds what was kept."""
+    """A key may be given up and start again within one push: the first event still finds what was kept."""
 
     def burst(s: int, v: int) -> tuple[int, list[int]]:
         return s, [v, v + 1, v]
@@ -133,7 +133,7 @@ def test_events_that_wait_are_given_up_with_their_key() -> None:
 
 @pytest.mark.parametrize("mode", ["python", "numba"])
 def test_a_push_that_is_undone_leaves_no_trace(mode: str) -> None:
-    """A key that begins anew in a push that fails is as it was before."""
+    """A key that starts again in a push that fails is as it was before."""
 
     def burst(s: int, v: int) -> tuple[int, list[int]]:
         return s, [v, v + 1, v + 2, v] if v % 2 else [v]

@@ -6,7 +6,7 @@ a server is given) and a model of ten lines: which attempt at which batch was de
 with other rows than the attempt before, repeats them, leaves numbers out, and does from outside what others do to
 targets: takes them away, puts a file where a folder belongs, locks, renames and drops tables, puts back older copies of
 members and of the log, spoils the log, stops the server.  Right is: whatever is refused is a `PellucidError`; what says
-that no member has it, nobody has; what is decided is in all members once and whole when the fault is mended, without
+that no member has it, nobody has; what is decided is in all members once and whole when the fault is fixed, without
 anything being lost on the way; and `read_together` shows the same batches of all members at any time, or refuses.
 """
 
@@ -61,7 +61,7 @@ class Target:
         return Counter(zip(found["batch"].to_pylist(), found["attempt"].to_pylist(), strict=True))
 
     def faults(self) -> list[Callable[[], Cure]]:
-        """What can be done to it; each gives what mends it.  (A table without rows may be made anew.)"""
+        """What can be done to it; each gives what mends it.  (A table without rows may be recreated.)"""
         renamed = [self.renamed] if self.kind not in ("parquet", "delta") and self.rows() else []
         if self.kind == "postgres":
             return [self.stopped, self.held, *renamed]
@@ -208,7 +208,7 @@ class World:
         self.agree()
 
     def fault(self) -> None:
-        """Something is done from outside, work goes on, and it is mended."""
+        """Something is done from outside, work goes on, and it is fixed."""
         target = self.rng.choice(self.targets)
         what = self.rng.choice([*target.faults(), self.log_spoilt, self.log_away])
         self.history.append(f"{target.name} ({target.kind}): {what.__name__}")

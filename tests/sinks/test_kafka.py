@@ -148,7 +148,7 @@ def test_a_topic_that_was_made_anew_is_noticed(broker: brokers.Broker) -> None:
             break
         time.sleep(0.2)
     with pytest.raises(
-        StateError, match=r"was the topic deleted and made anew|keeps no number for query 'q', yet this is batch 2"
+        StateError, match=r"was the topic deleted and recreated|keeps no number for query 'q', yet this is batch 2"
     ):
         sinks.kafka(broker.address, topic).write(rows(2), "q", 2)
 

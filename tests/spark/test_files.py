@@ -199,7 +199,7 @@ def test_a_stream_reads_the_same_cells(spark: SparkSession, folder: Path) -> Non
         refused.stderr
     )
     # What Spark would take: all after the quote as one cell.  The micro-batch is refused as often as it comes, and goes
-    # on once the file is mended.
+    # on once the file is fixed.
     for text, message in [
         ('402,a,.\n403,"b,.\n404,c,.\n', "line 3: a quote that is not closed ("),
         ('402,"a",.\n403,b"x,.\n', "line 3: a quote in the middle of a cell ("),

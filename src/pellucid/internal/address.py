@@ -32,7 +32,7 @@ _KEYWORDS = frozenset((
 def from_environment(place: str, asked: str = "out") -> str:
     """The address in an environment variable, for ``env:NAME`` or ``env:NAME#TABLE``; any other as it is.
 
-    Nobody but the user sees a process's environment; its arguments all the machine can see.
+    Only the user sees a process's environment; its arguments are visible to all users of the machine.
 
     >>> os.environ["SHOP"] = "postgresql://me:S3cret@db/shop"
     >>> from_environment("env:SHOP#totals"), from_environment("out.csv")

@@ -180,14 +180,14 @@ def _hide_those_of_others(folder: str) -> dict[str, types.ModuleType]:
 
 def _show_again(hidden: dict[str, types.ModuleType]) -> None:
     """What was hidden comes back; if there are two of a name now, neither: a function that imports it when it is called
-    would get one of them, and nobody could say which."""
+    would get one of them, and it would not be known which."""
     for name, module in hidden.items():
         now = sys.modules.get(name)
         sys.modules[name] = module if now is None else _TwoOf(name, module, now)
 
 
 class _TwoOf(types.ModuleType):
-    """In the place of two modules of one name, from two folders: whoever wants something of it is told."""
+    """In the place of two modules of one name, from two folders: an attempt to use it is an error."""
 
     def __init__(self, name: str, *both: types.ModuleType) -> None:
         super().__init__(name)

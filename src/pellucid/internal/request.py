@@ -278,7 +278,7 @@ class Request:
         (), "--allow-changed", EPOCHS,
         "Epochs: resume although what this step's function calls or reads has changed.", kind=Kind.TEXTS,
         metavar="STEP", why=_ON_SPARK,
-        timed={EPOCHS: "a state by event time is of one pipeline: start anew in another folder"},
+        timed={EPOCHS: "a state by event time is of one pipeline: start again in another folder"},
     )
 
     # on Spark

@@ -350,7 +350,7 @@ def make_last(files: list[Path]) -> None:
 
 
 def reader(path: Path) -> Callable[[], Any]:
-    """What gives the rows anew, as often as it is called."""
+    """What gives the rows again, as often as it is called."""
 
     def read() -> Any:
         import pyarrow as pa

@@ -33,7 +33,7 @@ from pellucid.sinks.sqlite_sink import SQLiteSink
 # For how long a member that cannot be reached is tried again *before* anything is decided.
 #
 # Nothing is lost by waiting, and nothing by giving up: until the decision no member has the epoch.  So it is tried
-# again for some seconds, as a server that is started anew is back by then; after that the epoch is given up everywhere,
+# again for some seconds, as a server that is restarted is back by then; after that the epoch is given up everywhere,
 # and said. (After the decision nothing is given up, however long it takes.)
 
 AGAIN = (0.05, 0.2, 0.5, 1.0)  # seconds between two attempts
@@ -101,7 +101,7 @@ class Patience:
 # out if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are
 # tried, taken back, and written after the decision.
 
-Rows = Callable[[], Any]  # gives the rows anew, as often as it is called
+Rows = Callable[[], Any]  # gives the rows again, as often as it is called
 
 _REFUSED: dict[type[Sink], str] = {
     KafkaSink: "a topic cannot be read up to an epoch, and Kafka gives a transaction up by itself after a time: write "

@@ -318,7 +318,7 @@ def emptied(place: str, query: str, rows: int, forget: str) -> str:
     """The words about a target whose rows are gone while its numbers stayed."""
     return (
         f"{place}: {empty_yet(rows)}: was "
-        "it emptied, or made anew? Batches that are there by their numbers would be left out. Restore the rows from a "
+        "it emptied, or recreated? Batches that are there by their numbers would be left out. Restore the rows from a "
         "copy; or, to write everything again, begin with a new checkpoint or state folder (query "
         f"{query!r} ends with the old one) and "
         f"forget the numbers: {forget}; or, if other programs take the rows out, say drained=True"

@@ -242,7 +242,7 @@ class _Session:
         self._look()
 
     def _look(self) -> None:
-        """The topic's offsets only grow: fewer than the records that were committed tell that it was made anew."""
+        """The topic's offsets only grow: fewer than the records that were committed tell that it was recreated."""
         from confluent_kafka import TopicPartition
 
         if not self.records:
@@ -255,7 +255,7 @@ class _Session:
         if sum(ends) < self.records:
             raise StateError(
                 f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of "
-                f"query {self.query!r}, but it has had only {sum(ends):,}: was the topic deleted and made anew? "
+                f"query {self.query!r}, but it has had only {sum(ends):,}: was the topic deleted and recreated? "
                 "Batches that are there by their number would be left out. Begin with a new checkpoint, which is a new "
                 "query"
             )

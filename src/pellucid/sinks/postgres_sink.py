@@ -581,7 +581,7 @@ class PostgresSink(interface.Sink):
     def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
         idle, self._idle = self._idle, None
         if idle is not None and idle[0] == os.getpid():
-            # if the server was started anew meanwhile, a new connection tells
+            # if the server was started again meanwhile, a new connection tells
             with suppress(DataError), self._said(idle[1]), closing(idle[1]) as db:
                 return self._settled(db, query, batch, attempt, commit)
         with self._connection() as db:

@@ -45,7 +45,7 @@ class MemberDoubt:
     lost: bool = False  # it had more once: it was deleted, emptied, or is an older copy
     undecided: tuple[str, ...] = ()  # what is prepared there, and not decided: it holds locks
     ahead: bool = False  # it has more than the log has decided
-    remade: bool = False  # it is gone, and made anew by the same command
+    remade: bool = False  # it is gone, and recreated by the same command
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -299,7 +299,7 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     lack = [m.name for m in waited if not m.target.startswith(FILE)]
     told = []
     if gone:
-        first = "make the folder anew, and " if any(_GONE[1] in m.why for m in gone) else ""
+        first = "recreate the folder, and " if any(_GONE[1] in m.why for m in gone) else ""
         told.append(f"{first}give the same command again: {_listed([m.name for m in gone])} is made from its rows")
     if lost:
         told.append(f"bring {_listed(lost)} back from a copy that has all{start}: the same command alone is refused")

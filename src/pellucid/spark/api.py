@@ -398,7 +398,7 @@ def _refuse_outputs(names: Sequence[str], outputs: Collection[str]) -> None:
 
 
 def _kept(graph: Graph, given: Mapping[str | None, Any], options: Request, there: Sequence[str]) -> tuple[str, ...]:
-    """The columns that come along with the events."""
+    """The passthrough columns with the events."""
     refuse_keep(graph, given, options.keep, waits=bool(options.wait) or options.gaps == "wait")
     keep = kept_names(graph, given, options.keep)
     if not keep:
@@ -422,7 +422,7 @@ def kept_names(graph: Graph, given: Collection[str | None], keep: Any) -> Any:
 
 
 def refuse_keep(graph: Graph, given: Collection[str | None], keep: Any, *, waits: bool) -> None:
-    """Refuse columns that cannot come along on Spark."""
+    """Refuse passthrough columns that are not possible on Spark."""
     keep, word = kept_names(graph, given, keep), keep_word()
     if keep and (len(given) > 1 or isinstance(keep, Mapping)):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers, without the tracebacks of workers that nobody waits for any more.
+"""Spark's daemon of Python workers, without the tracebacks of workers that are no longer waited for.
 
 A task may end before its worker: ``limit`` has seen enough, a sibling has failed, a query was stopped.  Spark then
 closes the socket, and the worker, which has rows left in its buffer, finds a broken pipe.  Nothing is lost by it, but

@@ -82,7 +82,7 @@ def as_begun(schema: Any, begun: Any) -> Any:
 
 # CSV files on Spark, cell for cell as the local engine reads them (:mod:`data.formats.csv`).
 #
-# Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number
+# Spark's own reading of CSV differs silently: a backslash escapes, a quoted empty text is null, a number
 # with a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a
 # cell too many is cut.  So all cells are read as texts, whole, with the header of every file compared; then each column
 # is turned into what the pipeline wants of it, or, where the pipeline does not say it (key and order), into what its
@@ -125,7 +125,7 @@ class Wanted:
     keys: Collection[str] = ()
     orders: Collection[str] = ()
     silent: bool = False  # an empty cell is no event
-    keep: Any = ()  # columns that come along as texts: names, or True for all that nobody reads
+    keep: Any = ()  # passthrough columns, as texts: names, or True for all that are not read
     nulls: tuple[str, ...] = ()  # words for nothing, where T | None is declared
 
     def by_name(self, names: list[str]) -> dict[str, Type]:
@@ -275,7 +275,7 @@ def _checked_names(path: str, raw: list[str]) -> list[str]:
 
 def _as_local(looks: Any, names: list[str], types: Mapping[str, Type], wanted: Wanted) -> Any:
     """The types of columns: what the pipeline wants, else what Spark found, with 64 bits; a key is int, bool or str,
-    and what only comes along is a text, as it is in the local engine."""
+    and what only passes through is a text, as it is in the local engine."""
     from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
     fields = []
@@ -340,7 +340,7 @@ def _refused(cell: Any, name: str, why: str) -> Any:
 
 
 def _encoded(cell: Any, name: str) -> Any:
-    """A cell of a file that nobody has looked through: what is no UTF-8 has become the sign for that, without a
+    """A cell of a file that was not looked through: what is no UTF-8 has become the sign for that, without a
     word."""
     from pyspark.sql import functions as F
 
@@ -431,7 +431,7 @@ def _refuse_quoted_words(
     spark: Any, path: str, sep: str, stream: bool, words: tuple[str, ...], place: str, only: str | None
 ) -> None:
     """Refuse files in which a word for nothing stands in quotes: Spark does not tell the two apart, and in quotes it is
-    a text.  Of a stream nobody knows what will come."""
+    a text.  What will come in a stream is not known."""
     from pyspark.sql import functions as F
 
     said = option("null", list(words))
@@ -810,7 +810,7 @@ def read_csv(
 
     ``wanted`` is the pipeline that the rows are for, or a dict from columns to types (``{"x": int}``).  ``source`` is
     the pipeline's source that the files are of, if it has several and each has files of its own; ``value``, ``key`` and
-    ``order`` are what `Pipeline.spark` will be told.  Columns that nobody says the type of have what their cells look
+    ``order`` are what `Pipeline.spark` will be told.  Columns whose type is not given have what their cells look
     like.  With ``stream``, files that come later are read as they come.  ``nulls`` are words such as ``NA`` that are
     None where ``T | None`` is declared; not of a stream, as Spark does not tell them from the same word in quotes.
 

@@ -6,7 +6,7 @@ column       what it is
 ``b``        the bucket of the key (streaming only)
 ``k0, k1…``  the key's columns, as the user has them
 ``o0, o1…``  the order's columns
-``c0, c1…``  columns that come along (``keep=``)
+``c0, c1…``  passthrough columns (``keep=``)
 ``f``        the file that a row is from, where bad rows are told (``bad=``)
 ``s``        the number of the source that a row is of, where each source has a DataFrame
 ``v0_0…``    the columns that feed the leaves of source 0, of source 1, …
@@ -57,7 +57,7 @@ class Fields:
     order: tuple[tuple[str, Type], ...] = ()
     tagged: bool = False  # a row is of one source, and `s` says of which
     wide: bool = False  # a row holds all sources, and null is silence
-    along: tuple[str, ...] = ()  # columns that come along, by the user's names
+    along: tuple[str, ...] = ()  # passthrough columns, by the user's names
     types: tuple[
         tuple[str, str], ...
     ] = ()  # (column of the frame, the type that Spark has for it in the user's DataFrame)
@@ -80,7 +80,7 @@ class Fields:
 
     @property
     def keeps(self) -> list[str]:
-        """The names in the frame of the columns that come along."""
+        """The names in the frame of the passthrough columns."""
         return [f"c{i}" for i in range(len(self.along))]
 
     @property
@@ -102,7 +102,7 @@ class Frame:
     kept: tuple[tuple[str, DataType], ...]  # key and order, by the user's names
     raw: DataFrame  # the first of the user's own
     columns: tuple[Column, ...]  # what was selected from it
-    along: tuple[tuple[str, DataType], ...] = ()  # columns that come along, by the user's names
+    along: tuple[tuple[str, DataType], ...] = ()  # passthrough columns, by the user's names
 
 
 def one_frame(
@@ -442,7 +442,7 @@ class SparkJob:
     outputs: tuple[tuple[str, Type], ...]  # those that are wanted
     kept: tuple[
         tuple[str, str], ...
-    ]  # (the user's name, the column of the frame), of key and order, and of what comes along
+    ]  # (the user's name, the column of the frame), of key and order, and of what passes through
     external: bool = True  # the key comes with the data, and the whole pipeline runs once for each
     ordered: bool = True  # rows come in order, and are judged
     late: Late = Late()

@@ -244,7 +244,7 @@ def _more_than(count: Expr, i: int) -> Expr:
 
 
 def _one_event(out: Stateless, node: Node, slot: RowSlot) -> RowSlot:
-    """A window of one event: the last event of a sub-pipeline that begins anew with each."""
+    """A window of one event: the last event of a sub-pipeline that starts again with each."""
     assert node.sub is not None
     inner = stateless(node.sub)
     first = len(out.raises)

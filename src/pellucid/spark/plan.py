@@ -273,7 +273,7 @@ def _problem(graph: Graph, *, key: bool, order: bool, bad: bool) -> str | None:
                 refuse_key(graph)
         except UsageError as error:
             return str(error)
-        return f"{forgets.describe()} begins keys anew after events of others, by arrival, and {_NO_ORDER}"
+        return f"{forgets.describe()} restarts keys after events of others, by arrival, and {_NO_ORDER}"
     node = by_arrival(graph)
     if node is not None and node.kind == "iterate":
         return (

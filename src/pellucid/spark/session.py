@@ -393,5 +393,5 @@ class _Relay:
 
 
 def _write(target: int, line: bytes) -> None:
-    with contextlib.suppress(OSError):  # our own end is closed: nobody can read it, but the JVM must not wait
+    with contextlib.suppress(OSError):  # our own end is closed: it cannot be read, but the JVM must not wait
         os.write(target, line)

@@ -459,7 +459,7 @@ class Runner(Reader):
     # ------------------------------------------------------------ rows out of order
 
     def _row_digests(self, table: Any, s: int) -> Any:
-        """A number for each row, of all that a source reads of it and that comes along."""
+        """A number for each row, of all that a source reads of it and that passes through."""
         return row_digests([table.column(c) for c in (*self.fields.values(s), *self.fields.keeps)], table.num_rows)
 
     def _digests(self, table: Any, pushes: _Pushes) -> list[Any]:

@@ -8,7 +8,7 @@ repeated starts from the same state, whatever its first attempt left behind.
 * A snapshot appears whole or not at all (see `store_files`), and is checked when it is read.  One that is damaged is an
   error: the one before it would be the state of another moment.
 * A snapshot is a file of its own, named by its version, the attempt and a checksum of its contents.  Tasks that run
-  twice at once write the same file, or, should their bytes differ, two files of equal meaning: nobody overwrites what
+  twice at once write the same file, or, should their bytes differ, two files of equal meaning: none overwrites what
   another one builds upon.  The last attempt counts, so a micro-batch that is repeated by a changed pipeline takes its
   place; attempts of a later start of the query count as later, whenever they were written.
 * Where little has changed, only that is written, on top of the snapshot before (`store_delta`); at most ten such files,
@@ -336,7 +336,7 @@ _DROPPED = re.compile(r"dropped-(\d{20})-[0-9a-f]{8}\.json")
 
 
 class Claims:
-    """A folder that belongs to a query.  It can be pickled: a task opens the folder anew."""
+    """A folder that belongs to a query.  It can be pickled: a task opens the folder again."""
 
     def __init__(self, path: str) -> None:
         # A task's working folder is another one than the driver's.
@@ -359,14 +359,14 @@ class Claims:
             return None
         except ValueError as error:
             raise StateError(
-                f"{self.path}/{name} is damaged ({error}): put it back from a copy of the folder, or start anew with a "
-                "new checkpoint and a new state folder"
+                f"{self.path}/{name} is damaged ({error}): put it back from a copy of the folder, or start again with "
+                "a new checkpoint and a new state folder"
             ) from None
 
     # ------------------------------------------------------------ the query
 
     def identity(self) -> dict[str, Any] | None:
-        """What `claim` wrote, or None if nobody has claimed the folder yet."""
+        """What `claim` wrote, or None if the folder is not claimed yet."""
         found = self._json("identity.json")
         if found is not None and found.get("format") not in _READ:
             raise StateError(refused(f"the state folder {self.path}", found.get("format")))
@@ -501,12 +501,12 @@ _SMALL = 1 << 16  # bytes: below, a delta saves nothing
 _LINKS = 10
 _FRONT = 1 << 14  # bytes in which most headers end
 _TRIES = 1000  # attempts of one start of the query: those of a later start have higher numbers
-_STALE = 3600.0  # seconds after which nobody writes a temporary file any more
+_STALE = 3600.0  # seconds after which a temporary file is no longer being written
 _NAME = re.compile(r"v(\d{20})-(\d{4,})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4,})-([0-9a-f]{8}))\.snap")
 _RAN = re.compile(r"v(\d{20})\.ran")
 _WHAT_NOW = (
     "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here "
-    "with Store.rewind); or start anew with a new checkpoint and a new state folder"
+    "with Store.rewind); or start again with a new checkpoint and a new state folder"
 )
 
 
@@ -652,7 +652,7 @@ class Store(Claims):
             raise StateError(
                 f"bucket {bucket} of the state folder {self.path} has no snapshot below version {before} any more: the "
                 f"oldest is {files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch "
-                f"{files[0].version + 1} or later, or start anew with a new checkpoint and a new state folder"
+                f"{files[0].version + 1} or later, or start again with a new checkpoint and a new state folder"
             )
 
     def _known(self, bucket: int) -> bool:
@@ -773,10 +773,10 @@ class Store(Claims):
         return ([first[0], second[0]], first[1], second[1]) if first and second else None
 
     def _clean(self, bucket: int, new: _File, files: list[_File]) -> None:
-        """Remove what nobody needs any more.
+        """Remove what is no longer needed.
 
         Versions above the new one stay: either they were left by a checkpoint that went back, or the new one was
-        written by a task that somebody else has overtaken.
+        written by a task that another one has overtaken.
         """
         present = [f for f in files if f.version <= new.version] + [new]
         kept_versions = sorted({f.version for f in present})[-self.keep :]

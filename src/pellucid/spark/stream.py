@@ -173,7 +173,7 @@ def _other_rows(held: Any, found: str, how: str) -> StateError:
     many = f"{held.num_rows} row{'s wait' if held.num_rows > 1 else ' waits'}"
     return StateError(
         f"{many} in a bucket of the state: {found}; go on {how} until none waits (without {option('wait')} all go on "
-        "with the next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
+        "with the next rows of their bucket), or start again with a new state folder and a new checkpoint"
     )
 
 
@@ -423,7 +423,7 @@ def _check_ran(store: Store, bucket: int, version: int) -> None:
             f"micro-batch {version - 1} was committed, but bucket {bucket} of the state folder {store.path} did not "
             f"run in it (it ran last in {'none' if ran < 0 else ran}), so events would be lost: foreachBatch must "
             "compute the whole DataFrame (write or collect it; not only limit, take or first), and the folder must "
-            f"not be an older copy; put that right and {back}begin anew with a new checkpoint and a new state folder"
+            f"not be an older copy; put that right and {back}start again with a new checkpoint and a new state folder"
         )
 
 
@@ -475,14 +475,14 @@ def _check_begin(job: SparkJob, plan: StreamPlan, version: int) -> None:
         )
         raise StateError(
             f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of "
-            f"this checkpoint? Begin anew with a new checkpoint as well{anew}"
+            f"this checkpoint? Start again with a new checkpoint as well{anew}"
         )
 
 
 def check_identity(found: dict[str, Any], wanted: dict[str, Any], where: str, anew: str) -> None:
     """Refuse a state that was begun with other keys, orders or buckets."""
     known = {what: what for what in wanted if what in found}
-    refuse_other(where, found, wanted, known, f"This cannot change: put it back, or begin anew with {anew}")
+    refuse_other(where, found, wanted, known, f"This cannot change: put it back, or start again with {anew}")
 
 
 # ------------------------------------------------------------------ one bucket

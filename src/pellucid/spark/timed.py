@@ -494,8 +494,8 @@ class TimedBucket:
     """What is kept of some keys, and how far time has come in the whole stream.
 
     ``heard`` has when a source of each step `at` had its last row, by the beginnings of micro-batches: one with
-    ``idle=`` that has been silent for so long holds nobody back.  All buckets are told the same, so they decide the
-    same; and the beginning of a micro-batch is in Spark's offset log, so that it is decided again as it was.
+    ``idle=`` that has been silent for so long no longer holds the clock back.  All buckets receive the same, so they
+    decide the same; and the beginning of a micro-batch is in Spark's offset log, so that it is decided again as it was.
 
     ``rows`` of each source, of its own keys, and when its last micro-batch ``began``, are for who looks from outside.
     """
@@ -549,8 +549,8 @@ class TimedBucket:
         if not same:
             raise StateError(
                 f"the state was left by another pipeline, or another version of {self.runner.job.graph.name}: one by "
-                "event time is not carried over yet; go on with the pipeline as it was, or begin anew with a new state "
-                "folder and a new checkpoint"
+                "event time is not carried over yet; go on with the pipeline as it was, or start again with a new "
+                "state folder and a new checkpoint"
             )
         self.runner.engine.load(state)
         kept = json.loads(bytes(extra))

@@ -289,7 +289,7 @@ def test_many_commits_share_a_sync(network: Network) -> None:
     assert after["syncs"] - before["syncs"] < 110
 
 
-# Real places whose log is gone, or is no file: nothing begins anew in silence.
+# Real places whose log is gone, or is no file: nothing starts again in silence.
 
 NOTED = "and the note beside it says that it had some: bring it back; if there is none, `pellucid net accept "
 
@@ -420,7 +420,7 @@ def test_what_another_place_has_heard_of_is_said_by_up(tmp_path: Path) -> None:
     try:
         alone = net("up", made.folder, "hotel", "--background")
         assert alone.exit_code == 2 and "does nothing" not in alone.output
-        assert "pellucid: hotel runs, and nobody has told it: the log of 'hotel' is an older copy" in alone.output
+        assert "pellucid: hotel runs, and has not been notified: the log of 'hotel' is an older copy" in alone.output
         with connect(made.folder, "hotel") as hotel, hotel.transaction() as t:
             assert t.commit() == "committed"  # so it does something
         up = net("up", made.folder)

@@ -638,7 +638,7 @@ def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
     assert lines[0].endswith("was decided and committed, and out-2 is gone")
     assert lines[2].startswith("  out-2        is gone ")
     assert lines[2].endswith(f" ({gone} is gone; its rows are in {rows})")
-    first = "make the folder anew, and " if gone == "the folder" else ""
+    first = "recreate the folder, and " if gone == "the folder" else ""
     assert lines[3:] == [f"to resolve it: {first}give the same command again: out-2 is made from its rows"]
     (tmp_path / "to").mkdir(exist_ok=True)
     assert CliRunner().invoke(cli, command).exit_code == 0

@@ -480,7 +480,7 @@ def test_an_upstream_that_was_started_anew(commands: Commands) -> None:
     assert commands(*commands.chained())[0] == 0
     shutil.rmtree(commands.folder / "a")
     commands.upstream()
-    assert "is another run than the one that was read before (it was started anew)" in commands.refused(
+    assert "is another run than the one that was read before (it was started again)" in commands.refused(
         *commands.chained()
     )
 

@@ -86,7 +86,7 @@ def test_delta_was_emptied(tmp_path: Path) -> None:
     assert "it is empty, yet batch 1000 put rows there" in said
     code, said = run(tmp_path, "from-start")
     assert code == 2
-    assert "and it cannot forget its numbers: bring the rows back from a copy, or start anew in another state" in said
+    assert "and it cannot forget its numbers: bring the rows back from a copy, or start again in another state" in said
     found = doubt_of_group(tmp_path / "state", {"lake": sinks.delta(tmp_path / "lake")})
     assert [m.lost for m in found.members] == [True, False]
     deltalake.DeltaTable(str(tmp_path / "lake")).restore(full)

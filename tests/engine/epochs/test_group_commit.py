@@ -502,7 +502,7 @@ def test_an_output_that_nobody_takes(tmp_path: Path) -> None:
     p = pipeline(lambda x: {"odd": x.filter(lambda v: v % 2 == 1), "even": x.filter(lambda v: v % 2 == 0)}, x=int)
     odd = sinks.sqlite(tmp_path / "a.db", "odd")
     with pytest.raises(
-        UsageError, match=r"nobody takes the output 'even' of .*: name a member even=…, or say even=None"
+        UsageError, match=r"no member takes the output 'even' of .*: name a member even=…, or say even=None"
     ):
         p.run_epochs(tmp_path / "in.csv", sinks.together(odd=odd), state=tmp_path / "s", pushes=2)
     assert not (tmp_path / "s").exists()

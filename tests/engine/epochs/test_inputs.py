@@ -102,7 +102,7 @@ def test_lists_and_workers(runs: Runs) -> None:
         (
             lambda data: (data / "f0b.csv").write_text("x,user\n1,u1\n"),
             "data/f0b.csv: is new, and comes before data/f1.csv, which was read: what is added must come behind the "
-            "last file; take it away, or start anew in another state folder",
+            "last file; take it away, or start again in another state folder",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_sorted_input_must_stay_as_it_was(tmp_path: Path) -> None:
         total.run_epochs(path, tmp_path / "out.csv", **asked, **{"order": ["at", "seq"], **more})
 
     run()
-    (tmp_path / "state" / "order.json").unlink()  # as if it had been killed before: the copy is made anew
+    (tmp_path / "state" / "order.json").unlink()  # as if it had been killed before: the copy is recreated
     run()
     path.touch()  # another time, and the same bytes
     run()

@@ -366,7 +366,7 @@ def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
     assert said[0] == "" and all(
         re.fullmatch(
             r"\S+/cache/kernel-\w+\.pellucid-kept: is not as Pellucid wrote it: what is not to be trusted there is "
-            r"thrown away, and made anew\n",
+            r"thrown away, and recreated\n",
             line,
         )
         for line in (said[1], *said[3:])

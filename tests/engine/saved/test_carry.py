@@ -373,7 +373,7 @@ def test_refusals() -> None:
 
 
 def test_refusals_for_the_key_that_comes_with_the_data() -> None:
-    another = "the key that comes with the data has another type ({}); go on with the key as it was, or start anew"
+    another = "the key that comes with the data has another type ({}); go on with the key as it was, or start again"
     assert refused(running, running, keys=(INT, STR)) == another.format("of type (int) before, of type (str) now")
     assert refused(running, running, keys=(None, STR), drop=["sum"]) == another.format(
         "without before, of type (str) now"

@@ -224,7 +224,7 @@ def test_an_evil_pickle_in_a_snapshot_is_never_run(tmp_path: Path) -> None:
         with pytest.raises(
             StateError,
             match=r"was written by an older version of Pellucid with pickle, .* does not read it: go on with the "
-            r"version that saved it, or start anew",
+            r"version that saved it, or start again",
         ):
             take(old)
     assert not (tmp_path / "ran").exists()

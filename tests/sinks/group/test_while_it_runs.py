@@ -282,7 +282,7 @@ def test_a_delta_table_that_is_deleted_is_not_begun_anew(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["lake", "archive"])
 def test_a_member_that_goes_away_before_it_commits(tmp_path: Path, kind: str) -> None:
-    """The batch is decided: it waits until the target is back, and none is begun anew in its place."""
+    """The batch is decided: it waits until the target is back, and none is started again in its place."""
     target = tmp_path / kind
     group = lake(tmp_path) if kind == "lake" else World(tmp_path, None).group()
     group.write(rows(0, 1), QUERY, 0)

@@ -120,7 +120,7 @@ def test_another_column_is_refused() -> None:
         "now rows are read as "
         "key account (string), order seq (bigint), fee (bigint); go on with the columns as they were until none waits "
         "(without wait= all go on "
-        "with the next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
+        "with the next rows of their bucket), or start again with a new state folder and a new checkpoint"
     )
 
 

@@ -148,7 +148,7 @@ def test_old_versions_go_but_not_what_others_stand_on(store: Store) -> None:
     assert str(error.value) == (
         f"bucket 0 of the state folder {store.path} has no snapshot below version 9 any more: the oldest is 9 "
         "(keep=3); go on with the "
-        "checkpoint at micro-batch 10 or later, or start anew with a new checkpoint and a new state folder"
+        "checkpoint at micro-batch 10 or later, or start again with a new checkpoint and a new state folder"
     )
 
 

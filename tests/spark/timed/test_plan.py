@@ -109,7 +109,7 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "forget": (
         lambda x: x.at(lambda v: v).key_by(lambda v: v).forget(after=2),
         {},
-        "begins keys anew after events of others, by arrival",
+        "restarts keys after events of others, by arrival",
     ),
     "times of answers": (
         lambda x: x.at(lambda v: v).tumbling(5, last).late.map(lambda e: e.time).at(lambda v: v).tumbling(5, last),

@@ -542,13 +542,13 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
         who = one.waits[0][0]
         said = (
             f"{who} may have decided otherwise, or will: then some members of {one.what} are committed and others are "
-            f"undone, and nothing mends that. Do this only if {who} never comes back; `pellucid audit "
+            f"undone, and nothing can fix that. Do this only if {who} never comes back; `pellucid audit "
             f"{network.folder}` will name it"
         )
     elif one.kind == "lost":
         said = (
             f"what became of {what} is lost with the log of {one.place}: if it was the opposite, others have committed "
-            f"with it or have undone it, and nothing mends that; what it did at {one.place} does not come back"
+            f"with it or have undone it, and nothing can fix that; what it did at {one.place} does not come back"
         )
     else:
         said = f"{what} is undone, with all that took its messages"

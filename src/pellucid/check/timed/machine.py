@@ -202,7 +202,7 @@ def _made(
 ) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...], tuple[str, ...]]:
     domain = domain_of(ints)
     if domain.modulus is not None:
-        raise UsageError("ints=Mod(N) does not go with event time, where a time must not begin anew: give a range")
+        raise UsageError("ints=Mod(N) does not go with event time, where a time must not start again: give a range")
     numbers = domain.values if domain.values is not None else _PLAIN[INT]
     leaves = time_leaves(graph)
     made, told, picked = {}, [], []

@@ -154,7 +154,7 @@ class Promises:
     def _clock(self, node: Node) -> Any:
         return self.graph.clocks[node.inputs[0]]
 
-    # ------------------------------------------------------------ the clock, worked out anew
+    # ------------------------------------------------------------ the clock, computed again
 
     def _prompt(self, now: Past, move: Move, seen: Seen, then: At) -> Iterator[tuple[str, str]]:
         """The clock of what each window reads, from what came alone; what it completes must be out."""

@@ -134,7 +134,7 @@ class Rules:
 
 
 class NotReplayable(Rules):
-    """A source that cannot be replayed: an event that was read before the recovery is gone; borders are made anew.
+    """A source that cannot be replayed: an event that was read before the recovery is gone; borders are recreated.
 
     A socket, a queue that forgets.  The events that are left move up, so that numbers stay without gaps.
     """

@@ -79,7 +79,7 @@ def refused(place: str, found: object) -> str:
     """
     return (
         f"{place}: was written by another version of Pellucid (format {found}, this one has {VERSION}): go on with "
-        "that version, or start anew in another folder"
+        "that version, or start again in another folder"
     )
 
 

@@ -94,7 +94,7 @@ def refuse_links(root: str | os.PathLike[str]) -> None:
 
 def _link(path: str | os.PathLike[str]) -> StateError:
     return StateError(
-        f"{path}: is a link, which no run of Pellucid has made: remove it, or start anew in another folder"
+        f"{path}: is a link, which no run of Pellucid has made: remove it, or start again in another folder"
     )
 
 
@@ -490,7 +490,7 @@ def checksum_of(document: Mapping[str, Any]) -> str:
 # What lies there is run, so nothing there is believed for where it lies.  What is *kept* has a seal: a code over its
 # name and its content which cannot be made without the folder's key (a file of 32 random bytes, for the user alone).
 # It is read whole, from a regular file of this user that no other user could write, and held against its seal before
-# anything looks at it.  Whatever fails is thrown away, said once, and made anew by who asked.
+# anything looks at it.  Whatever fails is thrown away, said once, and recreated by who asked.
 
 SUFFIX, KEY = ".pellucid-kept", "pellucid-seal.key"
 _SEAL = hashlib.sha256().digest_size
@@ -629,4 +629,4 @@ def _throw_away(paths: Iterable[Path], why: str = "") -> None:
         import logging  # of no use to a start at which nothing is wrong
 
         _reported.add(why)
-        logging.getLogger("pellucid").warning("%s: what is not to be trusted there is thrown away, and made anew", why)
+        logging.getLogger("pellucid").warning("%s: what is not to be trusted there is thrown away, and recreated", why)

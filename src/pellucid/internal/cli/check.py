@@ -105,7 +105,7 @@ def check(
 
     FILE alone: every property that it declares with @check.property or check.properties. FILE:NAME: that property, or
     of that pipeline the formulas given by --property, or else liveness and no failure, and with --queue no full queue;
-    with --failures, whether somebody who looks at its outputs can tell that it has crashed. Of a pipeline by event
+    with --failures, whether an observer of its outputs can tell that it has crashed. Of a pipeline by event
     time: whether it keeps the promises of event time in all runs of a few events.
 
     \b

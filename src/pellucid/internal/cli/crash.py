@@ -270,7 +270,7 @@ def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     return replace(found, checks=(*found.checks, "output"), counts=counts, violations=(*found.violations, *wrong))
 
 
-_DRAWN = 20_000  # steps; a picture of more tells nobody anything
+_DRAWN = 20_000  # steps; a picture of more is not readable
 
 
 def _draw(found: Audit, place: str, picture: str) -> None:

@@ -15,7 +15,7 @@ _MODULES = {"pellucid", "pellucid.internal.cli.main"}
 
 
 def is_command() -> bool:
-    """Whether this process is the command: ``pellucid …`` or ``python -m pellucid …``, and not somebody's program
+    """Whether this process is the command: ``pellucid …`` or ``python -m pellucid …``, and not a program of the user's
     that imports Pellucid."""
     name = sys.argv[0] if sys.argv else ""
     return os.path.basename(name) in _NAMES or (name == "-m" and not _MODULES.isdisjoint(sys.orig_argv))

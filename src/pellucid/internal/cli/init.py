@@ -37,7 +37,7 @@ def schema(path: str, name: str | None, out: str | None, form: str | None) -> No
     """Look at every row of a file, a folder or a pattern, and write the record class for it: a field for each column,
     its type, how many nulls it has. A row that cannot be read, as one with too many fields, is left out, and named.
 
-    A column that cannot be part of an event is named in a comment; it can come along with --keep-columns.
+    A column that cannot be part of an event is named in a comment; it can pass through with --keep-columns.
 
     \b
     Examples:

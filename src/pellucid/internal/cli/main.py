@@ -54,7 +54,7 @@ class _Failure(click.ClickException):
         settle(self.exit_code)
         lines = self.message.split("\n") if self.exit_code == 4 else [self.message]  # with a traceback, maybe
         text = click.style("pellucid:", fg="red", bold=True) + " " + "\n".join(map(printable, lines))
-        with contextlib.suppress(OSError):  # where nobody can read it, the exit code still tells
+        with contextlib.suppress(OSError):  # where it cannot be read, the exit code still tells
             click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
@@ -173,7 +173,7 @@ def main() -> NoReturn:
     """The entry point of the command."""
     begin()
     # Chunks of one size come and go: the system's allocator uses the memory of the last one again, where that of Arrow
-    # gives it back and asks for it anew.  Arrow looks here when it is loaded.
+    # gives it back and asks for it again.  Arrow looks here when it is loaded.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         cli(prog_name="pellucid")

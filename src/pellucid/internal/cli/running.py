@@ -58,7 +58,7 @@ def files_given(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str | 
 
 
 def refuse_epochs(graph: Graph, given: tuple[str, ...]) -> None:
-    """Refuse the rows of another run where nobody keeps what depends on them."""
+    """Refuse the rows of another run where what depends on them is not kept."""
     sources = [graph.nodes[i].id for i in graph.sources]
     for _, path in [_split(text, sources, "source", graph.name) for text in given]:
         if epochs_of(path) is not None:
@@ -121,7 +121,7 @@ def _which_each(names: list[str], path: str) -> str:
 
 
 def refuse_no_file(out_format: str | None, places: Mapping[str, str], *, folders: bool = False) -> None:
-    """``--out-format`` is of files: refused where there is none, since nobody would look at it (``folders``: a folder
+    """``--out-format`` is of files: refused where there is none, since it would have no effect (``folders``: a folder
     can be written to).
 
     >>> refuse_no_file("csv", {"hot": "sqlite:shop.db#hot", "cold": "cold.csv"})

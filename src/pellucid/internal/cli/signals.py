@@ -35,7 +35,7 @@ _came: list[int] = []
 _means = ""  # what a stop means for what is being done now
 _wakers: list[Callable[[], None]] = []
 _obeyed = _finishing = _listening = False
-_last_word = threading.RLock()  # whoever has it says how the process ends
+_last_word = threading.RLock()  # its holder decides how the process ends
 _code: int | None = None  # with which the main thread is about to end it
 
 

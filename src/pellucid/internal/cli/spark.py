@@ -99,7 +99,7 @@ class SparkReport:
     batches: int | None = None
     stopped: bool | None = None
     bad: int | None = None  # rows that were set aside
-    forgets: bool = False  # keys are given up, and nobody counts them: what holds them is on the executors
+    forgets: bool = False  # keys are given up, and are not counted: what holds them is on the executors
 
     def line(self) -> str:
         """One line for a person.
@@ -174,7 +174,7 @@ def cancel_jobs(spark: Any) -> None:
 
 
 def _session_is_there() -> bool:
-    """Whether whoever called us in this process has a session: it is theirs, and stays."""
+    """Whether the caller in this process has a session: it belongs to the caller, and stays."""
     if "pyspark.sql" not in sys.modules:
         return False
     from pyspark.sql import SparkSession
@@ -195,7 +195,7 @@ class Work:
     left: bool = False  # its session is stopped, or is not ours to stop
 
     def outputs(self) -> list[str]:
-        """The names of all outputs, also of those that nobody wants."""
+        """The names of all outputs, also of those that are not wanted."""
         late = ["late"] if self.request.late == "keep" else []
         return [*[name for name, _ in self.p.graph.outputs], *late, *([BAD] if self.request.aside else [])]
 
@@ -205,7 +205,7 @@ class Work:
         return TellPlain("\n".join(f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.p.graph.plain()))
 
     def tell_what_is_left_out(self) -> None:
-        """A line about outputs that nobody wants: it may have been forgotten."""
+        """A line about outputs that are not wanted: it may have been forgotten."""
         context = click.get_current_context(silent=True)
         if not (context and context.params.get("as_json")):
             members = self.places.members or {}
@@ -246,7 +246,7 @@ class Work:
         return count
 
     def cancel(self) -> None:
-        """End the jobs that run: whoever waits for one finds that it failed."""
+        """End the jobs that run: a thread that waits for one finds that it failed."""
         cancel_jobs(self.spark)
 
     def leave(self) -> None:
@@ -273,7 +273,7 @@ class Work:
 def _explained(p: Pipeline, places: Places, request: Request, verbose: bool) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has seen enough
         raise
     except Exception as error:
         ours = explain(error)
@@ -743,7 +743,7 @@ def place_of(work: Work, path: str) -> Any:
 
     class Printed(OnceSink):
         def check_turn(self, query: str, batch: int) -> None:
-            """What was printed before this start is nobody's loss: a query may have written somewhere else until
+            """What was printed before this start is not lost: a query may have written somewhere else until
             now."""
 
     def show(df: Any, batch: int) -> None:

@@ -78,7 +78,7 @@ def _formats_in(path: str) -> list[str]:
 
 
 def _only(path: str, kind: str, given: str | None) -> str | None:
-    """The names of the files to read, for a folder that also holds others; refused if nobody said which."""
+    """The names of the files to read, for a folder that also holds others; refused if it is not said which."""
     there = _formats_in(path)
     if given is None and len(there) > 1:
         kinds = f"{', '.join(there[:-1])} and {there[-1]}"

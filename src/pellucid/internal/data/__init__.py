@@ -6,5 +6,5 @@
 * ``files``, ``text``, ``exact``, ``formats``: files read in chunks, and the exact place of a bad value
 * ``feed``: one or several inputs, in lock-step, as batches for an engine
 * ``writers``: files that appear whole or not at all
-* ``tables``: frames, lists of dicts, folders of files; the order of rows, the columns that come along
+* ``tables``: frames, lists of dicts, folders of files; the order of rows, the passthrough columns
 """

@@ -360,7 +360,7 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any], budget: Bu
 
 
 def _notes(topology: Topology, found: Any, advice: Sequence[Any]) -> list[str]:
-    """What somebody who did not write the file, or wrote it for the first time, may take for something else."""
+    """What a reader of the file, or its author at the first attempt, may misread."""
     out = []
     shared = [(source, topology.listeners(source)) for source in (*topology.spouts, *topology.bolts)]
     shared = [(source, listeners) for source, listeners in shared if len(listeners) > 1]
@@ -372,7 +372,7 @@ def _notes(topology: Topology, found: Any, advice: Sequence[Any]) -> list[str]:
     if topology.semantics == "literal":
         out.append("literal: each row has that bolt under analysis, and the others take and emit when they like")
     if found.status == "refuted" and not advice:
-        out.append("nothing that was tried mends this: neither more workers nor slower spouts")
+        out.append("nothing that was tried fixes this: neither more workers nor slower spouts")
     if any(bolt.status == "unknown" and "time limit" in bolt.why for bolt in found.bolts.values()):
         out.append("the time was shared by all queues: --timeout gives more")
     return out

@@ -143,7 +143,7 @@ def committable_verb(why: str | None, **options: Any) -> None:
 @click.option("--abort", multiple=True, required=True, metavar="ID", help="What aborts; repeat it for more.")
 @click.option("--path", "path_to", metavar="ID", help="A shortest way by which the abort reaches this one.")
 def cascade_verb(abort: tuple[str, ...], path_to: str | None, **options: Any) -> None:
-    """What is undone if these transactions abort: they, and whoever took a message of one that is undone.
+    """What is undone if these transactions abort: they, and all that took a message of one that is undone.
 
     \b
     Examples:
@@ -414,7 +414,9 @@ def _print(verb: str, document: dict[str, Any]) -> None:
     help="Take the N-th of the next steps by hand; repeat it for more. What is next is listed.",
 )  # fmt: skip
 @click.option("--ask", is_flag=True, help="List the next steps and ask which to take, until there is none.")
-@click.option("--patient", is_flag=True, help="Nobody gives up waiting, or crashes, where anything else can happen.")
+@click.option(
+    "--patient", is_flag=True, help="No transaction gives up waiting, or crashes, while anything else can happen."
+)
 def run_verb(
     file: str, seed: int | None, steps: int, takes: tuple[int, ...], ask: bool, patient: bool, svg: str | None,
     as_json: bool, **options: Any,
@@ -424,7 +426,7 @@ def run_verb(
     \b
     Examples:
       pellucid net run booking.atf --seed 7
-      pellucid net run booking.atf --patient              nobody gives up waiting
+      pellucid net run booking.atf --patient              none gives up waiting
       pellucid net run booking.atf --take 1 --take 3      two steps, then what is next
       pellucid net run booking.atf --ask
     """

@@ -37,7 +37,7 @@ _INSTEAD = {
     "status": "`pellucid net unresolved {}` says what is decided, and who has it",
 }
 _BY_HAND = (
-    "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: "
+    "nothing is decided by hand in a group: its log has the decision, and any process that has the log can finish it: "
     "run the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); "
     "`pellucid net unresolved {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is "
     "gone, and does not come back'"
@@ -75,7 +75,7 @@ def refuse_nothing(folder: str) -> None:
 
 
 def show_group_doubt(folder: str, as_json: bool) -> GroupDoubt:
-    """Print it, for a person or for a program; the exit code is 1 where ``in_doubt`` is true, 3 where nobody knows."""
+    """Print it, for a person or for a program; the exit code is 1 where ``in_doubt`` is true, 3 where unknown."""
     from pellucid.sinks.unresolved import doubt_of_group
 
     found = doubt_of_group(folder)
@@ -216,7 +216,7 @@ def up_verb(folder: str, name: str | None, background: bool) -> None:
         copies = doubts(network, here).copies
     if copies:
         for copy in copies:
-            what = "runs and does nothing" if copy.held else "runs, and nobody has told it"
+            what = "runs and does nothing" if copy.held else "runs, and has not been notified"
             tell(f"pellucid: {copy.place} {what}: {copy.words()}")
         raise click.exceptions.Exit(2)
 

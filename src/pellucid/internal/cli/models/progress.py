@@ -119,7 +119,7 @@ def progress(
 
     show = _Printer(as_json)
     outcomes = []
-    asked_about(questions or USUAL)  # a question that nobody knows is no graph's fault
+    asked_about(questions or USUAL)  # an unknown question is no graph's fault
     for name, (where, graph) in graphs.items():
         try:
             with contextlib.redirect_stdout(sys.stderr):  # a user's function may print

@@ -294,7 +294,7 @@ def _parts(array: Any) -> list[Any]:
     """A column as columns that are equal in all their bytes where its values are equal.
 
     Below a record or a list that is null there may lie anything: so of these is taken what is there, and what their
-    fields or elements are.  Taken anew, the same values have the same bytes: no offset, nothing behind the last bit.
+    fields or elements are.  Taken again, the same values have the same bytes: no offset, nothing behind the last bit.
     """
     if pa.types.is_struct(array.type):
         return [array.is_valid(), *(part for field in array.flatten() for part in _parts(field))]
@@ -467,10 +467,10 @@ class ChainLane(InputLane):
 
     def _refuse_other(self, run: str) -> None:
         """Refuse an upstream of which rows have changed that this run has committed something on."""
-        again = "Bring its state folder back from a copy, or start anew in another state folder"
+        again = "Bring its state folder back from a copy, or start again in another state folder"
         if run != self.upstream.run:
             raise StateError(
-                f"{option('in', self.path)}: is another run than the one that was read before (it was started anew): "
+                f"{option('in', self.path)}: is another run than the one that was read before (it was started again): "
                 f"what is committed here depends on the first. {again}"
             )
         view = self.upstream.look()

@@ -571,7 +571,7 @@ class Coordinator:
         if recorded > epoch:
             raise StateError(
                 f"{why}, and epoch {recorded} that is committed here depends on them: the upstream has made committed "
-                "rows again, or its state folder was changed. Bring that back from a copy, or start anew in another "
+                "rows again, or its state folder was changed. Bring that back from a copy, or start again in another "
                 "state folder"
             )
         faults.point("chain:undo")

@@ -3,7 +3,7 @@
 A round brings the sinks of the group to one epoch.  All prepare it; when the last has, the decision is written into the
 log in the state folder, and only then the members receive the command to commit.  The next round begins when all have:
 an epoch that is unresolved keeps later ones waiting, which queue in the state folder meanwhile.  After a crash the
-decided epoch is committed first; what was only prepared is taken back by its own sink, and prepared anew, since its
+decided epoch is committed first; what was only prepared is taken back by its own sink, and prepared again, since its
 rows are staged in the state folder.
 """
 
@@ -180,7 +180,7 @@ def members_of(graph: Graph, given: Any) -> tuple[dict[str, Sink], dict[str, str
     for name, _ in graph.outputs:
         if name not in taken.values() and name not in given.outputs:
             raise UsageError(
-                f"together: nobody takes the output {name!r} of {graph.name}: name a member {name}=…, or say "
+                f"together: no member takes the output {name!r} of {graph.name}: name a member {name}=…, or say "
                 f"{name}=None to leave its rows out"
             )
     return {m.name: m.sink for m in given.members}, taken

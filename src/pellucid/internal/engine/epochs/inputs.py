@@ -98,7 +98,7 @@ def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool, form: s
     """Refuse a file whose part that was read is not what it was."""
     mark = at["mark"]
     what = (
-        "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in "
+        "since the last run: what was read of it can not be read again. Bring the old file back, or start again in "
         "another state folder"
     )
     try:
@@ -116,7 +116,7 @@ def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool, form: s
         if stat.st_size > mark["read"] and not _ends_line(path, mark["read"]):
             raise DataError(
                 f"{path}: has grown, but its last line was not finished when it was read: put a line end after byte "
-                f"{mark['read']:,} and start anew"
+                f"{mark['read']:,} and start again"
             )
     elif "unit" in mark:
         if stat.st_size != mark["size"]:
@@ -659,7 +659,7 @@ def check_files(
                 )
             raise DataError(
                 f"{now[i]}: is new, and comes before {path}, which was read: what is added must come behind the last "
-                "file; take it away, or start anew in another state folder"
+                "file; take it away, or start again in another state folder"
             )
     if len(before) >= len(now):
         raise DataError(f"{name}: the file that the run in this state folder was reading is gone: bring it back")
@@ -707,7 +707,7 @@ def put_in_order(job: Job) -> None:
         names = " and ".join(path for path, _ in job.lanes.values())
         raise DataError(
             f"{names}: has changed since the run in this state folder began, and was sorted then by "
-            f"{option('order', job.along.order)}: bring the old file back, or start anew in another state folder"
+            f"{option('order', job.along.order)}: bring the old file back, or start again in another state folder"
         )
     if job.is_sorted:
         # the order's columns are times there, and no texts any more

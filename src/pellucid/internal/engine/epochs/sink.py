@@ -261,11 +261,11 @@ class SinkTask(TaskProcess):
         if not gone:
             return
         if not self.target.rebuilds:
-            self.context.behind(0, f"{self.target.place}: {gone} (it was emptied, or made anew)")
+            self.context.behind(0, f"{self.target.place}: {gone} (it was emptied, or recreated)")
         if not self.target.renew(self.context.run):
             raise StateError(
                 f"{self.target.place}: {gone}, and it cannot forget its numbers: bring the rows back from a copy, or "
-                "start anew in another state folder, with another target"
+                "start again in another state folder, with another target"
             )
 
     def _lost(self, until: int) -> str:

@@ -110,7 +110,7 @@ class EventTimeBorders:
         if last < needed or (epoch and self._known[epoch].until != until):
             raise StateError(
                 f"{self._path}: is damaged or missing, without which a run by event time cannot go on after epoch "
-                f"{epoch} as it was: bring it back from a copy, or start anew in another folder"
+                f"{epoch} as it was: bring it back from a copy, or start again in another folder"
             )
 
     def begin(self) -> None:
@@ -182,7 +182,7 @@ class EventTimeBorders:
         if rows and stop is not None and stop != at:
             raise DataError(
                 f"{' and '.join(paths)}: the run in this state folder has read {stop:,} rows, and now there are "
-                f"{at:,}: bring them back, give a greater {option('head')}, or start anew in another folder"
+                f"{at:,}: bring them back, give a greater {option('head')}, or start again in another folder"
             )
         if not rows and epoch > 1 and not self._known[epoch - 1].end:
             raise DataError(
@@ -248,7 +248,7 @@ class SourceTask(TaskProcess):
                 if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
                     raise DataError(
                         f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on "
-                        f"to {self.at:,}: its new rows would belong to pushes that are done; start anew in another "
+                        f"to {self.at:,}: its new rows would belong to pushes that are done; start again in another "
                         "state folder"
                     )
         if self._times is not None:

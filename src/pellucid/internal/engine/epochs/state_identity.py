@@ -56,7 +56,7 @@ def _refuse_folder(store: Store) -> None:
     if "generation" in found:
         raise StateError(
             f"{store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "
-            "copy, or start anew in another folder"
+            "copy, or start again in another folder"
         )
     if found:
         raise UsageError(
@@ -73,7 +73,7 @@ def _joined(job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, 
     if gone:
         raise StateError(
             f"{job.store.root}: the member {gone[0]!r} ({was[gone[0]]}) of this group is not given any more, and may "
-            "not have all that is decided: go on with it, or start anew in another folder, which writes all rows "
+            "not have all that is decided: go on with it, or start again in another folder, which writes all rows "
             "again: to other tables, or to these when they are empty"
         )
     if not job.settings.from_start:
@@ -163,7 +163,7 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
         before,
         now,
         {name: word or option(name) for name, word in _WORDS.items()},
-        "Go on as before, or start anew in another folder",
+        "Go on as before, or start again in another folder",
         why=lambda step: _why(before, now, step),
         also=lambda step: other_columns(*(of.get("types", {}).get(step) for of in (before, now))),
         accept=lambda steps: (

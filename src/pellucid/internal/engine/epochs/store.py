@@ -284,7 +284,7 @@ class Store:
         except (ValueError, OSError) as error:
             raise StateError(
                 f"{self.root / name}: the state folder is damaged: this file cannot be read ({error}); bring it back "
-                "from a copy, or start anew in another folder"
+                "from a copy, or start again in another folder"
             ) from None
 
     def hint(self, name: str) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class TimedWorker(Worker):
                 raise StateError(
                     f"source {name!r}: a row came as push {first:,} or later, after the end of its input: then every "
                     "time was complete, and its windows are written. By event time an input that was read to its end "
-                    "cannot grow: start anew in another folder"
+                    "cannot grow: start again in another folder"
                 )
         return super()._push(parts, first)
 

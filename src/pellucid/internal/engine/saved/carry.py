@@ -13,7 +13,7 @@ may be missing now, keys of another type, a step that is of another kind now.  `
 memory may be given up.
 
 Three choices.  What a **window** keeps besides its events (running sums, and the like) is of use to the same
-sub-pipeline only: if that has changed, the events are kept and the rest is built up anew from them.  A **start value**
+sub-pipeline only: if that has changed, the events are kept and the rest is rebuilt from them.  A **start value**
 that has changed holds for keys that come later; a key all of whose words stand as they started counts as one that has
 not come yet, because where small whole keys are row numbers the two cannot be told apart.  Whether a state is refused
 depends on the two pipelines alone, never on the data in it: all parts of a job say the same.
@@ -128,7 +128,7 @@ def _plan(layout: KernelLayout, old: dict[str, Any], drop: Collection[str], name
         was, now = (f"of type {_keys(a, 0)}" if a["external"] else "without" for a in (old, new))
         raise StateError(
             f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: the key that comes with the "
-            f"data has another type ({was} before, {now} now); go on with the key as it was, or start anew"
+            f"data has another type ({was} before, {now} now); go on with the key as it was, or start again"
         )
     before, now_ = _places(old), _places(new)
     problems: dict[str, str] = {}

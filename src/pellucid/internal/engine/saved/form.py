@@ -68,7 +68,7 @@ def unpack(data: Buffer) -> Container:
     if found.head.get("format") == 2 and found.head.get("objects"):
         raise StateError(
             "the saved state was written by an older version of Pellucid with pickle, which could run code when it is "
-            "read, so this version does not read it: go on with the version that saved it, or start anew"
+            "read, so this version does not read it: go on with the version that saved it, or start again"
         )
     return found
 

@@ -82,7 +82,7 @@ def load_objects(node: Node, data: bytes | memoryview, own: OwnTypes, count: int
             raise Damage(f"{len(values)} states for {count} keys")
     except Misfit as error:
         raise Changed(
-            f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start anew; "
+            f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start again; "
             f"on Spark, or with carry, {option('drop', [node.id])} gives up what the step remembers"
         ) from None
     except ValueError as error:

@@ -394,7 +394,7 @@ class TimedEngine:
             what = "another key" if head.get("digest") == self.graph.digest else "another pipeline, or another version"
             raise StateError(
                 f"the saved state is of {what} of {head.get('pipeline')!r}, and this engine runs {self.graph.name!r}: "
-                "load it into an engine of the pipeline that saved it, or start anew"
+                "load it into an engine of the pipeline that saved it, or start again"
             )
         try:
             self._load(head, list(found.blocks))

@@ -343,8 +343,8 @@ class AsOf:
         self._index.add(key, rows.time, self._pool.add([rows.time, *rows.columns()]))
 
     def _tidy(self, left_clock: int | None, right_clock: int | None) -> None:
-        """Whoever is still to be answered has a time that is not before both clocks: of what is up to there, only the
-        last of each key can be his."""
+        """An event that is still to be answered has a time that is not before both clocks: of what is up to there, only
+        the last of each key can be its partner."""
         if self._pool.size <= 2 * self._tidied + _SOME:
             return
         columns = self._pool.all()

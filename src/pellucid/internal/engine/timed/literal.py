@@ -391,8 +391,8 @@ class Literal:
                 self._put(a.keys, a.at, (a.value, before[-1].value))
             elif node.timing.how == "left":
                 self._put(a.keys, a.at, (a.value, missing(node.type.items[1])))
-        # Whoever is still to be answered has a time that is not before both clocks: of the changes up to there only the
-        # last of each key can be his.
+        # An event that is still to be answered has a time that is not before both clocks: of the changes up to there
+        # only the last of each key can be its partner.
         over = min(self._after(stage, 0), self._after(stage, 1))
         last = {b.keys: b for b in changes if b.at <= over}
         changes[:] = [b for b in changes if b.at > over or last[b.keys] is b]
