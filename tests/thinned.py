@@ -143,16 +143,10 @@ ONE_IN = {
         "graph/test_processors": {"it_is_the_task_that_one_would_write": 2},
         "judge/atomic/test_judge": {"random_networks": 3},
         "judge/capacity/test_capacity": {"flows": 3, "verdicts": 3},
-        "judge/loops/test_loops": {"loops_with_times": 3, "the_judge_finds_what_is_wrong": 2},
         "judge/test_kills_places": {"a_planted_fault_is_found": 0},
         "judge/test_logs": {"answers": 4},
         "judge/test_rows": {"rows_that_fail_are_as_if_they_had_never_been_there": 2},
         "judge/test_verdicts": {"a_pipeline_means_what_it_does": 2},
-        "judge/time/test_time": {
-            "all_orders_of_a_few_events": 2,
-            "another_rule_is_noticed": 3,
-            "random_pipelines_are_as_the_rules_say": 2,
-        },
         "models/test_stream_pipelines": {"engine_whole_and_in_chunks": 3},
         "sinks/group/test_faults": {
             "crash_at_each_write_of_the_log": 4,
