@@ -1,6 +1,6 @@
 """From an event's arrival upstream to its effect downstream: chained, beside waiting for each commit.
 
-``python bench/chain.py [--events 400] [--pushes 10] [--slow 0.2] [--repeats 2]``
+``python bench/chain.py [--events 400] [--epoch-size 10] [--slow 0.2] [--repeats 2]``
 
 An event is stamped with the time at which it comes to the first run's function, one every few milliseconds; an epoch
 there is a few of them.  The second run keeps the latest stamp; an event's effect is there when a reader of the SQLite
@@ -121,7 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=400)
     parser.add_argument("--every", type=float, default=0.02)
-    parser.add_argument("--pushes", type=int, default=10)
+    parser.add_argument("--epoch-size", type=int, default=10)
     parser.add_argument("--gap", type=float, default=0.01)
     parser.add_argument("--slow", type=float, default=0.2)
     parser.add_argument("--repeats", type=int, default=2)

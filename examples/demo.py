@@ -41,7 +41,7 @@ def killed(file: Path, pushes: int) -> None:
     run = [sys.executable, "-m", "pellucid", "run", f"{FLIGHTS}:alerts", "--in", str(file), "--out"]
     subprocess.run([*run, str(OUT / "alerts.csv")], check=True, capture_output=True)
     state, wanted = OUT / f"state-{os.getpid()}", (OUT / "alerts.csv").read_bytes()
-    run += [str(OUT / "alerts.csv"), "--pushes", str(pushes), "--state", str(state)]
+    run += [str(OUT / "alerts.csv"), "--epoch-size", str(pushes), "--state", str(state)]
     victim = subprocess.Popen(run, stderr=subprocess.DEVNULL, start_new_session=True)
     while not list(state.glob("committed/out/*")) and victim.poll() is None:
         time.sleep(0.01)

@@ -17,7 +17,7 @@ AIRLINES = {
 }  # fmt: skip
 
 
-class Flight(NamedTuple):  # of the 19 columns those that are needed; `pellucid tables FILE` writes such a class
+class Flight(NamedTuple):  # of the 19 columns those that are needed; `pellucid schema FILE` writes such a class
     month: int
     day: int
     carrier: str

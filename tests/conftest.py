@@ -62,8 +62,7 @@ SLOW = tuple(
     f"{room}/test_{name}.py"
     for room, names in {
         "tests/atomic/places": "client host kills nested network patience",
-        "tests/capacity": "array_search arrays flow planning simulation steps zones zones_random",
-        "tests/capacity/zones": "source_mutants",
+        "tests/capacity": "array_search arrays flow planning simulation source_mutants steps zones",
         "tests/check/formula": "buchi",
         "tests/check/functions": "opaque",
         "tests/check/smt": "smt",

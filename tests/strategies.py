@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
-from tests.judge.told import Judged, told_outputs
+from tests.judge.streams import Judged, meant_outputs
 
 
 class Color(enum.Enum):
@@ -389,8 +389,8 @@ def _called(c: Choice, given: list[Any], depth: int, keys: bool) -> Any:
     def call(streams: list[Any]) -> Any:
         if not isinstance(streams[0], Judged):
             return inner(*streams)
-        told = ends[0].told.over({hole.told: s.told for hole, s in zip(holes, streams, strict=True)})
-        return Judged(inner(*(s.stream for s in streams)), told)
+        meant = ends[0].meaning.over({hole.meaning: s.meaning for hole, s in zip(holes, streams, strict=True)})
+        return Judged(inner(*(s.stream for s in streams)), meant)
 
     inner = _pipeline(build, [s.type for s in given])
     out = call(given)
@@ -409,7 +409,7 @@ def make_pipeline(c: Choice, **limits: Any) -> Pipeline:
     return make_judged(c, **limits)[0]
 
 
-Telling = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | None]]
+PipelineMeaning = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | None]]
 
 
 def make_judged(
@@ -421,8 +421,8 @@ def make_judged(
     sources: int = 3,
     forgets: bool = False,
     lists: bool = False,
-) -> tuple[Pipeline, Telling]:
-    """A random pipeline, and what it means: pushes in, events out (see `tests.judge.told`).
+) -> tuple[Pipeline, PipelineMeaning]:
+    """A random pipeline, and what it means: pushes in, events out (see `tests.judge.streams`).
 
     ``windows`` is how deep windows, and pipelines that are called, may be in one another; with ``lists`` the sources
     bring events with lists in them.
@@ -443,9 +443,9 @@ def make_judged(
     several = c.of([False, False, False, True])
     p = _pipeline(build, types)
     names = [p.graph.nodes[i].id for i in p.graph.sources]
-    sources_of = {name: (s.told, s.type) for name, s in zip(names, given, strict=True)}
-    outputs = {name: e.told for (name, _), e in zip(p.graph.outputs, ends, strict=True)}
-    return p, lambda pushes: told_outputs(sources_of, outputs, pushes)
+    sources_of = {name: (s.meaning, s.type) for name, s in zip(names, given, strict=True)}
+    outputs = {name: e.meaning for (name, _), e in zip(p.graph.outputs, ends, strict=True)}
+    return p, lambda pushes: meant_outputs(sources_of, outputs, pushes)
 
 
 def make_input(c: Choice, p: Pipeline, size: int) -> list[dict[str, Any]]:

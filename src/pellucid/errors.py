@@ -33,13 +33,18 @@ from pellucid.internal.secrets import redact
 Listener = Literal["Python", "command line"]
 _to: Listener = "Python"
 _PLAIN = (bool, int, float, list, tuple)
-_IN_PYTHON = {
-    "head": "limit",
-    "in": "inputs",
-    "out": "outputs",
-    "null": "nulls",
-    "keep_columns": "keep",
-}  # the others have one name in both
+#: The flags of options whose names in Python are others; a test holds them to `pellucid.internal.request`.
+FLAGS = {
+    "inputs": "in",
+    "outputs": "out",
+    "limit": "head",
+    "nulls": "null",
+    "keep": "keep-columns",
+    "short": "uneven",
+    "pushes": "epoch-size",
+    "changed": "allow-changed",
+}
+_BY_FLAG = {flag.replace("-", "_"): name for name, flag in FLAGS.items()}
 
 
 def option(name: str, value: object = None, *, any: str = "") -> str:
@@ -53,10 +58,11 @@ def option(name: str, value: object = None, *, any: str = "") -> str:
     ('--late', '--late drop', '--drop a --drop b', '--from-start')
     'DIR net'
     """
+    name = _BY_FLAG.get(name, name)
     if _to == "Python":
         shown = any if value is None else repr(value if isinstance(value, _PLAIN) else str(value))
-        return f"{_IN_PYTHON.get(name, name)}={shown}"
-    flag = name if name.isupper() else f"--{name.replace('_', '-')}"  # what is in capitals has no flag: DIR
+        return f"{name}={shown}"
+    flag = name if name.isupper() else f"--{FLAGS.get(name, name.replace('_', '-'))}"  # in capitals: no flag, as DIR
     if isinstance(value, (list, tuple)):
         return " ".join(f"{flag} {part}" for part in value)
     return f"{flag} {any}".strip() if value is None or value is True else f"{flag} {value}"

@@ -108,7 +108,7 @@ def test_unknown_ids_block_or_are_refused() -> None:
         assert found.ids() == ids[:1] and found.counts()["unknown"] == 1 and found.why(ids[1]) == [ids[2], ids[1]]
         assert cascade(statuses, pairs, ids[:1]).table().to_pylist()[1]["status"] == "unknown"
         with pytest.raises(DataError, match=r"dependencies: 1 id is in no row of the transactions: .*; add them, or "
-                                            r"say unknown='block': whoever needs one cannot commit then"):  # fmt: skip
+                                            r"say unknown='block': what needs one cannot commit then"):  # fmt: skip
             committable(statuses, pairs, unknown="refuse")
 
 

@@ -163,7 +163,7 @@ def test_replication_beyond_its_budget_is_said() -> None:
 
 
 def test_where_nothing_is_committed_it_is_said() -> None:
-    said = "no run commits anything: what is said of committed ones says nothing here"
+    said = "no run commits anything: properties of committed ones hold of nothing here"
     assert said in check.atomic(NAMES + "p[ t1{abort} ]").notes
     assert said not in check.atomic(NAMES + "p[ t1{commit} ]").notes
 
@@ -248,10 +248,10 @@ def test_by_way_of_whom() -> None:
         ("p[ t1{send(out p.in m.in k, (y) 0)} ]",
          "send(in m.in k, (y: Cap[Chan[<>]]) 0) is outside every place, where nothing is read"),
         # what stands on a channel of a place, and nobody could read
-        ("p[ t1{send(out c, <>)} ]", "send(out c, <>) can be read by nobody: it has out c, and a message has in c"),
-        ("p[ t1{send(in m.out k, (y) 0)} ]", "can be read by nobody: it has out k, and a message has in k"),
-        ("p[ t1{send(in k, (y) 0)} ]", "can be read by nobody: it has no channel before the key k"),
-        ("p[ t1{send(in q.in k, (y) 0)} | q[ 0 ] ]", "can be read by nobody: it has no channel before the key k"),
+        ("p[ t1{send(out c, <>)} ]", "send(out c, <>) can never be read: it has out c, and a message has in c"),
+        ("p[ t1{send(in m.out k, (y) 0)} ]", "can never be read: it has out k, and a message has in k"),
+        ("p[ t1{send(in k, (y) 0)} ]", "can never be read: it has no channel before the key k"),
+        ("p[ t1{send(in q.in k, (y) 0)} | q[ 0 ] ]", "can never be read: it has no channel before the key k"),
         ("p[ t1{new z: rec X. Chan[X]. send(out z, z)} ]", "it has out z, and a message has in z"),
         # places with a private name, too, and by the name of the text
         ("p[ t1{new den: Place. send(in den.in c, <>)} ]", "at p: send(in den.in c, <>) finds no place den there"),

@@ -366,9 +366,8 @@ def test_what_is_kept_of_a_place_is_what_its_rules_say(rules: str) -> None:
 
 # Logs are sequences, and a commit of several writes several records: names must not tell in which order.
 #
-# A state that is printed and read again has its children declared, with other names; whoever renames transactions
-# has the
-# same network.  Both have as many states as before.
+# A state that is printed and read again has its children declared, with other names; whoever renames transactions has
+# the same network.  Both have as many states as before.
 
 NAMES_COMMIT_ORDER = "new t, u, v: Trans. new p, q: Place. new c, d, e: Chan[<>]. "
 TEXTS = [

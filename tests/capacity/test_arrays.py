@@ -383,7 +383,7 @@ def test_what_the_paper_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match='observe="any"'):
         storm_system(literal(topology).given(observe="settled"), "B1", 2)
     half = Topology({"S": Spout(1)}, {"A": Bolt(1, "S", ratio="1/2")}, semantics="literal")
-    with pytest.raises(UsageError, match="puts out 1/2 tuples"):
+    with pytest.raises(UsageError, match="emits 1/2 tuples"):
         storm_system(half, "A", 2)
     with pytest.raises(UsageError, match="limit: expected 1 or more"):
         storm_system(literal(topology), "B1", 0)

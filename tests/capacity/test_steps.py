@@ -114,7 +114,7 @@ FIRST = [wait("2"), emit("S1", "B1")]
     ([wait("0")], "time passes by more than 0, not by 0"),
     ([Step("time_elapse")], "time passes by more than 0"),
     ([wait("2"), emit("S2", "B1")], "B1 is no queue that hears S2"),
-    ([wait("2"), emit("S1")], "S1 puts out 1 here, each to one of those who hear it, and not 0"),
+    ([wait("2"), emit("S1")], "S1 emits 1 here, each to one of those who hear it, and not 0"),
     ([wait("2"), emit("S1", "B1", "B2")], "and not 2"),
     ([wait("2"), emit("S3", "B1")], "there is no spout S3"),
     ([take("B1")], "its queue is empty"),
@@ -170,11 +170,11 @@ def test_ratios_put_out_what_is_due() -> None:
     t = Topology(spouts, {"A": Bolt(1, "S", ratio=ratio, initial=2), "B": Bolt(1, "A"), "C": Bolt(1, "A")})
     start = [take("A"), wait("1")]
     assert replay(t, [*start, put("A", "B"), take("A"), take("B"), wait("1"), put("A", "B", "C")]).longest("C") == 1
-    with pytest.raises(UsageError, match="A puts out 1 here, each to one of those who hear it, and not 2"):
+    with pytest.raises(UsageError, match="A emits 1 here, each to one of those who hear it, and not 2"):
         replay(t, [*start, put("A", "B", "B")])
     copies = t.given(routing="all")
     assert replay(copies, [*start, put("A", "C", "B")]).longest("C") == 1
-    with pytest.raises(UsageError, match="A puts out 1 here, with a copy for each who hears it: C gets 0"):
+    with pytest.raises(UsageError, match="A emits 1 here, with a copy for each who hears it: C gets 0"):
         replay(copies, [*start, put("A", "B")])
 
 
@@ -371,7 +371,7 @@ URGENT = {
     "takes from an empty queue": guard(Urgent, "bolt_take", without("is empty")),
     "emits before the end": guard(Urgent, "bolt_emit", without("it executes")),
     "tuples go to anybody": guard(Urgent, "spout_emit", without("is no queue that hears")),
-    "more tuples than are due": guard(Urgent, "bolt_emit", without("puts out")),
+    "more tuples than are due": guard(Urgent, "bolt_emit", without("emits")),
     "Stime is not reset": effect(Urgent, "spout_emit", lambda m, at, then, step: then._replace(stime=at.stime)),
     "nobody gets the tuple": effect(Urgent, "spout_emit", lambda m, at, then, step: then._replace(lengths=at.lengths)),
     "a take leaves the tuple": effect(Urgent, "bolt_take", lambda m, at, then, step: then._replace(lengths=at.lengths)),

@@ -83,7 +83,7 @@ def test_what_is_written_is_read_again() -> None:
     ('["orders", "price it"]', '["order"]', "bolt store hears order, which is not there; did you mean 'orders'?"),
     ('["orders", "price it"]', '["orders", "orders"]', "bolt store hears orders twice."),
     ('["orders", "price it"]', '["store"]', "no spout feeds store"),
-    ('["orders", "price it"]', "[]", "bolt store hears nobody"),
+    ('["orders", "price it"]', "[]", "bolt store hears no spout"),
     ('routing = "all"', 'routing = "some"', "shop.toml, line 3: routing: expected 'one' or 'all', got 'some'."),
     ('routing = "all"', "routing = 1", "shop.toml, line 3: routing: expected a text, got 1."),
     ('routing = "all"', 'rooting = "all"', "shop.toml, line 3: there is no field rooting; did you mean 'routing'?"),
@@ -198,7 +198,7 @@ def test_what_one_ratio_cannot_say() -> None:
     def told(x: Stream[int]) -> Stream[int]:
         return x.task(lambda s, v: (s, [v, v]), 0, id="twice").map(lambda v: v, id="after")
 
-    with pytest.raises(UsageError, match=r"puts out as many events as it likes: ratios=\{'twice': …\} says how many"):
+    with pytest.raises(UsageError, match=r"emits as many events as it likes: ratios=\{'twice': …\} says how many"):
         Topology.of(told, rates=1, times={"twice": 1, "after": 1})
     t = Topology.of(told, rates=1, times={"twice": 1, "after": 1}, ratios={"twice": 2})
     assert t.bolts["twice"].ratio == 2

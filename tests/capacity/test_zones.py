@@ -15,7 +15,7 @@ from pellucid import check
 from pellucid.capacity import ANY, Bolt, Spout, Topology, figure_1, replay
 from pellucid.capacity.zones.certificate import AnyCertificate, Certificate, Place, certificate
 from pellucid.capacity.zones.decide import decide, decide_any, least_gap, least_workers, longest
-from pellucid.capacity.zones.question import CapacityPart, figure_table, paper_table
+from pellucid.capacity.zones.question import CapacityPart, paper_table
 from pellucid.errors import UsageError
 from pellucid.internal.model import Budget
 
@@ -279,11 +279,6 @@ def test_the_papers_table() -> None:
         assert all(rows[semantics, bolt, limit].run for semantics in ("urgent", "literal") for bolt in ("B1", "B2"))
     assert rows["literal", "B1", 2].run == (15, 3) and rows["literal", "B2", 2].run == (14, 3)
     assert [rows["urgent", "B1", n].any_number for n in (2, 3)] == ["safe at gap 1 and above"] * 2
-
-
-def test_unequal_workers() -> None:
-    (row,) = figure_table([(2, 3, 3)])
-    assert [row.thresholds[b, 8].gap for b in ("B1", "B2", "B3")] == [Fraction(1, 2), Fraction(2, 3), Fraction(2, 3)]
 
 
 # Certificates: every one is accepted, and every damaged one is refused.

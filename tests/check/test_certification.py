@@ -214,7 +214,7 @@ def test_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         run.SystemRun.STEPS,
         "decimate",
-        lambda self, node, ins, cap: right(self, dataclasses.replace(node, k=node.k + 1), ins, cap),
+        lambda self, node, ins, lanes: right(self, dataclasses.replace(node, k=node.k + 1), ins, lanes),
     )
     p = pipeline(lambda x: x.decimate(2), x=int)
     assert disbelieved(check.holds(p, "G (out -> X !out)"))

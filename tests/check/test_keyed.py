@@ -92,7 +92,7 @@ RENAMED = [
 ]
 
 
-@pytest.mark.parametrize("ints", [None, range(3)])
+@pytest.mark.parametrize("ints", [None, pytest.param(range(3), marks=pytest.mark.long)])
 @pytest.mark.parametrize(("name", "f", "g", "status"), RENAMED)
 def test_keys_with_other_names_and_the_same_parts(name: str, f: Any, g: Any, status: str, ints: Any) -> None:
     """What comes out is the same if two events have one key here where they have one there."""
@@ -109,8 +109,7 @@ def test_a_renamed_key_that_comes_out_is_another_output() -> None:
     assert check.equivalent(a, b).refuted
 
 
-# Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what
-# may
+# Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what may
 # be left out.
 
 

@@ -58,7 +58,7 @@ def test_5a_flipped_is_5c_as_a_sequence(ints: Mod | None) -> None:
     assert check.equivalent(figures.figure_5a_flipped, figures.figure_5c, ints=ints).refuted
 
 
-@pytest.mark.parametrize("ints", [Mod(4), None], ids=["mod 4", "exact"])
+@pytest.mark.parametrize("ints", [Mod(4), pytest.param(None, marks=pytest.mark.long)], ids=["mod 4", "exact"])
 def test_5a_as_it_is_drawn_is_5c_and_not_5b(ints: Mod | None) -> None:
     """The text says that it is 5b, and 5c with its condition flipped."""
     drawn, flipped = figures.figure_5a_drawn, figures.figure_5a_drawn_flipped
@@ -113,7 +113,7 @@ NEGATED = [
 ]
 
 
-@pytest.mark.parametrize("ints", [None, Mod(2)])
+@pytest.mark.parametrize("ints", [Mod(2), pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("formula", "body"), NEGATED)
 def test_the_negation_of_what_is_proved_is_refuted(formula: str, body: Any, ints: Any) -> None:
     """A formula is proved where it holds wherever a run may begin: there its negation does not hold."""
@@ -268,7 +268,9 @@ def test_they_come_in_the_order_of_the_lines(tmp_path: Path) -> None:
     assert [one().status for one in found] == ["proved", "proved", "proved", "proved", "refuted"]
 
 
-@pytest.mark.parametrize(("within", "status"), [(10**9, "bounded"), (10**19, "unknown")])
+@pytest.mark.parametrize(
+    ("within", "status"), [(10**9, "bounded"), pytest.param(10**19, "unknown", marks=pytest.mark.long)]
+)
 def test_a_bound_of_fewer_pushes_than_within_is_not_enough(tmp_path: Path, within: int, status: str) -> None:
     total = "p = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)\n"
     (found,) = load(tmp_path, f"{total}check.properties(p, ['G !failed'], within={within}, ints=range(10))\n")
@@ -517,8 +519,7 @@ def test_a_large_domain_takes_no_longer_than_a_small_one() -> None:
     assert not verdict.refuted and time.process_time() - began < 6
 
 
-# Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers
-# says
+# Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers says
 # that it is one.
 
 

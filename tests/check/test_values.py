@@ -504,8 +504,7 @@ def test_what_may_be_missing_is_compared_with_what_never_is(how: str) -> None:
         check.equivalent(maybe, KINDS)
 
 
-# Lists inside checks: they are closed.  What hands them on is decided, what looks inside is called, or refused by
-# its
+# Lists inside checks: they are closed.  What hands them on is decided, what looks inside is called, or refused by its
 # step; never is an answer wrong.
 
 

@@ -33,7 +33,7 @@ def run(folder: Path, pellucid: Pellucid) -> Path:
         "in.jsonl",
         "--out",
         "out.csv",
-        "--pushes",
+        "--epoch-size",
         20,
         "--chunk",
         5,

@@ -572,12 +572,12 @@ PLACES = [
     (
         ["--in", "a.csv", "--out", "b.csv", "--out", "sqlite:b.db#t"],
         "--out b.csv: there is one output (out), and several targets are given: a run with epochs writes it to all of "
-        "them (--pushes N --state FOLDER), and so does a query (--on spark --stream); else give one --out",
+        "them (--epoch-size N --state FOLDER), and so does a query (--on spark --stream); else give one --out",
     ),
     (
         ["--in", "a.csv", "--out", "sqlite:o.db#t"],
         "sqlite:o.db#t: is a table or a topic, not a file: a run without "
-        "epochs writes files. Give --pushes N --state FOLDER (for sqlite: "
+        "epochs writes files. Give --epoch-size N --state FOLDER (for sqlite: "
         "and postgresql:), or --on spark",
     ),
     (
@@ -736,7 +736,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("name", "data", "message"), HOSTILE, ids=[name for name, _, _ in HOSTILE])
-@pytest.mark.parametrize("more", [[], ["--pushes", "10", "--state", "state"]], ids=["chunks", "epochs"])
+@pytest.mark.parametrize("more", [[], ["--epoch-size", "10", "--state", "state"]], ids=["chunks", "epochs"])
 def test_hostile_files(
     pellucid: Command, folder: Path, name: str, data: bytes | str | None, message: str, more: list[str]
 ) -> None:
@@ -787,7 +787,7 @@ ODD_CSV = ["--in", f"{ODD}.csv"]
         ([*ODD_CSV, "--key", ODD], "x\n1\n", f"{SHOWN}.csv: no key column '{SHOWN}': its only column is x"),
         ([*ODD_CSV, "--out", f"{ODD}/o.csv"], "x\n1\n", f"{SHOWN}/o.csv: cannot be written: "),
         ([*ODD_CSV, "--out", f"{ODD}.dat"], "x\n1\n", f"{SHOWN}.dat: cannot tell the format "),
-        ([*ODD_CSV, "--out", "o.csv", "--state", ODD_CSV[1], "--pushes", "2"], "x\n1\n", "--state /"),
+        ([*ODD_CSV, "--out", "o.csv", "--state", ODD_CSV[1], "--epoch-size", "2"], "x\n1\n", "--state /"),
     ],
 )  # fmt: skip
 def test_nothing_steers_the_terminal(pellucid: Command, folder: Path, args: list[str], text: str, message: str) -> None:

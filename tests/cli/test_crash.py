@@ -24,7 +24,7 @@ def test_kills_do_not_show_and_can_be_played_again(folder: Path, events: str, pe
         "pipes.py:total",
         "--in",
         events,
-        "--pushes",
+        "--epoch-size",
         20,
         "--kills",
         2,
@@ -42,14 +42,14 @@ def test_kills_do_not_show_and_can_be_played_again(folder: Path, events: str, pe
     assert document["kills"] == 2 and document["seed"] == 5
     assert "run 0: 2 of 2 kills hit (worker:border" in done.stderr
     assert (folder / "kept" / "reference" / "out.jsonl").exists()
-    again = pellucid("crash", "pipes.py:total", "--in", events, "--pushes", 20, "--replay", "kept/schedule.json")
+    again = pellucid("crash", "pipes.py:total", "--in", events, "--epoch-size", 20, "--replay", "kept/schedule.json")
     assert again.exit_code == 0 and "2 kills hit, 0 came too late" in again.output and "seed 5" in again.output
 
 
 def test_nothing_hit_is_unknown(events: str, pellucid: Pellucid, folder: Path) -> None:
     plan = {"seed": 1, "rounds": [[{"point": "worker:event", "hit": 10_000}]]}
     (folder / "plan.json").write_text(json.dumps(plan))
-    done = pellucid("crash", "pipes.py:total", "--in", events, "--pushes", 50, "--replay", "plan.json")
+    done = pellucid("crash", "pipes.py:total", "--in", events, "--epoch-size", 50, "--replay", "plan.json")
     assert done.exit_code == 3 and "Nothing was hit: this says nothing." in done.output
 
 
@@ -61,7 +61,7 @@ def test_bad_usage_is_told(events: str, pellucid: Pellucid, folder: Path) -> Non
 
     assert "no pipeline 'totl'" in said("pipes.py:totl", "--in", events)
     assert "no such point or group. Groups: snapshot" in said(
-        "pipes.py:total", "--in", events, "--pushes", 50, "--points", "nowhere"
+        "pipes.py:total", "--in", events, "--epoch-size", 50, "--points", "nowhere"
     )
     assert "has several outputs (sums, firsts)" in said(
         "pipes.py:two", "--in", "a=in.jsonl", "--in", "b=in.jsonl", "--out", "x.csv"

@@ -131,7 +131,7 @@ def test_sources_from_several_files_in_lock_step(pellucid: Command, folder: Path
     (folder / "a.csv").write_text("a\n1\n2\n3\n")
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     args = ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--chunk", 2]
-    assert lines(pellucid(*args, "--short", "silent")) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
+    assert lines(pellucid(*args, "--uneven", "silent")) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
     assert lines(pellucid(*args, "--head", 1)) == [{"out": 1}, {"out": 10}]
 
 
@@ -139,8 +139,8 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
     (folder / "a.csv").write_text("a\n1\n2\n3\n")
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     said = (
-        "pellucid: b.jsonl: ends after 1 row, but a.csv goes on: the i-th push takes the i-th row of each; complete "
-        "it, or say --short silent "
+        "pellucid: b.jsonl: ends after 1 row, but a.csv has more: the i-th push takes the i-th row of each; complete "
+        "it, or say --uneven silent "
         "if an input that has ended is to be silent from then on\n"
     )
     for chunk in (1, 2, 100):  # at the end of a chunk, within it, and where one chunk holds all
@@ -150,12 +150,12 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
         assert (result.exit_code, result.stderr) == (2, said)
         assert not (folder / "out.csv").exists()
     result = pellucid(
-        "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--on", "spark", "--short", "silent"
+        "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--on", "spark", "--uneven", "silent"
     )
     assert (
         result.stderr
-        == "pellucid: --short goes with the local engine: on Spark the rows of several inputs are lined up by --order, "
-        "not by their number\n"
+        == "pellucid: --uneven goes with the local engine: on Spark the rows of several inputs are lined up by "
+        "--order, not by their number\n"
     )
 
 
@@ -377,12 +377,12 @@ def test_a_step_that_is_slower_says_why_once(pellucid: Command, folder: Path) ->
         "slower, as it runs in plain Python: step 'first' (filter λ, slow.py:5): a lambda loops over an event's value",
     ]
     share = r"; it took (\d+) % of the time of all steps so far"
-    for more in ([], ["--chunk", "1"], ["--pushes", "1", "--state", "state"]):
+    for more in ([], ["--chunk", "1"], ["--epoch-size", "1", "--state", "state"]):
         result = pellucid("run", "slow.py", "--in", "in.csv", "--out", "out.csv", *more)
         assert result.exit_code == 0 and re.sub(share, "", result.stderr).splitlines()[:2] == lines
         assert result.stderr.count("slower") == 2
         shares = [int(found) for found in re.findall(share, result.stderr)]
-        assert len(shares) == (0 if "--pushes" in more else 2) and sum(shares) <= 100
+        assert len(shares) == (0 if "--epoch-size" in more else 2) and sum(shares) <= 100
     assert "slower" not in pellucid("run", "pipes.py:words", "--in", "in.csv", "--value", "c").stderr
 
 
@@ -556,7 +556,13 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
     ("args", "said"),
     [
         (["run", "pipes.py:total", "--engine=local", "--on", "local"], "--engine is called --on now"),
-        (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --pushes now"),
+        (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --epoch-size now"),
+        (["run", "pipes.py:total", "--pushes", "x"], "--pushes is called --epoch-size now"),
+        (["run", "pipes.py:total", "--short", "x"], "--short is called --uneven now"),
+        (["run", "pipes.py:total", "--on=x", "--changed", "s"], "--changed is called --allow-changed now"),
+        (["crash", "pipes.py:total", "--in", "a", "--short", "x"], "--short is called --uneven now"),
+        (["tables", "nowhere.csv"], "tables is called schema now"),
+        (["net", "doubt", "nowhere"], "doubt is called unresolved now"),
         (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
         (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
         (["run", "pipes.py:total", "--limit", "x"], "--limit is called --head now"),

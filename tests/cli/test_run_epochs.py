@@ -1,4 +1,4 @@
-"""``pellucid run --pushes``: what is said, what is refused, and how a run is stopped."""
+"""``pellucid run --epoch-size``: what is said, what is refused, and how a run is stopped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(cli, ["run", *args])
 
 
-TOTAL = ("p.py:total", "--in", "in.csv", "--out", "out.csv", "--pushes", "100", "--state", "state")
+TOTAL = ("p.py:total", "--in", "in.csv", "--out", "out.csv", "--epoch-size", "100", "--state", "state")
 
 
 def refused(result: Result) -> str:
@@ -84,18 +84,21 @@ def test_a_report(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--pushes", "10"], "--pushes needs a folder for the snapshots: give --state FOLDER"),
-        (["--state", "s"], "--state is for a run with epochs: give --pushes N, or --every SECONDS"),
-        (["--pushes", "10", "--state", "s", "--on", "spark"], "--pushes goes with the local engine"),
-        (["--pushes", "10", "--state", "s", "--wait", "3"], "--wait goes with --on spark"),
+        (["--epoch-size", "10"], "--epoch-size needs a folder for the snapshots: give --state FOLDER"),
+        (["--state", "s"], "--state is for a run with epochs: give --epoch-size N, or --every SECONDS"),
+        (["--epoch-size", "10", "--state", "s", "--on", "spark"], "--epoch-size goes with the local engine"),
+        (["--epoch-size", "10", "--state", "s", "--wait", "3"], "--wait goes with --on spark"),
         (
-            ["--pushes", "10", "--state", "s", "--workers", "2"],
+            ["--epoch-size", "10", "--state", "s", "--workers", "2"],
             "--workers 2: several workers share the work by a key: give --key COLUMN",
         ),
-        (["--pushes", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
+        (
+            ["--epoch-size", "10", "--state", "s", "--cut", "sun"],
+            "cut='sun': total has no such step; did you mean 'sum'?",
+        ),
         (["--every", "nan", "--state", "s"], "--every nan: expected a number of seconds"),
         (
-            ["--pushes", "10", "--state", "s", "--cut", "x"],
+            ["--epoch-size", "10", "--state", "s", "--cut", "x"],
             "cut='x': is a source of total, which is a task of its own already",
         ),
     ],
@@ -124,7 +127,7 @@ def test_options_that_do_not_go_together(folder: Path, args: list[str], message:
     ],
 )
 def test_places(folder: Path, places: list[str], message: str) -> None:
-    assert message in refused(run("p.py:total", *places, "--pushes", "10", "--state", "s"))
+    assert message in refused(run("p.py:total", *places, "--epoch-size", "10", "--state", "s"))
 
 
 def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +136,7 @@ def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkey
     monkeypatch.setattr(
         os, "access", lambda path, how: not (str(path).endswith("mine") and how & os.W_OK) and allowed(path, how)
     )  # root may do all
-    said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--pushes", "10", "--state", "s"))
+    said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--epoch-size", "10", "--state", "s"))
     assert "mine/o.csv: cannot be written: its folder is not yours to write in" in said and not (folder / "s").exists()
 
 
@@ -187,20 +190,20 @@ def test_what_an_opaque_function_calls_and_reads_is_part_of_the_pipeline(
     (folder / "p.py").write_text(OPAQUE.replace(old, new))
     found = refused(run(*args))
     assert f"steps that differ: changed: {step} ({said}). Go on as before" in found
-    assert found.endswith(f"may stay as they are, go on with --changed {step}")
-    assert run(*args, "--changed", step).exit_code == 0
+    assert found.endswith(f"may stay as they are, go on with --allow-changed {step}")
+    assert run(*args, "--allow-changed", step).exit_code == 0
     assert run(*args).exit_code == 0  # it is the folder's now
 
 
 def test_changed_is_for_opaque_steps_and_for_no_other_change(folder: Path) -> None:
     (folder / "p.py").write_text(OPAQUE)
     args = ("p.py:scaled", *TOTAL[1:])
-    assert "--changed sum: is no step with a function that cannot be traced: those of scaled are slow" in refused(
-        run(*args, "--changed", "sum")
+    assert "--allow-changed sum: is no step with a function that cannot be traced: those of scaled are slow" in refused(
+        run(*args, "--allow-changed", "sum")
     )
     assert run(*args).exit_code == 0
     (folder / "p.py").write_text(OPAQUE.replace("K, DICE = 2", "K, DICE = 3").replace("t + v", "t - v"))
-    assert "steps that differ: changed: sum." in refused(run(*args, "--changed", "slow"))
+    assert "steps that differ: changed: sum." in refused(run(*args, "--allow-changed", "slow"))
 
 
 def test_what_a_state_folder_cannot_compare_is_said_in_one_line(folder: Path) -> None:
@@ -283,7 +286,7 @@ def test_a_source_that_changed(folder: Path, change: object, message: str) -> No
 
 def test_a_step_that_fails_is_told_once_and_the_run_can_go_on(folder: Path) -> None:
     (folder / "in.csv").write_text("x\n" + "".join(f"{i}\n" for i in (*range(1, 250), 0, *range(250, 300))))
-    args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--pushes", "100", "--state", "state")
+    args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--epoch-size", "100", "--state", "state")
     said = refused(run(*args))
     assert (
         "step 'inverse'" in said
@@ -341,7 +344,7 @@ def test_right_after_a_kill_the_tasks_are_gone(folder: Path) -> None:
 
 
 def test_rows_to_several_members_are_counted_once(folder: Path) -> None:
-    args = ("p.py:total", "--in", "in.csv", "--pushes", "100", "--state", "state")
+    args = ("p.py:total", "--in", "in.csv", "--epoch-size", "100", "--state", "state")
     alone = run(*args[:-1], "alone", "--out", "one.csv")
     both = run(*args, "--out", "a.csv", "--out", "sqlite:b.db#t")
     assert alone.exit_code == both.exit_code == 0, both.stderr
@@ -351,7 +354,7 @@ def test_rows_to_several_members_are_counted_once(folder: Path) -> None:
 
 def test_folders_and_tables_together(folder: Path) -> None:
     outs = ["--out", "archive/", "--out", "delta:lake", "--out", "sqlite:shop.db#sums"]
-    asked = ["p.py:total", "--in", "in.csv", *outs, "--pushes", "100", "--state", "state"]
+    asked = ["p.py:total", "--in", "in.csv", *outs, "--epoch-size", "100", "--state", "state"]
     pytest.importorskip("deltalake")
     command = [
         sys.executable,
@@ -384,7 +387,7 @@ def test_two_folders_are_a_group(folder: Path) -> None:
         '    return {"odd": x.filter(lambda v: v % 2 == 1), "even": x.filter(lambda v: v % 2 == 0)}\n'
     )
     outs = ("--out", "odd=odd/", "--out", "even=even/")
-    result = run("two.py:two", "--in", "in.csv", *outs, "--pushes", "100", "--state", "state")
+    result = run("two.py:two", "--in", "in.csv", *outs, "--epoch-size", "100", "--state", "state")
     assert result.exit_code == 0, result.output
     tables = sinks.read_together({name: sinks.parquet(name) for name in ("odd", "even")}, log="state")
     assert {name: table.num_rows for name, table in tables.items()} == {"odd": 250, "even": 250}
@@ -404,5 +407,5 @@ def test_two_folders_are_a_group(folder: Path) -> None:
 )
 def test_folders_that_are_none(folder: Path, more: tuple[str, ...], why: str) -> None:
     (folder / "there").mkdir()
-    assert why in refused(run("p.py:total", "--in", "in.csv", *more, "--pushes", "100", "--state", "state"))
+    assert why in refused(run("p.py:total", "--in", "in.csv", *more, "--epoch-size", "100", "--state", "state"))
     assert not (folder / "new").exists()

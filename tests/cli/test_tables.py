@@ -221,7 +221,7 @@ def test_several_outputs_and_short_inputs(here: Path) -> None:
     ]  # fmt: skip
     write(pa.table({"left": [5, 6]}), "l.csv")
     write(pa.table({"right": [1], "note": ["n"]}), "r.csv")
-    args = ("p.py:difference", "--in", "left=l.csv", "--in", "right=r.csv", "--short", "silent")
+    args = ("p.py:difference", "--in", "left=l.csv", "--in", "right=r.csv", "--uneven", "silent")
     assert json.loads(run(*args, "--keep-columns", "right=note")) == {"note": "n", "out": 4}
 
 
@@ -243,14 +243,14 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("total", "--order", "seq"),
-            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; "
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): which is first is unknown; "
             "name more columns in --order, or if it is the same row twice say --late drop",
         ),
         (("total", "--late", "drop"), "--late drop needs --order, the columns that say which row comes first"),
         (
             ("total", "--order", "seq", "--late", "keep"),
             "--late keep: an output of the late rows is for Spark: here a table is sorted first, so that only a row "
-            "that is there twice is late; say 'fail' or 'drop'",
+            "that is there twice is late; say fail or drop",
         ),
         (
             ("total", "--keep-columns", "tail"),
@@ -263,7 +263,7 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("difference", "--keep-columns", "note", "--in", "right=in.csv"),
-            "difference has several inputs (left, right): say of which the columns come along, as in --keep-columns "
+            "difference has several inputs (left, right): say of which columns pass through, as in --keep-columns "
             "left=note",
         ),
         (
@@ -271,8 +271,8 @@ def test_late_drop(here: Path) -> None:
             "from in.csv: row 2 (line 3)",
         ),
         (
-            ("total", "--order", "seq", "--pushes", "2", "--state", "s"),
-            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; ",
+            ("total", "--order", "seq", "--epoch-size", "2", "--state", "s"),
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): which is first is unknown; ",
         ),
     ],
 )  # fmt: skip
@@ -498,7 +498,7 @@ def test_a_file_without_a_last_line_end_is_added_to(here: Path) -> None:
 def test_exists_with_epochs(here: Path) -> None:
     write(ROWS, "in.csv")
     Path("out.csv").write_text("mine\n")
-    args = ("p.py:total", "--in", "in.csv", "--pushes", "2", "--state", "s", "--out", "out.csv")
+    args = ("p.py:total", "--in", "in.csv", "--epoch-size", "2", "--state", "s", "--out", "out.csv")
     assert "out.csv: is there already" in run(*args, "--exists", "refuse", code=2)
     assert Path("out.csv").read_text() == "mine\n"
     said = run(*args, "--exists", "append", code=2)
@@ -527,7 +527,7 @@ def test_declared_times_in_a_text_are_times(here: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "more"),
     [
-        *[(given, more) for given in ("data", "data/*") for more in ([], ["--pushes", "2", "--state", "state"])],
+        *[(given, more) for given in ("data", "data/*") for more in ([], ["--epoch-size", "2", "--state", "state"])],
         ("data", ["--on", "spark"]),
     ],
 )

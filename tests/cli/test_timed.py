@@ -130,7 +130,7 @@ def test_keys_that_are_forgotten(pellucid: Command, timed: Path) -> None:
 
 def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:
     (timed / "in.csv").write_text(PAID.replace("09:59:59", "10:59:59"))
-    args = ("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--pushes", "3", "--state", "s", "--json")
+    args = ("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--epoch-size", "3", "--state", "s", "--json")
     found = pellucid(*args)
     assert found.exit_code == 0, found.stderr
     assert json.loads(found.stdout)["epochs"] == 2
@@ -141,8 +141,8 @@ def test_a_run_in_epochs(pellucid: Command, timed: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [("--keep-columns", "user"), ("--order", "when"), ("--measure", "m.json"),
-     ("--pushes", "2", "--state", "s", "--bad", "bad.csv"),
-     ("--pushes", "2", "--state", "s", "--cut", "hours")],
+     ("--epoch-size", "2", "--state", "s", "--bad", "bad.csv"),
+     ("--epoch-size", "2", "--state", "s", "--cut", "hours")],
 )  # fmt: skip
 def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[str, ...]) -> None:
     found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", *words)
@@ -154,8 +154,8 @@ def test_what_does_not_go_together(pellucid: Command, timed: Path, words: tuple[
 
 ON_SPARK = {
     "--order when": "the order of rows is no part of its answers; leave --order out",
-    "--late drop": "--late does not go with that on Spark: what becomes of late events is said at the step",
-    "--keep-columns user": "--keep-columns does not go with that on Spark: an answer is of many rows",
+    "--late drop": "--late does not go with hourly, which works by event time: what becomes of late",
+    "--keep-columns user": "--keep-columns does not go with hourly, which works by event time: an answer",
     "--key start": "--key start: the answers of hourly have a column 'start' of their own, and the key would be lost",
 }
 
@@ -246,11 +246,11 @@ def test_a_crash_test_of_one_worker(pellucid: Command, timed: Path, words: tuple
     assert f"{option} does not go with hourly, which works by event time" in " ".join(found.stderr.split())
 
 
-@pytest.mark.parametrize("more", [(), ("--pushes", "5", "--state", "state")])
+@pytest.mark.parametrize("more", [(), ("--epoch-size", "5", "--state", "state")])
 def test_late_rows_are_said_at_the_step(pellucid: Command, timed: Path, more: tuple[str, ...]) -> None:
     found = pellucid("run", "timed.py", "--in", "in.csv", "--out", "out.csv", "--late", "drop", *more)
     assert found.exit_code == 2
-    assert "said at the step" in found.stderr and "late='drop'" in found.stderr
+    assert "declared at the step" in found.stderr and "late='drop'" in found.stderr
     assert not (timed / "out.csv").exists()
 
 

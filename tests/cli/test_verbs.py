@@ -338,7 +338,10 @@ def test_cores_change_nothing_but_the_time(pellucid: Command, flights: Path, mon
     monkeypatch.setattr(cores, "cores_here", lambda: 1)
     assert "cores" not in pellucid("run", "flights.py:mean", "--in", "in.csv", "--head", 5, "--out", "o.csv").stderr
     for more, why in (
-        (("--pushes", 10, "--state", "s"), "--cores goes with a run without epochs: here --workers N shares the keys"),
+        (
+            ("--epoch-size", 10, "--state", "s"),
+            "--cores goes with a run without epochs: here --workers N shares the keys",
+        ),
         (("--on", "spark"), "--cores goes with the local engine: Spark uses those of --master"),
     ):
         refused = pellucid("run", "flights.py:mean", "--in", "in.csv", "--cores", 2, *more)
@@ -406,7 +409,7 @@ def test_bad_usage(pellucid: Command, args: list[str], message: str) -> None:
     assert message in result.stderr and result.stdout == ""
 
 
-# ``pellucid tables`` and ``init --from``: the record class of a file, valid Python that works at once.
+# ``pellucid schema`` and ``init --from``: the record class of a file, valid Python that works at once.
 
 PLAIN = pa.table(
     {
@@ -467,7 +470,7 @@ def takes(annotation: Any) -> bool:
 
 def test_the_class_of_a_file(here: Path) -> None:
     pq.write_table(PLAIN, "plain rows.parquet")
-    text = call("tables", "plain rows.parquet").stdout
+    text = call("schema", "plain rows.parquet").stdout
     assert (
         text
         == '''from typing import NamedTuple
@@ -497,7 +500,7 @@ class PlainRow(NamedTuple):
 
 def test_every_field_can_be_part_of_an_event(here: Path) -> None:
     pq.write_table(ODD, "odd.parquet")
-    text = call("tables", "odd.parquet", "--name", "Thing").stdout
+    text = call("schema", "odd.parquet", "--name", "Thing").stdout
     fields = made(text)["Thing"].__annotations__
     assert "fine" in fields and takes(made(text)["Thing"])
     for name in ("gaps", "maps", "class", "two words", "_hidden"):
@@ -513,10 +516,10 @@ def test_every_field_can_be_part_of_an_event(here: Path) -> None:
 def test_text_is_what_all_cells_are(here: Path) -> None:
     rows = [(str(i), f"{i}.5", "true", "x", "7") for i in range(50_000)] + [("-3", "1e9", "false", "y", "no number")]
     Path("t.csv").write_text("a,b,c,d,e\n" + "".join(",".join(row) + "\n" for row in rows))
-    fields = made(call("tables", "t.csv").stdout)["T"].__annotations__
+    fields = made(call("schema", "t.csv").stdout)["T"].__annotations__
     assert fields == {"a": int, "b": float, "c": bool, "d": str, "e": str}
     Path("na.csv").write_text("a,b,c,d,e\n1,NA,2013-01-01,NA,nan\nNA,NULL,-,x,1\n2,1.5,?,NA,\n")
-    text = call("tables", "na.csv").stdout
+    text = call("schema", "na.csv").stdout
     assert (
         "    a: str  # int | None with nulls=['NA'] (--null NA)\n"
         "    b: str  # float | None with nulls=['NA', 'NULL'] (--null NA --null NULL)\n"
@@ -525,14 +528,14 @@ def test_text_is_what_all_cells_are(here: Path) -> None:
     ) in text
     assert made(text)["Na"].__annotations__ == {"a": str, "b": str, "c": str, "d": str, "e": float | None}
     Path("j.jsonl").write_text('{"a": 1, "b": {"c": "x"}}\n{"a": 2, "b": {"c": "y"}}\n')
-    assert "    a: int\n    b: JB\n" in call("tables", "j.jsonl", "--name", "J").stdout
+    assert "    a: int\n    b: JB\n" in call("schema", "j.jsonl", "--name", "J").stdout
 
 
 def test_numbers_with_fixed_places_are_decimals(here: Path) -> None:
     Path("t.csv").write_text(
         "a,b,c,d,e\n12.50,0.5,1.00,,1.00\n-3.00,0.25,1.000,7.25,NA\n" + "9" * 15 + ".99,1.5,2.00,,2.50\n"
     )
-    text = call("tables", "t.csv").stdout
+    text = call("schema", "t.csv").stdout
     assert "    a: Annotated[Decimal, Scale(2)]  # always 2 places: float if it is measured, not money\n" in text
     assert "    b: float\n    c: float\n    d: Annotated[Decimal, Scale(2)] | None  # 2 nulls, always 2" in text
     assert "    e: str  # Annotated[Decimal, Scale(2)] | None with nulls=['NA'] (--null NA)\n" in text
@@ -546,7 +549,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_named(here: Path, several: bo
     Path(place).write_text("x,y\n1,a\n2,b,c\n3\n4,d\n5,,\n6,,\n")
     if several:
         Path("data/0.csv").write_text("x,y\n7,\n")
-    result = call("tables", "data")
+    result = call("schema", "data")
     assert result.stderr == (
         f"pellucid: left out: {place}: row 2 (line 3): 3 fields, expected 2 (x, y): put a text that holds a comma in "
         f"quotes\npellucid: left out: {place}: row 3 (line 4): 1 field, expected 2 (x, y): complete the row or remove "
@@ -558,11 +561,11 @@ def test_rows_that_cannot_be_read_are_left_out_and_named(here: Path, several: bo
         f'"""{rows} rows of data, without 4 that cannot be read."""\n\n    x: int\n    y: str{null}\n' in result.stdout
     )
     Path("all.csv").write_text("x,y\n1\n")
-    said = call("tables", "all.csv", code=2).stderr
+    said = call("schema", "all.csv", code=2).stderr
     assert said == "pellucid: all.csv: row 1 (line 2): 1 field, expected 2 (x, y): complete the row or remove it\n"
     Path('a"""\n0/0.csv').parent.mkdir()
     Path('a"""\n0/0.csv').write_text("x\n1\n")
-    assert "X" in made(call("tables", 'a"""\n0', "--name", "X").stdout)
+    assert "X" in made(call("schema", 'a"""\n0', "--name", "X").stdout)
 
 
 def test_folders_and_an_output_file(here: Path) -> None:
@@ -572,12 +575,12 @@ def test_folders_and_an_output_file(here: Path) -> None:
     said = call("init", "demo", "--from", "data/*/x.parquet").stdout
     quoted = f"--in '{here}/data/*/x.parquet' --head 10"
     assert quoted in said and quoted in Path("demo/README.md").read_text()
-    call("tables", "data", "--name", "Row", "--out", "row.py")
+    call("schema", "data", "--name", "Row", "--out", "row.py")
     assert "4 rows of data" in Path("row.py").read_text() and "    year: int\n" in Path("row.py").read_text()
-    said = call("tables", "data", "--out", "row.py", code=2).stderr
+    said = call("schema", "data", "--out", "row.py", code=2).stderr
     assert said == "pellucid: --out row.py: is there already: nothing was written; give another name\n"
-    assert call("tables", "nothing.csv", code=2).stderr == "pellucid: nothing.csv: no such file\n"
-    said = call("tables", "data", "--name", "a b", code=2).stderr
+    assert call("schema", "nothing.csv", code=2).stderr == "pellucid: nothing.csv: no such file\n"
+    said = call("schema", "data", "--name", "a b", code=2).stderr
     assert said == "pellucid: --name a b: is no name that a class in Python can have\n"
 
 

@@ -117,7 +117,7 @@ def _session(pid: int) -> int:
     return 0
 
 
-def kill(pid: int) -> bool:
+def strike_down(pid: int) -> bool:
     """Whether it was there to be killed."""
     with suppress(ProcessLookupError):
         if alive(pid):
@@ -407,7 +407,7 @@ class World:
             os.killpg(job.pid, signal.SIGKILL)
             struck = True
         else:
-            struck = sum(kill(pid) for pid in victims) > 0  # all of them
+            struck = sum(strike_down(pid) for pid in victims) > 0  # all of them
         if struck and unfinished:
             self.hits.append(Hit(kill, state))
         return struck
@@ -475,7 +475,7 @@ def end(job: subprocess.Popen[bytes]) -> None:
     job.wait()
     if not gone(rest, 15):
         for pid in rest:
-            kill(pid)
+            strike_down(pid)
 
 
 def targets(

@@ -1,7 +1,7 @@
 """Streaming jobs killed with ``kill -9``: nothing lost, nothing twice, equal to the interpreter.
 
-The short tests kill one job a few times, with all sinks at once, and replay its last batches.  The whole campaign is
-long; it is also a program, ``python -m tests.crash``.
+The short tests kill one job a few times, with several sinks at once, and replay its last batches.  The whole campaign
+is long; it is also a program, ``python -m tests.crash``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tests.crash.harness import ENDING, Kill, World, schedule, targets
 from tests.crash.pipelines import CASES
 from tests.sinks.postgres import Postgres
 
+FEW = ("parquet", "sqlite", "postgres", "delta")  # of the sinks; all of them have their kills in `test_campaign`
+
 
 @pytest.fixture(scope="module")
 def killed(java_home: object, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> World:
@@ -28,7 +30,7 @@ def killed(java_home: object, postgres: Postgres, tmp_path_factory: pytest.TempP
     """
     pytest.importorskip("deltalake")
     folder = tmp_path_factory.mktemp("crash") / "world"
-    world = World("sums", folder, targets(folder, [*SINKS, "append"], postgres.database()), seed=3, files=3, spare=16)
+    world = World("sums", folder, targets(folder, [*FEW, "append"], postgres.database()), seed=3, files=3, spare=16)
     kills = [Kill("worker", "snapshot", 0.0), Kill("driver", "snapshot", 0.01)]
     world.campaign(kills)
     return world
@@ -39,11 +41,9 @@ def test_the_kills_hit(killed: World) -> None:
     assert any(hit.within(name) for hit in killed.hits for name in killed.sinks), "no kill found a batch open"
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("sink", FEW)
 def test_nothing_lost_nothing_twice(killed: World, sink: str) -> None:
-    verdict = killed.verdict(sink)
-    assert verdict.right, verdict
-    assert sink == "once" or str(verdict) == "exact"
+    assert str(killed.verdict(sink)) == "exact"
 
 
 def test_replayed_batches_change_nothing(killed: World) -> None:

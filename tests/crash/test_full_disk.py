@@ -22,7 +22,8 @@ def totals(x: Stream[int]) -> Stream[int]:
     return x.cumulate(lambda t, v: t + v, start=0, id="sum")
 """
 RUN = (
-    '"$PYTHON" -m pellucid run pipeline.py:totals --in x.csv --out out.csv --pushes 500 --chunk 500 --state disk/state'
+    '"$PYTHON" -m pellucid run pipeline.py:totals --in x.csv --out out.csv --epoch-size 500 --chunk 500 '
+    "--state disk/state"
 )
 
 

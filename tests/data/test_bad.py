@@ -283,7 +283,7 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"bad": 7}, "bad=7: expected 'fail', 'keep'"),
         ({"max_bad": 7}, "max_bad=7 says how many rows may be set aside"),
-        ({"bad": "keep", "max_bad": -1}, "max_bad= is how many rows may be set aside, found -1"),
+        ({"bad": "keep", "max_bad": -1}, "max_bad=-1: expected a whole number, at least 0"),
     ],
 )
 def test_what_cannot_be_said(said: dict[str, Any], why: str) -> None:

@@ -375,7 +375,7 @@ def test_from_files_in_order_and_in_epochs(tmp_path: Path, form: str, monkeypatc
     )
     said = [word for column, f in SAID.items() for word in ("--time-format", f"{column}={f}")]
     command = ["run", "p.py:xs", "--in", path.name, "--order", "when", "--keep-columns", "day", *said]
-    epochs = ["--pushes", "2", "--state", "s"]
+    epochs = ["--epoch-size", "2", "--state", "s"]
     for more, out in (([], "plain.parquet"), (epochs, "epochs.parquet"), (epochs, "epochs.parquet")):
         done = CliRunner().invoke(cli, [*command, "--out", out, *more])
         assert done.exit_code == 0, done.output

@@ -233,7 +233,7 @@ def test_an_old_time_with_nanoseconds_is_refused(tmp_path: Path) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize("more", [[], ["--pushes", "30", "--state", "state"], ["--order", "n"]])
+@pytest.mark.parametrize("more", [[], ["--epoch-size", "30", "--state", "state"], ["--order", "n"]])
 @pytest.mark.parametrize("read", ["at", "kept"])
 def test_old_times_with_nanoseconds_are_bad_rows(tmp_path: Path, more: list[str], read: str) -> None:
     """Also those of a column that only comes along."""
@@ -269,8 +269,7 @@ def test_a_decimal_of_an_impossible_scale(tmp_path: Path) -> None:
         open_reader(str(path))
 
 
-# Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long``
-# has
+# Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long`` has
 # six thousand.
 
 

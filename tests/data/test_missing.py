@@ -138,7 +138,7 @@ NULLS = [part for word in WORDS for part in ("--null", word)]
 
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("count", [3, 4000])
-@pytest.mark.parametrize("more", [[], ["--order", "seq"], ["--pushes", "700", "--state", "state"]])
+@pytest.mark.parametrize("more", [[], ["--order", "seq"], ["--epoch-size", "700", "--state", "state"]])
 def test_a_word_is_none_where_that_is_declared(tmp_path: Path, slow: bool, count: int, more: list[str]) -> None:
     data = text(count, slow=slow)
     (tmp_path / "in.csv").write_text(data)
@@ -163,13 +163,13 @@ def test_in_tsv_packed_and_in_folders(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(gzip.compress(data.encode()))
     else:
         (tmp_path / name).write_text(data)
-    for more in ([], ["--pushes", "70", "--state", f"{tmp_path}/state"]):
+    for more in ([], ["--epoch-size", "70", "--state", f"{tmp_path}/state"]):
         done = run(tmp_path, "same", "--in", f"{tmp_path}/{name}", "--out", f"{tmp_path}/out.jsonl", *NULLS, *more)
         assert done.exit_code == 0, done.output
         assert rows_in(tmp_path / "out.jsonl") == told(data, delimiter)
 
 
-@pytest.mark.parametrize("more", [[], ["--pushes", "2", "--state", "state"]])
+@pytest.mark.parametrize("more", [[], ["--epoch-size", "2", "--state", "state"]])
 def test_kept_columns_and_keys(tmp_path: Path, more: list[str]) -> None:
     """A column that comes along is what it is read as, or, where nobody reads it, a text."""
     (tmp_path / "in.csv").write_text('n,s,day,note\n1,NA,2013-01-01,NA\n2,"NA",2013-01-01,x\n3,,2013-01-01,\n')
@@ -213,7 +213,7 @@ def test_a_word_in_quotes_is_no_number(tmp_path: Path) -> None:
     assert "column 'i': expected int, found 'NA'; if 'NA' says that nothing is there: say --null NA" in done.stderr
 
 
-@pytest.mark.parametrize("more", [[], ["--pushes", "100", "--state", "state"]])
+@pytest.mark.parametrize("more", [[], ["--epoch-size", "100", "--state", "state"]])
 def test_with_rows_that_are_bad(tmp_path: Path, more: list[str]) -> None:
     data = text(900, slow=True)
     lines = data.splitlines()
@@ -289,7 +289,7 @@ def test_a_state_folder_knows_its_words(tmp_path: Path) -> None:
 def test_in_python(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nulls=: expected words for nothing, as in nulls=\['NA', '-999'\], found 7"):
         same.run_epochs("in.csv", "out.jsonl", state=tmp_path, pushes=1, nulls=7)
-    with pytest.raises(UsageError, match=r"nulls= names cells of CSV files .*put None in their place"):
+    with pytest.raises(UsageError, match=r"nulls= .*it names cells of CSV files: .*put None in their place"):
         same([], nulls=["NA"])
     with pytest.raises(DataError, match="no such file"):
         same.run_epochs(str(tmp_path / "in.csv"), "out.jsonl", state=tmp_path, pushes=1, nulls="NA")

@@ -135,7 +135,7 @@ def test_an_engine_refuses_it_in_lists_and_arrays() -> None:
         engine.push([0.5])
         with pytest.raises(DataError, match=r"source 'x', event 2: NaN is no event.* say nan='keep'"):
             engine.push(data)
-    with pytest.raises(UsageError, match="nan='maybe': expected fail, or keep"):
+    with pytest.raises(UsageError, match="nan='maybe': expected fail or keep"):
         known([1.0], nan="maybe")
 
 

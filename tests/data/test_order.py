@@ -174,7 +174,7 @@ def test_trace_in_order() -> None:
 TROUBLE: list[tuple[Any, str]] = [
     (
         lambda: total(FRAME, order="seq"),
-        "total: source 'delay': position 2: order seq=1 is there twice (also position 1): nobody knows which is first; "
+        "total: source 'delay': position 2: order seq=1 is there twice (also position 1): which is first is unknown; "
         "name more columns in order=, or if it is the same row twice say late='drop'",
     ),
     (
@@ -194,7 +194,7 @@ TROUBLE: list[tuple[Any, str]] = [
     (
         lambda: total(FRAME, order="seq", late="keep"),
         "late='keep': an output of the late rows is for Spark: here a table is sorted first, so that only a row that "
-        "is there twice is late; say 'fail' or 'drop'",
+        "is there twice is late; say fail or drop",
     ),
     (lambda: total(FRAME, late="drop"), "late='drop' needs order=, the columns that say which row comes first"),
     (lambda: total(FRAME, order=["seq", "seq"]), "order=: the column 'seq' is named twice"),

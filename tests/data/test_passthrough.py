@@ -179,7 +179,7 @@ TROUBLE: list[tuple[Any, str]] = [
     ),
     (
         lambda: difference(left=TABLE, right=TABLE, keep=["price"]),
-        "difference has several inputs (left, right): say of which the columns come along, as in keep={'left': "
+        "difference has several inputs (left, right): say of which columns pass through, as in keep={'left': "
         "['price']}",
     ),
     (
@@ -204,8 +204,7 @@ def test_what_is_refused(call: Any, said: str) -> None:
     assert str(caught.value) == said
 
 
-# A field of the name of a column of the key or the order: it stands once where both are the same, and is refused
-# where
+# A field of the name of a column of the key or the order: it stands once where both are the same, and is refused where
 # they differ, in the same words in every way to run a pipeline.  Plain Python is the oracle.
 
 

@@ -44,7 +44,7 @@ def umask() -> Any:
 
 def run(*more: str, out: str = "out.csv") -> Result:
     return CliRunner().invoke(
-        cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--pushes", "2", "--state", "state", *more]
+        cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--epoch-size", "2", "--state", "state", *more]
     )
 
 

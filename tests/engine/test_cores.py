@@ -114,7 +114,7 @@ def test_tables_in_memory_take_the_word_and_small_ones_stay_on_one(monkeypatch: 
     run = OnCores(total.graph, key=INT)
     run.push_batch(Batch(3_000, [[xs]], [None], [[codes]]))
     assert (run.cores, run.why_one) == (1, "there are few rows")
-    with pytest.raises(UsageError, match="cores='all': expected a whole number from 1 on, or None for as many as pay"):
+    with pytest.raises(UsageError, match="cores='all': expected a whole number, at least 1"):
         total(table, key="carrier", cores="all")
 
 

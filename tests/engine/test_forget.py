@@ -292,7 +292,7 @@ def test_it_is_counted_and_explained(tmp_path: Path) -> None:
     assert json.loads(invoked("run", *place, "--json").stdout)["forgotten"] == {"users": given_up}
     told = invoked("explain", place[0]).stdout
     assert "remembers: when each key came last, of 2 keys at most" in told
-    state = ["--state", tmp_path / "state", "--pushes", 50]
+    state = ["--state", tmp_path / "state", "--epoch-size", 50]
     part = tmp_path / "part.csv"
     part.write_text("x\n" + "\n".join(map(str, users[:120])) + "\n")
     again = [place[0], "--in", part, "--out", tmp_path / "epochs.csv", *state]

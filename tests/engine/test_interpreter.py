@@ -240,7 +240,7 @@ def test_what_is_no_exception_with_epochs(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(FILE.replace("sys.exit(0)", "fail()").replace("\n\n@pipeline", fail))
     (tmp_path / "in.csv").write_text("x\n1\n2\n3\n")
     files = ["--in", f"{tmp_path}/in.csv", "--out", f"{tmp_path}/out.csv"]
-    epochs = ["--pushes", "2", "--state", f"{tmp_path}/state"]
+    epochs = ["--epoch-size", "2", "--state", f"{tmp_path}/state"]
     done = CliRunner().invoke(cli, ["run", f"{tmp_path}/p.py:some", *files, *epochs])
     assert done.exit_code == 2, done.output
     assert "step 'map-" in done.output and "GeneratorExit: late" in done.output

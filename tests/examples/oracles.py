@@ -210,8 +210,7 @@ def part(days: int) -> tuple[pa.Table, pa.Table]:
     return flights.filter(pc.field("left") < until), weather.filter(pc.field("time_hour") < until)
 
 
-# What the programs with loops have to say, by other means: union-find, Dijkstra's algorithm, and the sums of
-# PageRank
+# What the programs with loops have to say, by other means: union-find, Dijkstra's algorithm, and the sums of PageRank
 # written out.  Plain Python, nothing of Pellucid; and random graphs.
 
 

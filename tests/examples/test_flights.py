@@ -77,7 +77,7 @@ def epochs(folder: Path, name: str, kind: str, rows: int) -> list[str]:
     return [
         *(sys.executable, "-m", "pellucid", "run", f"{FILE}:{name}", "--in", str(folder / f"flights.{kind}"), *key),
         *("--out", f"out-{name}.parquet", "--keep-columns", "all"),
-        *("--pushes", str(max(rows // 30, 1)), "--state", f"state-{name}"),
+        *("--epoch-size", str(max(rows // 30, 1)), "--state", f"state-{name}"),
     ]
 
 

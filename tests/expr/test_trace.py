@@ -529,8 +529,7 @@ def test_what_is_seen_only_when_it_runs_is_refused_there() -> None:
         p([1])
 
 
-# Records that a join did not find: a function that asks whether one is None is refused, as it never is; one that
-# asks
+# Records that a join did not find: a function that asks whether one is None is refused, as it never is; one that asks
 # for its fields, or hands it on, is not.  And how such a result is declared.
 
 

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
-from pellucid import Late, PipelineError, Stream, TypeMismatch, Windowed, as_of, join, lookup, merge, pipeline
+from pellucid import (
+    Late,
+    Pipeline,
+    PipelineError,
+    Stream,
+    TypeMismatch,
+    UsageError,
+    Windowed,
+    as_of,
+    check,
+    iterate,
+    join,
+    lookup,
+    merge,
+    pipeline,
+)
+from pellucid.internal.cli.main import cli
+from pellucid.internal.draw.graph import draw
 from pellucid.internal.expr.types import DATETIME, INT, type_of
 from pellucid.internal.graph.timing import Timing
 
@@ -309,3 +329,302 @@ def test_a_timed_pipeline_is_no_sub_pipeline() -> None:
 )
 def test_what_a_step_is_told_in_words(timing: Timing, words: str) -> None:
     assert timing.words() == words
+
+
+# A task with on_time=: its types are found, and what is wrong with it is said where it is built.
+
+HOUR = timedelta(hours=1)
+
+
+class Event(NamedTuple):
+    when: datetime
+    seen: Annotated[datetime, UTC]
+    n: int
+    name: str | None
+
+
+def task_node(f: Any, g: Any, initial: Any = 0, **more: Any) -> Any:
+    return pipeline(lambda x: x.at("when").task(f, initial, on_time=g, id="t", **more), x=Event).graph["t"]
+
+
+def on_time_one(s: Any, t: Any) -> Any:
+    return s, [1], []
+
+
+def test_types_are_found() -> None:
+    node = task_node(lambda s, e: (s + 0.5, [], [e.when + HOUR]), lambda s, t: (s, [(t, s)], [t + HOUR]))
+    assert (str(node.state), str(node.type), node.start) == ("float", "(datetime, float)", 0.0)
+    node = task_node(lambda s, e: (s, [e.n], [e.when]), lambda s, t: (s, [0.5], []))
+    assert str(node.type) == "float" and node.fn.traced is not None and node.on_time.traced is not None
+    node = task_node(lambda s, e: (e.when, [e.name], [e.when]), lambda s, t: (None, ["?"], []), None)
+    assert (str(node.state), str(node.type)) == ("datetime | None", "str | None")
+
+
+def test_what_one_function_puts_out_tells_what_the_other_does() -> None:
+    """One that cannot be traced, and is not said to put out anything, says nothing of its events."""
+
+    def lists(s: int, e: Event) -> tuple[int, list, list]:  # type: ignore[type-arg]
+        return s, [], [e.when + i * HOUR for i in range(abs(e.n) % 5)]
+
+    node = task_node(lists, on_time_one)
+    assert str(node.type) == "int" and node.fn.traced is None
+
+
+def test_what_is_traced_is_in_the_digest_and_on_the_picture() -> None:
+    def build(g: Any) -> Any:
+        return pipeline(lambda x: x.at("when").task(lambda s, e: (s, [1], [e.when]), 0, on_time=g), x=Event).graph
+
+    a, b = build(lambda s, t: (s, [1], [])), build(lambda s, t: (s, [2], []))
+    assert a.digest != b.digest and a.nodes[-1].id != b.nodes[-1].id and a.digest == build(on_time_one).digest
+    named = pipeline(
+        lambda x: x.at("when").task(lambda s, e: (s, [1], [e.when]), 7, on_time=on_time_one, id="t"), x=Event
+    )
+    assert "timers λ and on time on_time_one from 7" in draw(named.graph, "text")
+    assert "t: timers(at-" in str(named.graph) and "; λ, on time on_time_one, start=7) → int" in str(named.graph)
+
+
+WRONG_TIMERS: dict[str, tuple[Any, Any, str]] = {
+    "two results": (
+        lambda s, e: (s, [e.n]),
+        on_time_one,
+        r"this lambda must return three things, \(state, \[events\], \[times to be called at\]\), as on_time= is "
+        r"given, but returns a tuple of 2; no times are an empty list",
+    ),
+    "two results of the other": (lambda s, e: (s, [], [e.when]), lambda s, t: (s, [1]), "but returns a tuple of 2"),
+    "no list of times": (
+        lambda s, e: (s, [1], e.when),
+        on_time_one,
+        "returns a tuple whose third item is a datetime instead of a list",
+    ),
+    "aware for naive": (
+        lambda s, e: (s, [1], [e.seen]),
+        on_time_one,
+        r"asks to be notified of a time that is datetime\[UTC\], and the times of this stream are datetime: expected "
+        r"datetime, found datetime\[UTC\]; times with a time zone and without one do not mix",
+    ),
+    "int for datetime": (
+        lambda s, e: (s, [1], [e.n]),
+        on_time_one,
+        "a time that is int, and the times of this stream are dat",
+    ),
+    "perhaps none": (
+        lambda s, e: (s, [1], [e.when if e.n > 3 else None]),
+        on_time_one,
+        "found None; no time is an empty list",
+    ),
+    "never asks": (
+        lambda s, e: (s, [1], []),
+        on_time_one,
+        "its function never asks for a time, so on_time= would never be called: return the times to be notified of as",
+    ),
+    "nothing is put out": (
+        lambda s, e: (s, [], [e.when]),
+        lambda s, t: (s, [], []),
+        "neither of its functions emits an event, so the stream has no type: pass to=",
+    ),
+    "events of two types": (
+        lambda s, e: (s, ["a"], [e.when]),
+        on_time_one,
+        "wants both its functions to emit events of one type: expected str, found int",
+    ),
+    "states of two types": (
+        lambda s, e: (s, [1], [e.when]),
+        lambda s, t: ("?", [1], []),
+        "wants its functions to return a state like the initial one: expected int, found str",
+    ),
+    "times that cannot be traced": (
+        lambda s, e: (s, [], [e.when + i * HOUR for i in range(e.n)]),
+        lambda s, t: (s, [], [t + i * HOUR for i in range(s)]),
+        r"cannot be traced: .* It can still run, but then the type of its events must be given: annotate it \(-> "
+        r"tuple\[State, list\[Event\], list\[Time\]\]\) or pass to=",
+    ),
+    "no function": (lambda s, e: (s, [1], [e.when]), 5, "expected a function, found int 5"),
+    "too few arguments": (lambda s, e: (s, [1], [e.when]), lambda s: s, "the function <lambda> gets 2 arguments here"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TIMERS)
+def test_a_wrong_timer_is_refused(name: str) -> None:
+    f, g, said = WRONG_TIMERS[name]
+    with pytest.raises((PipelineError, TypeMismatch), match=said) as caught:
+        task_node(f, g)
+    assert str(caught.value).startswith("step 't' (task, test_timed.py:")
+
+
+def test_it_needs_times() -> None:
+    with pytest.raises(PipelineError, match="on_time= needs the times of events: say first what an event's time is"):
+        pipeline(lambda x: x.task(lambda s, v: (s, [], [v]), 0, on_time=on_time_one), x=int)
+    with pytest.raises(PipelineError, match="late='later': expected 'fail', or 'drop'"):
+        task_node(lambda s, e: (s, [1], [e.when]), on_time_one, late="later")
+    with pytest.raises(PipelineError, match="late= goes with on_time="):
+        pipeline(lambda x: x.task(lambda s, v: (s, [v]), 0, late="drop"), x=int)
+
+
+def test_where_it_cannot_be() -> None:
+    def task(x: Stream[Any]) -> Any:
+        return x.task(lambda s, e: (s, [1], [e.when]), 0, on_time=on_time_one)
+
+    with pytest.raises(PipelineError, match="is under keys that are given up after a number of events"):
+        pipeline(lambda x: task(x.at("when").key_by(lambda e: e.n).forget(after=3)), x=Event)
+    with pytest.raises(PipelineError, match="its late events are dropped"):
+        pipeline(
+            lambda x: x.at("when").task(lambda s, e: (s, [1], [e.when]), 0, on_time=on_time_one, late="drop").late,
+            x=Event,
+        )
+
+
+# What is asked of a loop is checked where the pipeline is built; and how it is drawn.
+
+
+def built(f: Any, **types: Any) -> Any:
+    return pipeline(f, **(types or {"x": int}))
+
+
+WRONG_LOOPS: dict[str, tuple[Any, type[Exception], str]] = {
+    "no body": (lambda x: iterate(x, None), PipelineError, "the body must be a pipeline or a function of a stream"),
+    "another type": (
+        lambda x: iterate(x, lambda v: v.map(str), id="loop"),
+        TypeMismatch,
+        r"step 'loop' \(iterate, test_timed.py:\d+\): what goes round goes into the body again, so it must be of the "
+        "type that the body takes: expected int, found str",
+    ),
+    "another type of a pair": (
+        lambda x: iterate(x, lambda v: (v.map(float), v)),
+        TypeMismatch,
+        "expected int, found float",
+    ),
+    "no stream": (
+        lambda x: iterate(x, lambda v: 5),
+        PipelineError,
+        r"must return a stream, or two, \(again, out\).*found 5",
+    ),
+    "three streams": (lambda x: iterate(x, lambda v: (v, v, v)), PipelineError, "must return a stream, or two"),
+    "limit 0": (
+        lambda x: iterate(x, lambda v: v, limit=0),
+        PipelineError,
+        "limit is a number of rounds, at least 1, found 0",
+    ),
+    "rounds below 0": (lambda x: iterate(x, lambda v: v, rounds=-3), PipelineError, "rounds is .*at least 1, found -3"),
+    "limit of no number": (
+        lambda x: iterate(x, lambda v: v, limit=2.5),
+        TypeMismatch,
+        "limit is a number of rounds, found float",
+    ),
+    "both": (lambda x: iterate(x, lambda v: v, limit=2, rounds=2), PipelineError, "leave one out"),
+    "late": (lambda x: iterate(x, lambda v: v, late="no"), PipelineError, "late='no': expected 'fail', or 'drop'"),
+    "a window of time inside": (
+        lambda x: iterate(x, lambda v: v.tumbling(3, lambda w: w)),
+        PipelineError,
+        r"tumbling \(.*\) works by event time, and the only times in the body of a loop .* are its rounds: use each",
+    ),
+    "at inside": (
+        lambda x: iterate(x, lambda v: v.at(lambda n: n)),
+        PipelineError,
+        "the only times in the body of a loop",
+    ),
+    "forget inside": (
+        lambda x: iterate(x, lambda v: v.key_by(lambda n: n).forget(after=3)),
+        PipelineError,
+        "gives keys up by counting events, and how often an event goes round",
+    ),
+    "another stream": (
+        lambda x, y: iterate(x, lambda v: v + y),
+        PipelineError,
+        r"apply \(.*\) reads a stream from outside the loop that it is in \(iterate .*merge what it needs with",
+    ),
+    "each_round outside": (lambda x: x.each_round(lambda w: w), PipelineError, "goes in the body of a loop.*no rounds"),
+    "inside a window": (
+        lambda x: x.window(3, lambda w: iterate(w, lambda v: v)),
+        PipelineError,
+        "is a loop, which a sub-pipeline knows nothing of",
+    ),
+    "under forget": (
+        lambda x: iterate(x.key_by(lambda v: v).forget(after=9), lambda v: v),
+        PipelineError,
+        "given up after a number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_LOOPS)
+def test_a_wrong_loop_is_refused(name: str) -> None:
+    build, error, text = WRONG_LOOPS[name]
+    with pytest.raises(error, match=text):
+        built(build, **({"x": int, "y": int} if name == "another stream" else {"x": int}))
+
+
+def test_without_a_body() -> None:
+    with pytest.raises(PipelineError, match=r"iterate \(.*\): the body must be a pipeline .*found None"):
+        built(lambda x: iterate(x))
+
+
+def test_a_body_may_be_a_pipeline() -> None:
+    @pipeline
+    def halved(x: Stream[int]) -> Stream[int]:
+        return x.map(lambda v: v // 2)
+
+    assert built(lambda x: iterate(x, halved))([9]) == [0]
+    with pytest.raises(TypeMismatch, match="pipeline halved wants x"):
+        built(lambda x: iterate(x, halved), x=str)
+
+
+def test_what_may_be_missing() -> None:
+    """A stream of T goes round where T | None is taken."""
+    p = built(lambda x: iterate(x, lambda v: v.map(lambda n: 0 if n is None else n)), x=int | None)
+    assert p([None, 3]) == [0, 3]
+
+
+def test_a_pipeline_with_a_loop_is_used_in_another() -> None:
+    small = built(lambda x: iterate(x, lambda v: v.map(lambda n: n // 2 if n > 9 else n), id="small"))
+    p = built(lambda x: small(x.map(lambda v: v + 1)) * 10)
+    assert p([39, 3]) == [50, 40]
+    assert "pipeline/small" in [node.id for node in p.graph.nodes] or "small" in str(p.graph)
+
+
+def test_the_digest_knows_the_body_and_the_bound() -> None:
+    def of(k: int, **more: Any) -> str:
+        return str(built(lambda x: iterate(x, lambda v: v.map(lambda n: n // k), id="l", **more)).graph.digest)
+
+    assert of(2) == of(2) and len({of(2), of(3), of(2, limit=5), of(2, rounds=5)}) == 4
+
+
+def test_pictures() -> None:
+    p = built(lambda x: iterate(x, lambda v: (v.filter(lambda n: n > 1), v + 1), limit=20, id="loop"))
+    text = draw(p.graph, "text")
+    assert "iterate up to 20 rounds" in text and "again" in text and "out" in text
+    assert "n1_out0 -.-> n1_n0" in draw(p.graph, "mermaid") and "n1_out1 -->" in draw(p.graph, "mermaid")
+    assert "iterate up to 20 rounds of body" in draw(p.graph, "svg")
+    single = built(lambda x: iterate(x, lambda v: v // 2, rounds=3))
+    assert draw(single.graph, "text") == "x ─▶ iterate 3 rounds [map // 2] ─▶ out"
+
+
+def test_what_does_not_go_with_loops(tmp_path: Path) -> None:
+    p = built(lambda x: iterate(x, lambda v: v // 2))
+    with pytest.raises(UsageError, match="keep= does not go with pipeline, which has a loop: an answer is"):
+        p(pa.table({"x": [1], "y": [2]}), keep=["y"])
+    (tmp_path / "p.py").write_text(
+        "from pellucid import iterate, pipeline\np = pipeline(lambda x: iterate(x, lambda v: v // 2), x=int)\n"
+    )
+    (tmp_path / "x.csv").write_text("x\n9\n")
+    said = [f"{tmp_path}/p.py:p", "--in", f"{tmp_path}/x.csv", "--out", f"{tmp_path}/out.csv"]
+    done = CliRunner().invoke(cli, ["run", *said, "--order", "x"])
+    assert done.exit_code == 2
+    assert "--order does not go with pipeline, which has a loop: rows count by their times" in done.output
+    assert CliRunner().invoke(cli, ["run", *said]).exit_code == 0
+    assert (tmp_path / "out.csv").read_text().split() == ["out", "0"]
+
+
+def both(p: Pipeline) -> object:
+    return check.equivalent(p, p)
+
+
+def test_who_does_not_know_loops_says_so() -> None:
+    p = built(lambda x: iterate(x, lambda v: v // 2, id="loop"))
+    timed = built(lambda x: iterate(x.at(lambda v: v), lambda v: v // 2, id="loop"))
+    asks = (check.live, check.buffers, check.failures, check.times, lambda q: check.holds(q, "G out"), both)
+    for ask in asks:
+        for asked in (p, timed):
+            with pytest.raises(
+                UsageError, match=r"step 'loop' .* is a loop, which .* does not know yet|event time, which"
+            ):
+                ask(asked)

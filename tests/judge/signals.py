@@ -67,10 +67,10 @@ class Work:
 
 WORKS = [
     Work("run", ["run", "p.py:total", "--in", "in.csv", "--out", "out.csv"], out="out.csv"),
-    Work("epochs", ["run", "p.py:total", "--in", "in.csv", "--out", "out.csv", "--pushes", "5000", "--state", "state"],
-         out="out.csv"),
+    Work("epochs", ["run", "p.py:total", "--in", "in.csv", "--out", "out.csv", "--epoch-size", "5000",
+                    "--state", "state"], out="out.csv"),
     Work("check", ["check", "p.py", "--timeout", "20"]),
-    Work("crash", ["crash", "p.py:total", "--in", "small.csv", "--kills", "1", "--pushes", "50", "--seed", "1"]),
+    Work("crash", ["crash", "p.py:total", "--in", "small.csv", "--kills", "1", "--epoch-size", "50", "--seed", "1"]),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ a server is given) and a model of ten lines: which attempt at which batch was de
 with other rows than the attempt before, repeats them, leaves numbers out, and does from outside what others do to
 targets: takes them away, puts a file where a folder belongs, locks, renames and drops tables, puts back older copies of
 members and of the log, spoils the log, stops the server.  Right is: whatever is refused is a `PellucidError`; what says
-that nobody has it, nobody has; what is decided is in all members once and whole when the fault is mended, without
+that no member has it, nobody has; what is decided is in all members once and whole when the fault is mended, without
 anything being lost on the way; and `read_together` shows the same batches of all members at any time, or refuses.
 """
 
@@ -185,7 +185,7 @@ class World:
         except PellucidError as error:
             self.history.append(f"refused: {error}")
             self.counts["refused"] += 1
-            if "is decided, and in doubt" in str(error):
+            if "is decided, and unresolved" in str(error):
                 assert batch not in self.decided, "decided twice"
                 self.decided[batch] = (self.attempt, count)
             return str(error)

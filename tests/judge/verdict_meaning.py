@@ -420,11 +420,9 @@ def run(spec: Spec, pushes: Sequence[Mapping[str, Any]], fit: Fit = checked) -> 
 # What a formula means: atoms of a push, CTL by fixpoints, LTL with past by a tableau, LTL on streams that end.
 # Nothing of Pellucid is imported here.
 #
-# A formula is nested tuples: ``("atom", …)``, ``("!", f)``, ``("&", f, g)``, ``("AG", f)``, ``("U", f, g)`` …  A
-# part of
-# a graph of runs may be unknown (it was not explored to its end): then CTL gives what is certain and what is
-# possible,
-# and LTL only violations that are certain.
+# A formula is nested tuples: ``("atom", …)``, ``("!", f)``, ``("&", f, g)``, ``("AG", f)``, ``("U", f, g)`` …  A part
+# of a graph of runs may be unknown (it was not explored to its end): then CTL gives what is certain and what is
+# possible, and LTL only violations that are certain.
 
 PAST = {"Y", "O", "H", "S"}
 FUTURE = {"X", "F", "G", "U", "W", "R"}

@@ -22,7 +22,7 @@ from pellucid.spark.store import Store
 
 
 def made(batch: int, query: str = "q", attempt: str = "a") -> Manifest:
-    return Manifest(query, batch, attempt, (DataFile(f"{query}-{batch}.parquet", "s", batch + 1, 10),))
+    return Manifest(query, batch, attempt, (DataFile(f"{query}-{batch}.parquet", "s", batch + 1, 10, "9f"),))
 
 
 def test_folding_keeps_every_batch_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_crash_inside_folding_is_harmless(tmp_path: Path, monkeypatch: pytest.
     for batch in range(5):
         log.commit(made(batch))
     with monkeypatch.context() as patch:
-        patch.setattr(manifest.folder, "remove", lambda path: (_ for _ in ()).throw(RuntimeError("stopped")))
+        patch.setattr(folder, "remove", lambda path: (_ for _ in ()).throw(RuntimeError("stopped")))
         with pytest.raises(RuntimeError):
             log.fold("q", 4)
     assert len(list((tmp_path / "_manifest").iterdir())) == 6  # the fold and the five that it covers

@@ -249,6 +249,19 @@ def test_one_mark_for_a_table(dsn: str) -> None:
     assert not sinks.postgres(dsn, "T").write(one, "q", 0).skipped  # PostgreSQL tells T from t, where both are quoted
 
 
+def test_a_mark_of_an_earlier_release_counts(dsn: str) -> None:
+    """It had the name as it was given."""
+    one = pa.table({"id": [1]})
+    for name, others in (("old", "public.old"), ("public.older", "older")):
+        sinks.postgres(dsn, name).write(one, "q", 0)
+        target = f"public.{name.removeprefix('public.')}"
+        run(dsn, f"UPDATE pellucid_epochs SET target = '{name}', batch = 5 WHERE target = '{target}'")
+        assert sinks.postgres(dsn, others).last("q") == 5
+        assert sinks.postgres(dsn, others).write(one, "q", 5).skipped
+        assert not sinks.postgres(dsn, others).write(one, "q", 6).skipped
+        assert sinks.postgres(dsn, name).last("q") == 6
+
+
 def test_a_mark_that_cannot_be_made_is_no_reason_to_leave_the_batch_out(dsn: str) -> None:
     sink = sinks.postgres(dsn, "unmarked")
     sink.write(pa.table({"id": [1]}), "q", 0)
@@ -286,3 +299,15 @@ def test_an_emptied_table(postgres: Postgres, do: str) -> None:
     why = r"table 'sums': the last batch of query 'q' that is there is 1, yet Spark gives batch 4"
     with pytest.raises(StateError, match=why):
         sinks.postgres(dsn, "sums", query="q")(rows(1), 4)
+
+
+def test_numbers_of_an_earlier_version(postgres: Postgres) -> None:
+    dsn = postgres.database()
+    run(
+        dsn,
+        "CREATE TABLE pellucid_epochs (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at "
+        "timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (target, query))",
+        "INSERT INTO pellucid_epochs VALUES ('public.sums', 'q', 4)",
+    )
+    sink = sinks.postgres(dsn, "sums")
+    assert sink.write(rows(1), "q", 4).skipped and not sink.write(rows(1), "q", 5).skipped

@@ -1,7 +1,7 @@
 """A log of transactions as two tables, read and numbered: transactions (id, status) and dependencies (needs, who).
 
 Whatever the ids are, the loops want numbers from 0 on: a transaction has that of its first row, and ids that only
-dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that nobody who needs them
+dependencies know come after them.  Those are *unknown*: neither pending nor committed, so that none that needs them
 can commit.  They are counted, and refused if that is asked for.
 """
 
@@ -153,7 +153,7 @@ def read_log(transactions: Any, dependencies: Any, *, names: Names = NAMES, unkn
         shown = ", ".join(map(repr, _listed(every, range(known, known + min(_SHOWN, strangers)))))
         raise DataError(
             f"{said[1]}: {strangers:,} id{'s are' if strangers > 1 else ' is'} in no row of the transactions: {shown}"
-            f"{', …' if strangers > _SHOWN else ''}; add them, or say {option('unknown', 'block')}: whoever needs one "
+            f"{', …' if strangers > _SHOWN else ''}; add them, or say {option('unknown', 'block')}: what needs one "
             "cannot commit then"
         )
     other = needs_at != who_at
@@ -515,13 +515,10 @@ def _numbered_objects(ids: list[Any], needs: list[Any], who: list[Any]) -> tuple
 
 # The questions about a log: who can commit now, what an abort takes with it, who depends on each other.
 #
-# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything
-# that
+# u ⇝ t: t took a message of u, so t needs u.  The largest set that can commit is what is pending, minus everything that
 # ⇝ reaches from a transaction that is neither pending nor committed; its least parts, each committable once those
-# before
-# it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs another
-# one
-# through committed ones needs it, too.
+# before it have committed, are its strongly connected components, by levels.  In a log that breaks A3, what needs
+# another one through committed ones needs it, too.
 
 NO_ROW = "there is no transaction {!r}: only the dependencies have this id, and no row of the transactions"
 NAMED = 3  # transactions that are named where they are wrong
@@ -547,7 +544,7 @@ def committable(transactions: Any, dependencies: Any, *, names: Names = NAMES, u
 def cascade(
     transactions: Any, dependencies: Any, abort: Iterable[Any], *, names: Names = NAMES, unknown: str = "block"
 ) -> Cascade:
-    """What is undone if these abort: they, and whoever took a message of one that is undone.
+    """What is undone if these abort: they, and those that took a message of one that is undone.
 
     >>> found = cascade({"a": "active", "b": "pending", "c": "pending", "d": "pending"},
     ...                 [("a", "b"), ("b", "c"), ("d", "c")], ["a"])
@@ -720,9 +717,9 @@ class Cascade(_Answer):
     def counts(self) -> dict[str, int]:
         """What a report says."""
         farthest = int(self._steps[self._hit[-1]]) if self.size else 0
-        told = {"undone": self.size, "asked": self.roots, "farthest": farthest}
-        told |= {"committed undone": self.taken_back, "broken": self.broken}
-        return {**told, **_counts(self.log)}
+        out = {"undone": self.size, "asked": self.roots, "farthest": farthest}
+        out |= {"committed undone": self.taken_back, "broken": self.broken}
+        return {**out, **_counts(self.log)}
 
 
 @dataclass(eq=False)
@@ -779,8 +776,8 @@ class Cycles(_Answer):
         """What a report says."""
         sizes = self._parts[3]
         largest = int(sizes.max()) if len(sizes) else 0
-        told = {"cycles": self.count, "in cycles": self.size, "largest": largest, "broken": self.broken}
-        return {**told, **_counts(self.log)}
+        out = {"cycles": self.count, "in cycles": self.size, "largest": largest, "broken": self.broken}
+        return {**out, **_counts(self.log)}
 
 
 def _broken(log: Log) -> Any:

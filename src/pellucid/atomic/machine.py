@@ -83,7 +83,7 @@ _FEW = 10  # groups of transactions that commit together: of more, sets are not 
 
 
 def closed_sets(needs: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
-    """All sets whose members need nobody outside, without the empty one.  There may be 2ⁿ of them: where they are
+    """All sets whose members need none outside, without the empty one.  There may be 2ⁿ of them: where they are
     many they come one by one, the largest first, and are not put in order.
 
     >>> list(closed_sets({"a": set(), "b": {"a"}, "c": {"d"}, "d": {"c"}, "e": {"f"}}))
@@ -98,7 +98,7 @@ def closed_sets(needs: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
             todo += more
         if closed <= needs.keys():
             closures[t] = frozenset(closed)
-    # who needs each other has one closure; whoever else is needed has a smaller one, and comes before
+    # those that need each other have one closure; any other that is needed has a smaller one, and comes before
     groups = sorted(set(closures.values()), key=lambda one: (len(one), sorted(one)))
     found = _unions(groups)
     yield from sorted(found) if len(groups) <= _FEW else found
@@ -123,7 +123,7 @@ def one_by_one(
     members: Collection[str], depends: Collection[tuple[str, str]], first: Mapping[str, tuple[int, int]]
 ) -> list[str]:
     """The members of one commit in an order in which they could have committed one after the other, so that to commit
-    at once gives no log that would not come about without.  Always next is one that needs nobody else who is left, and
+    at once gives no log that would not come about without.  Always next is one that needs no other that is left, and
     with it who needs each other; of several the one whose first record is first (``first``: its place and row), before
     these by name who has none.  Names of children depend on the state, and are not asked: each has a record.
 
@@ -156,7 +156,7 @@ TOO_DEEP = "a process is nested too deeply"
 
 @contextmanager
 def gracefully(what: str) -> Iterator[None]:
-    """Where a machine is used without a verdict that could be *unknown*: a bound that is met is told as such.
+    """Where a machine is used without a verdict that could be *unknown*: a bound that is met is reported as such.
 
     >>> with gracefully("a.atf"):
     ...     raise CutShort("9 private names look alike")
@@ -196,7 +196,7 @@ class Step(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether it is a crash, or somebody gives up waiting."""
+        """Whether it is a crash, or a wait that is given up."""
         return self.rule == "CRASH" or self.rule.endswith("TIMEOUT")
 
     def __str__(self) -> str:
@@ -406,7 +406,7 @@ class Atomic:
     # ---------------------------------------------------------------- 4.1: local computation
 
     def red_replicate(self, at: State, place: int, i: int, _: list[int]) -> Iterator[tuple[Step, State]]:
-        """RED REPLICATE: !P → !P | P, as long as the budget lasts."""
+        """RED REPLICATE: !P → !P | P, as long as the budget allows."""
         t, p = self.store.items[i]
         assert isinstance(p, s.Replicate)
         if at.left > 0:

@@ -23,13 +23,10 @@ from pellucid.internal.model import Budget, CutShort, Search, Verdict, combined,
 
 # What every run keeps: A1 to A3, C1, C2, and two formulations of causal consistency that are false.
 #
-# u ⇝ t says that t took a message of u, in any log, or is its child.  C and A are the committed and the aborted
-# ones, E
+# u ⇝ t says that t took a message of u, in any log, or is its child.  C and A are the committed and the aborted ones, E
 # is the closure of A under ⇝.  ``undo`` takes E out of a state: its processes and messages, its records, and what it
-# took
-# stands there again.  C2 says that the result could have come about without E; C1, that nothing of E is committed.
-# Causal consistency is both.  *F0* (only A is taken out) and *F1* (doomed readers keep what they took) are kept
-# because
+# took stands there again.  C2 says that the result could have come about without E; C1, that nothing of E is committed.
+# Causal consistency is both.  *F0* (only A is taken out) and *F1* (doomed readers keep what they took) are kept because
 # they sound right: the corrected rules break them, too.
 
 SAYS = {
@@ -242,12 +239,12 @@ def lost(machine: Atomic, at: State, place: int) -> Iterator[str]:
 
 
 def _why_lost(machine: Atomic, at: State, place: int, p: s.Send) -> str:
-    """Why a message stays where it is, whoever came; nothing if it can go on or be read."""
+    """Why a message stays where it is, whatever receives; nothing if it can go on or be read."""
     layout, called = machine.layout, machine.store.called(at)
     parts = p.to.parts if isinstance(p.to, s.Path) else (p.to,)
     steps = [part for part in parts if isinstance(part, (s.In, s.Out)) and isinstance(part.of, s.Param)]
     if len(steps) < len(parts):
-        return ""  # outside the grammar: that it has no type is told
+        return ""  # outside the grammar: that it has no type is reported
 
     def name(step: s.In | s.Out) -> str:
         assert isinstance(step.of, s.Param)
@@ -266,9 +263,9 @@ def _why_lost(machine: Atomic, at: State, place: int, p: s.Send) -> str:
     for step in steps:  # it has arrived: in c, or in c.in k if it is a process
         if isinstance(step, s.Out):
             word = called.get(name(step), name(step))
-            return f"can be read by nobody: it has out {word}, and a message has in {word}"
+            return f"can never be read: it has out {word}, and a message has in {word}"
     if not isinstance(kind, s.ChanType):
-        return f"can be read by nobody: it has no channel before the key {shown}"
+        return f"can never be read: it has no channel before the key {shown}"
     return ""
 
 
@@ -357,11 +354,9 @@ def _needs(view: View, trans: str) -> set[str]:
 #
 # No state comes twice, since each step writes into a log or uses something up, and ``!`` has a budget.  So where the
 # states are finitely many, a transaction can always still be decided (AG EF) exactly if it is decided in every state
-# without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the
-# next
+# without steps.  They are not where a child opens the message that its parent gave back by aborting, and makes the next
 # child: there the search is cut, and the answer unknown.  Often it is clear before the end that a transaction never
-# will
-# be decided, however often ``!`` may unfold (`hopeless`): a run ends there.
+# will be decided, however often ``!`` may unfold (`hopeless`): a run ends there.
 
 Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
 
@@ -483,7 +478,7 @@ def atomic(
     ...     p[ t1{send(in c, <>) | abort} | t2{receive(out c, (x) commit, abort)} ]''')
     >>> print(found)
     refuted  atomic failure of the network  (explicit, 11 states, ...)
-      no run commits anything: what is said of committed ones says nothing here
+      no run commits anything: properties of committed ones hold of nothing here
       A1: proved, nothing is both committed and aborted
       A2: proved, nothing committed depends on an aborted one
       A3: proved, what a committed one depends on is committed
@@ -595,7 +590,7 @@ def _whole(found: Explored, parts: Mapping[str, Verdict], began: float, name: st
         question += f" under the rules {machine.rules.name}"
     said = [f"warning: {words}" for words in _warnings(found)]
     if not found.cut and not any(committed for committed, _ in found.reachable):
-        said.append("no run commits anything: what is said of committed ones says nothing here")
+        said.append("no run commits anything: properties of committed ones hold of nothing here")
     notes = [
         f"{part}: {verdict.status}" + (f": {verdict.notes[0]}" if verdict.notes else f", {verdict.question}")
         for part, verdict in parts.items()

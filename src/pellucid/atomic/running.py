@@ -113,7 +113,7 @@ def run(
     unfold: int = 2,
     system: System = "corrected",
 ) -> NetworkRun:
-    """Run a network: in each state one of its steps is drawn, by the seed, until there is none.  ``patient``: nobody
+    """Run a network: in each state one of its steps is drawn, by the seed, until there is none.  ``patient``: none
     gives up waiting, or crashes, where anything else can happen.
 
     >>> text = '''new t1, t2: Trans. new p: Place. new c: Chan[<>].

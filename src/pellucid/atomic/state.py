@@ -26,10 +26,9 @@ from pellucid.internal.model import CutShort
 # Names: which are free, what is put for them, and binders with names that depend on nothing but their bodies.
 #
 # The variables of continuations and ``let``, and names that a process makes later, are called by their *height*: how
-# many
-# binders stand below them.  A binder's name is then the same wherever it stands, so processes that differ in the
-# names of
-# bound variables only are equal, and a closed value can be put in without a clash: no value has such a name in it.
+# many binders stand below them.  A binder's name is then the same wherever it stands, so processes that differ in the
+# names of bound variables only are equal, and a closed value can be put in without a clash: no value has such a name in
+# it.
 
 Swap = Mapping[str, s.Value]
 
@@ -281,10 +280,8 @@ def _apart(name: str, taken: set[str]) -> str:
 # What of a network never changes: its tree of places and its declared names; and what stands where at the start.
 #
 # Steps make no places, so a place is its position in the tree, from 1 on; 0 is outside every place.  Two places with
-# one
-# name are two positions.  Declared names that shadow others get names of their own, so that every ``new`` of the
-# network
-# can stand outside it: this is scope extrusion, done once.
+# one name are two positions.  Declared names that shadow others get names of their own, so that every ``new`` of the
+# network can stand outside it: this is scope extrusion, done once.
 
 
 class Item(NamedTuple):
@@ -638,10 +635,12 @@ class Store:
             groups = [mine for group in ordered if (mine := [name for name in group if name in one])]
             if prod(factorial(len(group)) for group in groups) > WITHIN:
                 raise CutShort(f"{max(map(len, groups))} private names look alike: too many orders to compare")
-            found.append(min(self._told(soups, logs, fresh, order) for order in product(*map(permutations, groups))))
+            found.append(
+                min(self._in_order(soups, logs, fresh, order) for order in product(*map(permutations, groups)))
+            )
         return ([name for *_, names in sorted(found) for name in names],)
 
-    def _told(
+    def _in_order(
         self, soups: Soups, logs: Soups, fresh: Mapping[str, s.Type], order: tuple[Sequence[str], ...]
     ) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]], list[str], list[str]]:
         """What a family of names is, in this order: where its items and records stand, and its types."""

@@ -371,7 +371,7 @@ Network: TypeAlias = "Place | Running | Wire | New | Empty"
 def type_text(t: Type) -> str:
     """A type.
 
-    >>> type_text(s.ChanType(s.ContType(s.CapType(s.PlaceType()))))
+    >>> type_text(ChanType(ContType(CapType(PlaceType()))))
     'Chan[Cap[Place] -> ()]'
     """
     match t:
@@ -401,7 +401,7 @@ def type_text(t: Type) -> str:
 def value_text(v: Value) -> str:
     """A value.
 
-    >>> value_text(s.Path((s.Out(s.Param("p")), s.In(s.Param("c")))))
+    >>> value_text(Path((Out(Param("p")), In(Param("c")))))
     'out p.in c'
     """
     match v:
@@ -428,7 +428,7 @@ def cont_text(f: Cont) -> str:
 def process_text(p: Process) -> str:
     """A process.
 
-    >>> process_text(s.Par((s.Send(s.In(s.Param("c")), s.Tuple()), s.Commit())))
+    >>> process_text(Par((Send(In(Param("c")), Tuple()), Commit())))
     'send(in c, <>) | commit'
     """
     match p:

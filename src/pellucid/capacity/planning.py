@@ -4,13 +4,13 @@ Zones are exact, and take long where there are many workers and odd numbers.  An
 length d has more than ``burst + rate * d`` tuples (network calculus; Cruz, 1991).
 
 - A spout: 1 and 1 / gap.
-- The queue of a bolt with W workers that need t: as long as no more comes than they serve, whoever waits came not more
-  than ``k * t`` after the ``k * W`` before it, for some k; so the queue is at most ``burst + k * (rate * t - W)``, that
-  is ``burst``, and nobody waits longer than ``(burst - 1) * t / W``.
-- What a bolt puts out in a window came in one that is longer by the time from queue to end; if more comes than it
+- The queue of a bolt with W workers that need t: as long as no more comes than they serve, a tuple that waits came not
+  more than ``k * t`` after the ``k * W`` before it, for some k; so the queue is at most ``burst + k * (rate * t - W)``,
+  that is ``burst``, and none waits longer than ``(burst - 1) * t / W``.
+- What a bolt emits in a window came in one that is longer by the time from queue to end; if more comes than it
   serves, it is what its workers can do: W and W / t.
 
-Whoever might get a tuple is taken to get it (routing ``one``), so a queue that is bounded may have no envelope.
+A bolt that might get a tuple is taken to get it (routing ``one``), so a queue that is bounded may have no envelope.
 `check_envelopes` looks at each line of the table again, by itself.
 """
 
@@ -46,7 +46,7 @@ __all__ = ["BoltPlan", "Change", "Plan", "changes", "plan", "plan_text"]
 
 @dataclass(frozen=True)
 class Envelope:
-    """What comes to a bolt, and what it puts out: no window of length d has more than burst + rate * d."""
+    """What comes to a bolt, and what it emits: no window of length d has more than burst + rate * d."""
 
     burst: Fraction
     rate: Fraction
@@ -147,15 +147,13 @@ def check_envelopes(topology: Topology, table: Mapping[str, Envelope]) -> bool:
 
 # A plan for a topology: what is true of each queue, exactly.
 #
-# Whether a queue is bounded is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both
-# are
-# shown: a bound comes with a run that reaches it, an unbounded queue with one that makes it as long as was asked,
-# and
+# Whether a queue is bounded is decided by flow; how long it gets, and what keeps it below a limit, by zones.  Both are
+# shown: a bound comes with a run that reaches it, an unbounded queue with one that makes it as long as was asked, and
 # each run was replayed step by step.  What is proved has a certificate, which a small checker accepts.
 #
 # A limit is broken by a queue that *reaches* it, as in the paper: ``B1=2`` asks for a queue that is never 2 long.
 
-SHOWN = 8  # how long an unbounded queue is made, where nobody gave a limit
+SHOWN = 8  # how long an unbounded queue is made, where no limit was given
 Tell = Callable[[str], None]
 
 
@@ -433,9 +431,8 @@ def _shown(
 
 # What to change first, and what it brings: to all queues, not only to the one that is too long.
 #
-# More workers for one bolt can make the queue of the next one longer, or unbounded: so every proposal is planned
-# like the
-# topology itself, and what becomes better and what becomes worse stands beside it.
+# More workers for one bolt can make the queue of the next one longer, or unbounded: so every proposal is planned like
+# the topology itself, and what becomes better and what becomes worse stands beside it.
 
 Lengths = Mapping[str, "int | str"]
 _SECONDS, _STATES = 2.0, 50_000  # for one queue of one proposal
@@ -456,11 +453,11 @@ class Change:
     @property
     def brings(self) -> str:
         """In words."""
-        told = [f"{b} {self.before[b]} → {self.after[b]}" for b in self.before if self.before[b] != self.after[b]] or [
-            "no queue gets shorter"
-        ]
+        changed = [
+            f"{b} {self.before[b]} → {self.after[b]}" for b in self.before if self.before[b] != self.after[b]
+        ] or ["no queue gets shorter"]
         worse = [f"{b} gets worse by that" for b in self.broken]
-        return ", ".join([*told, *worse])
+        return ", ".join([*changed, *worse])
 
     def __str__(self) -> str:
         return f"{self.words}: {self.brings}"

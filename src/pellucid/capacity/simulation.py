@@ -185,7 +185,7 @@ def _near(tick: int) -> None:
         raise OverflowError(tick)
 
 
-# One run of a topology: what comes when, who is chosen, and what is told about it afterwards.
+# One run of a topology: what comes when, who is chosen, and what is reported about it afterwards.
 
 PAUSE = 1_000_000  # events between two looks at the time
 CHOICES = ("random", "round robin", "given", "longest", "shortest")
@@ -318,7 +318,7 @@ def simulate(
     times = {}
     for i, (s, spout) in enumerate(topology.spouts.items()):
         try:
-            heard = len(topology.listeners(s)) > 0  # a spout that nobody hears emits nothing, recorded or not
+            heard = len(topology.listeners(s)) > 0  # a spout without listeners emits nothing, recorded or not
             times[s] = plan[s].ticks(spout, tuples if heard else 0, unit, [seed, i])[: None if heard else 0]
         except OverflowError:
             raise UsageError(f"spout {s} emits for too many ticks of {unit}: fewer or rounder numbers.") from None
@@ -406,7 +406,7 @@ class _Arrays:
         most_out = 1 + max([1, *ratios]) * (max(map(len, heard)) if topology.routing == "all" else 1)
         initial = [n for b in names for n in initial_of(topology, b)]
         self.reg = reg = np.zeros(k.REGISTERS, ints)
-        reg[[k.EVERYBODY, k.MODE, k.MOST_OUT]] = topology.routing == "all", self.mode, most_out
+        reg[[k.ALL_HEAR, k.MODE, k.MOST_OUT]] = topology.routing == "all", self.mode, most_out
         reg[[k.UNTIL, k.KEEPS_LOG]] = -1 if until is None else int(until // unit), log
         reg[[k.SPOUTS, k.BOLTS, k.KEEPS_RECORDS]] = len(times), len(names), latencies
         reg[k.CHANCE] = np.uint64(seed & 0xFFFFFFFFFFFFFFFF).astype(ints)

@@ -1,14 +1,14 @@
 """The loop of the simulation, compiled.  Loaded only when something is simulated.
 
 All times are integers, in ticks.  One round of the loop is one event: in an instant, first workers whose tuple ends
-emit, then whoever is idle takes, then (the instant is *settled*) one spout emits that is due, and it begins again; if
-none is, time goes on.  That is one of the runs of the urgent semantics, with emits before takes.
+emit, then idle workers take, then (the instant is *settled*) one spout emits that is due, and it begins again; if
+none is, time passes.  That is one of the runs of the urgent semantics, with emits before takes.
 
 A bolt takes the same time for every tuple, so its tuples end in the order in which they were taken: a ring for each
 bolt is all the calendar that is needed.  Tuples that wait are linked in a pool.  Everything is rows of numbers, and a
 row goes by the place of its first number: ``bolts[b + TIME]``.  The loop gets addresses, since counting who holds an
 array costs more than what is done with it: who calls `run` holds them meanwhile.  It returns what it lacks (room in the
-pool, the histogram, the records or the log), and goes on where it was when it is called again.
+pool, the histogram, the records or the log), and resumes where it was when it is called again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pellucid.internal.base.kept import kept_jit
 DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG, PAUSED = range(6)
 # registers
 NOW, EVENTS, FREE, FREES, RECORDS, LOGGED, TODO, TOUCHED, EMITTED, UNTIL, KEEPS_LOG, WIDEST, LAST = range(13)
-EVERYBODY, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, KEEPS_RECORDS, PAUSE, REGISTERS = range(
+ALL_HEAR, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, KEEPS_RECORDS, PAUSE, REGISTERS = range(
     13, 25
 )
 # how one of several is chosen
@@ -162,7 +162,7 @@ def _deliver(source, count, birth, reg, bolts, sources, hears, gives, log, place
     mode = reg[MODE]
     for _ in range(count):
         begin, end = sources[source + HEARD], sources[source + HEARD_END]
-        if not reg[EVERYBODY]:
+        if not reg[ALL_HEAR]:
             begin = _choose(source, reg, bolts, sources, hears, gives, places)
             end = begin + 1
         for i in range(begin, end):
@@ -290,7 +290,7 @@ def run(table):  # type: ignore[no-untyped-def]
             _deliver(source, count, birth, reg, bolts, sources, hears, gives, log, places, pool, histogram, todo)
             continue
 
-        # Whoever is idle takes.
+        # Idle workers take.
         if reg[TODO] > 0:
             p = todo[2 * (reg[TODO] - 1)]
             if _take(p, reg, bolts, ring, idle, places, pool, histogram, log):
@@ -308,7 +308,7 @@ def run(table):  # type: ignore[no-untyped-def]
             if places[p + LENGTH] > places[p + LONGEST_SETTLED]:
                 places[p + LONGEST_SETTLED] = places[p + LENGTH]
 
-        # A spout that is due emits; if none is, time goes on.
+        # A spout that is due emits; if none is, time passes.
         due = -1
         for s in range(0, spouts_end, SPOUT):
             if spouts[s + NEXT] < spouts[s + STOP]:

@@ -73,7 +73,7 @@ class Step(NamedTuple):
         if self.who is not None:
             text += f" {named(self.who)}"
         if self.action in ("spout_emit", "bolt_emit"):
-            text += f" → {', '.join(map(named, self.to)) or 'nobody'}"
+            text += f" → {', '.join(map(named, self.to)) or 'none'}"
         if self.by is not None:
             text += f" {self.by}"
         return text
@@ -90,16 +90,13 @@ def named(place: Place) -> str:
 
 # What both semantics have in common: the arrays of the paper, who may be given a tuple, what a step changes.
 #
-# The arrays have one entry after another here, in the order of the topology: ``stime`` for each spout, ``lengths``
-# (the
-# paper's *L*) for each queue, ``status`` (*B*: ``I`` idle, ``X`` executing, ``E`` about to emit) and ``left`` (*P*,
-# as
-# the time that is left of the tuple) for each worker.  ``owed`` is what a bolt has earned by its ratio so far.
-# The global time *T* has no influence on anything: `replay` counts it.
+# The arrays have one entry after another here, in the order of the topology:  ``stime`` for each spout, ``lengths``
+# (the paper's *L*) for each queue, ``status`` (*B*:  ``I`` idle, ``X`` executing, ``E`` about to emit) and ``left``
+# (*P*, as the time that is left of the tuple) for each worker.  ``owed`` is what a bolt has earned by its ratio so far.
+# The global time *T* has no influence on anything:  `replay` counts it.
 #
-# What is enabled is said by `why_not` alone, and what it changes by `after` alone; `steps` offers whatever `why_not`
-# does
-# not object to.
+# What is enabled is decided by `why_not` alone, and what it changes by `after` alone; `steps` offers whatever `why_not`
+# does not object to.
 
 Time: TypeAlias = "Fraction | int"
 
@@ -151,7 +148,7 @@ class Steps:
     # ---------------------------------------------------------------- what a machine has
 
     def start(self) -> Situation:
-        """Everybody is idle, no time has passed; queues hold what they hold initially."""
+        """All workers are idle, no time has passed; queues hold what they hold initially."""
         lengths = tuple(length for b in self.topology.bolts for length in initial_of(self.topology, b))
         busy = len(self.workers)
         return Situation((0,) * len(self.gap), lengths, IDLE * busy, (0,) * busy, (0,) * len(self.time))
@@ -193,7 +190,7 @@ class Steps:
         return max(at.lengths[self.place[p]] for p in places_of(self.topology, bolt))
 
     def due(self, at: Situation, bolt: int) -> int:
-        """How many tuples a bolt puts out if one of its workers emits now."""
+        """How many tuples a bolt emits if one of its workers emits now."""
         return int(at.owed[bolt] + self.ratio[bolt])
 
     # ---------------------------------------------------------------- what can happen, and what it changes
@@ -224,7 +221,7 @@ class Steps:
         raise NotImplementedError
 
     def unnamed(self, step: Step) -> str | None:
-        """What is wrong with a step wherever it comes: an action or somebody who is not there."""
+        """What is wrong with a step wherever it comes: an action, or a worker or spout that is not there."""
         known: Iterable[Any]
         if step.action == "spout_emit":
             known, what = self.spouts, "spout"
@@ -248,13 +245,13 @@ class Steps:
                 return f"{named(place)} is no queue that hears {name}"
         if self.topology.routing == "one":
             if len(to) != count:
-                return f"{name} puts out {count} here, each to one of those who hear it, and not {len(to)}"
+                return f"{name} emits {count} here, each to one of those who hear it, and not {len(to)}"
             return None
         for group in heard:
             got = sum(place in group for place in to)
             if got != count:
                 bolt = group[0] if isinstance(group[0], str) else group[0][0]
-                return f"{name} puts out {count} here, with a copy for each who hears it: {bolt} gets {got}"
+                return f"{name} emits {count} here, with a copy for each who hears it: {bolt} gets {got}"
         return None
 
     def after(self, at: Situation, step: Step) -> Situation:
@@ -337,15 +334,11 @@ def machine_of(topology: Topology, *, bolt: str | None = None, delays: Collectio
 
 # The literal semantics: the transitions of the paper's appendix as they are printed, for any topology.
 #
-# Only one bolt is *under analysis* (the paper's bolt 1): its takes and emits come before those of spouts, by flags
-# that
+# Only one bolt is *under analysis* (the paper's bolt 1): its takes and emits come before those of spouts, by flags that
 # are set again after every step, *DoTake* first, then *DoEmit*, then the system may go on (*SetFlags* = DT, DE, No).
-# The
-# other bolts take and emit when they like.  Time may pass whenever *CanTimeElapse* is true, whatever the flags say
-# and
-# beyond the end of tuples, but not twice in a row.  Transitions that set a flag to false because no worker is idle
-# (or
-# emits) come twice, as in the paper: ``…F2``, ``…F1`` for several workers, ``…F2a``, ``…F1a`` for one.
+# The other bolts take and emit when they like.  Time may pass whenever *CanTimeElapse* is true, whatever the flags say
+# and beyond the end of tuples, but not twice in a row.  Transitions that set a flag to false because no worker is idle
+# (or emits) come twice, as in the paper:  ``…F2``, ``…F1`` for several workers, ``…F2a``, ``…F1a`` for one.
 
 
 class Flags(NamedTuple):
@@ -401,7 +394,7 @@ class Literal(Steps):
             assert isinstance(step.who, str)
             s = self.spouts[step.who]
             if not self.hears[step.who]:
-                return "nobody hears it"
+                return "it has no listeners"
             if at.stime[s] <= self.gap[s]:
                 return f"Stime is {at.stime[s]}, and it needs more than {self.gap[s]}"
             if flags.do_take or flags.do_emit:
@@ -454,10 +447,8 @@ class Literal(Steps):
 
 # The urgent semantics: a worker that can take or emit does so before time passes and before any spout emits.
 #
-# It differs from the paper's in what the paper says that it means: takes and emits of *all* bolts are urgent
-# (section
-# 4.1), time does not pass beyond the end of a tuple, and there is no *CanTimeElapse*, with which a final bolt that
-# ends
+# It differs from the paper's in what the paper says that it means: takes and emits of *all* bolts are urgent (section
+# 4.1), time does not pass beyond the end of a tuple, and there is no *CanTimeElapse*, with which a final bolt that ends
 # on an empty queue would stop the world.
 
 
@@ -485,7 +476,7 @@ class Urgent(Steps):
             assert isinstance(step.who, str)
             s = self.spouts[step.who]
             if not self.hears[step.who]:
-                return "nobody hears it"
+                return "it has no listeners"
             if at.stime[s] <= self.gap[s]:
                 return f"only {at.stime[s]} has passed since the last emit, and it needs more than {self.gap[s]}"
             return self._urgent(at) or self.misdelivered(step.who, step.to, 1)

@@ -4,9 +4,9 @@ A *spout* brings tuples in, at most one per ``gap`` (strictly more time than tha
 *bolt* has workers that take a tuple from its queue, are busy for ``time`` and then put out ``ratio`` tuples for each
 one.  Which semantics and which observation is meant is part of the topology, since the answers differ:
 
-- ``routing="one"``: a tuple goes to one of those who hear it, whoever chooses; ``"all"``: each gets a copy.
-- ``semantics="urgent"``: whoever can take or emit does so before time passes and before a spout emits; ``"literal"``:
-  as printed in the appendix of the paper.
+- ``routing="one"``: a tuple goes to one of the listeners, in any choice; ``"all"``: each gets a copy.
+- ``semantics="urgent"``: a bolt that can take or emit does so before time passes and before a spout emits;
+  ``"literal"``: as printed in the appendix of the paper.
 - ``observe="any"``: a queue is looked at in every state; ``"settled"``: after the takes of that instant.
 
 All numbers are exact: integers, fractions, or decimals written as text (``"0.8"``); a float is taken for the decimal
@@ -39,7 +39,7 @@ Number: TypeAlias = "int | str | float | Fraction"
 
 
 class AnyNumber(enum.Enum):
-    """Of workers: one or more, nobody knows how many."""
+    """Of workers: one or more, in any number."""
 
     ANY = "any"
 
@@ -167,7 +167,7 @@ class Topology:
         names = [*self.spouts, *self.bolts]
         for name, bolt in self.bolts.items():
             if not bolt.hears:
-                raise UsageError(f"bolt {name} hears nobody: nothing would come to its queue.")
+                raise UsageError(f"bolt {name} hears no spout and no bolt: nothing would come to its queue.")
             for heard in bolt.hears:
                 if heard not in names:
                     raise UsageError(f"bolt {name} hears {heard}, which is not there{nearest(heard, names)}")
@@ -240,7 +240,7 @@ class Topology:
 
     @staticmethod
     def read(path: str | Path) -> Topology:
-        """A topology from a TOML file (`pellucid.capacity.topology` shows one); what is wrong is told with its line.
+        """A topology from a TOML file (`pellucid.capacity.topology` shows one); mistakes are reported with their line.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -286,8 +286,8 @@ class Topology:
 
         With **one number** for ``times`` the pipeline runs as one task, as it does here and in one stage of Spark: all
         steps in one loop, one queue before it.  With **a table of steps**, each of them has a queue and ``workers`` of
-        its own, and the others take no time and run with whoever is before them.  A stream that is used twice gives a
-        copy to each (routing ``all``).  ``ratios`` says how many events a step puts out for each one that comes: needed
+        its own, and the others take no time and run with the step before them.  A stream that is used twice gives a
+        copy to each (routing ``all``).  ``ratios`` says how many events a step emits for each one that comes: needed
         for tasks and explodes; of a filter all pass, unless it says less.
 
         >>> from pellucid import Stream, pipeline
@@ -333,20 +333,15 @@ def _each(given: Any, names: Mapping[str, Any], missing: str) -> Iterator[tuple[
 #
 # How steps become bolts depends on how they run, and the caller says it by ``times``:
 #
-# - **one number**: the pipeline runs as one task, as it does here and in one stage of Spark: all steps are fused
-# into one
-#   loop, so there is one bolt, one queue, and the time is that of one event through all of it.
+# - **one number**: the pipeline runs as one task, as it does here and in one stage of Spark: all steps are fused into
+#   one loop, so there is one bolt, one queue, and the time is that of one event through all of it.
 # - **a table of steps**: each step in it has a queue and workers of its own (a process, a service, a stage).  A step
-# that
-#   is not in the table takes no time and runs with whoever is before it.
+#   that is not in the table takes no time and runs with the step before it.
 #
-# A stream that is used twice gives a copy to each reader, so the routing is ``all``.  How many events a step puts
-# out for
-# one that comes is known of most: one for one; of ``decimate(k)`` one in k; of a step that waits for one event from
-# each
-# of n inputs, one in n.  Of a filter the worst case is assumed (all pass), unless ``ratios`` says less; of a task or
-# an
-# explode, which put out what they like, ``ratios`` has to say it.
+# A stream that is used twice gives a copy to each reader, so the routing is ``all``.  How many events a step puts out
+# for one that comes is known of most: one for one; of ``decimate(k)`` one in k; of a step that waits for one event from
+# each of n inputs, one in n.  Of a filter the worst case is assumed (all pass), unless ``ratios`` says less; of a task
+# or an explode, which put out what they like, ``ratios`` has to say it.
 
 
 def topology_of(
@@ -432,7 +427,7 @@ def _apart(
 
 
 def _same(graph: Graph, sender: str, hears: Mapping[str, Mapping[str, Fraction]]) -> Fraction:
-    """How many events each who hears a sender gets for one of its: the same for all, or it cannot be told as one
+    """How many events each who hears a sender gets for one of its: the same for all, or it cannot be given as one
     ratio."""
     found = {b: comes[sender] for b, comes in hears.items() if sender in comes}
     if len(set(found.values())) > 1:
@@ -444,13 +439,13 @@ def _same(graph: Graph, sender: str, hears: Mapping[str, Mapping[str, Fraction]]
 
 
 def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
-    """How many events a step puts out for each one that comes to it."""
+    """How many events a step emits for each one that comes to it."""
     if node.id in ratios:
         return exact(ratios[node.id], f"the ratio of {node.id}", least=Fraction(0))
     processor = node.processor
     if processor.puts == "many":
         raise UsageError(
-            f"{node.describe()} puts out as many events as it likes: ratios={{{node.id!r}: …}} says how many for one."
+            f"{node.describe()} emits as many events as it likes: ratios={{{node.id!r}: …}} says how many for one."
         )
     if node.kind == "decimate":
         assert node.k is not None
@@ -463,7 +458,7 @@ def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
 # ::
 #
 #     name = "orders"
-#     routing = "all"                  # "one" unless told; likewise semantics = "urgent", observe = "any"
+#     routing = "all"                  # "one" by default; likewise semantics = "urgent", observe = "any"
 #
 #     [spouts.orders]
 #     gap = 0.8                        # or "4/5"
@@ -471,12 +466,12 @@ def _ratio(node: Node, ratios: Mapping[str, Number]) -> Fraction:
 #     [bolts.price]
 #     time = 1
 #     hears = ["orders"]
-#     workers = 2                      # or "any"; 1 unless told
-#     ratio = "3/2"                    # 1 unless told
-#     queue = "per worker"             # "shared" unless told
-#     initial = 4                      # 0 unless told
+#     workers = 2                      # or "any"; 1 by default
+#     ratio = "3/2"                    # 1 by default
+#     queue = "per worker"             # "shared" by default
+#     initial = 4                      # 0 by default
 #
-# What is wrong is told with the file, the line and the table.
+# What is wrong is reported with the file, the line and the table.
 
 _TOP = ("name", "routing", "semantics", "observe", "spouts", "bolts")
 _SPOUT = ("gap",)
@@ -577,7 +572,7 @@ class _Reader:
                 raise self.wrong(table, key, f"there is no field {key}{nearest(key, known) or others}")
 
     def judge(self, table: tuple[str, ...], key: str, attempt: Any) -> Any:
-        """What it makes; what is wrong with it is said with its place."""
+        """What it makes; what is wrong with it is reported with its place."""
         try:
             return attempt()
         except UsageError as error:

@@ -21,7 +21,7 @@ from pellucid.check.formula import (
     kind,
     terms,
 )
-from pellucid.check.formula.nodes import Flag
+from pellucid.check.formula.nodes import Flag, always_possible
 from pellucid.check.formula.parse import parse
 from pellucid.check.formula.resolve import conditions
 from pellucid.check.functions.called import Fickle
@@ -601,9 +601,8 @@ def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[s
         flat = linear(f) if any(part.op in CTL for part in f.walk()) else f
         if flat is not None:
             return _linear(flat, pushes, loop)
-        if f.op == "AG" and f.args[0].op == "EF" and not any(part.op in CTL for part in f.args[0].args[0].walk()):
-            return _never_again(f.args[0].args[0], pushes)
-        return None
+        goal = always_possible(f)
+        return None if goal is None else _never_again(goal, pushes)
 
     def _linear(flat: Formula, pushes: Given, loop: int | None) -> bool | None:
         if loop is None:

@@ -229,9 +229,7 @@ def in_domain(system: System, push: Sequence[Expr]) -> Expr:
             low, high = (min(values), max(values)) if system.domain.span is None else system.domain.span
             among = n.and_(n.le(n.const(low), e), n.le(e, n.const(high)))
             if system.domain.values is not None and high - low + 1 != len(values):
-                among = n.FALSE
-                for value in values:
-                    among = n.or_(among, n.eq(e, n.const(value)))
+                among = n.any_of(n.eq(e, n.const(value)) for value in values)
             flags = [by.get((v.of, i), n.TRUE) for i in guards.get(v.of, {}).get(v.at, ())] if v.role == "leaf" else []
             if flags:  # of what is not there, or of a source that is silent
                 nothing = n.or_(n.eq(e, n.const(0)), n.eq(e, n.const(values[0])))

@@ -151,9 +151,7 @@ def as_invariant(system: System, formula: Formula) -> tuple[System, Expr] | None
     if found is None:
         return None
     history = History(system)
-    good = n.TRUE
-    for piece in found:
-        good = n.and_(good, history.always(piece))
+    good = n.all_of(history.always(piece) for piece in found)
     extended, (good,) = history.cells.done([good])
     return extended, good
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from pellucid.check.answer import Answer, expression
 from pellucid.check.formula import CTL, LTL, And, Formula, Not, Or, is_invariant, terms
-from pellucid.check.formula.nodes import Before, Flag, Length, Ref, Some
+from pellucid.check.formula.nodes import Before, Flag, Length, Ref, Some, always_possible
 from pellucid.check.history import as_invariant, pieces
 from pellucid.check.system.build import Cells, System, cone
 from pellucid.check.system.tracking import Track
@@ -287,12 +287,8 @@ def decide_few(system: System, formula: Formula, options: Any, by_invariant: Cal
     made = as_invariant(*_remembering(system, formula))
     if made is not None:
         return by_invariant(*made, options)
-    if (
-        formula.op == "AG"
-        and formula.args[0].op == "EF"
-        and not any(part.op in CTL | LTL for part in formula.args[0].args[0].walk())
-    ):
-        return some_key_can(system, formula.args[0].args[0], options, by_invariant)
+    if (goal := always_possible(formula)) is not None:
+        return some_key_can(system, goal, options, by_invariant)
     note = (
         f"{formula} looks at all pushes together, and the keys are too many to list: give a domain with few keys, "
         "such as ints=range(0, 3)"

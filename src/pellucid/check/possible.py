@@ -23,7 +23,8 @@ from typing import Any, TypeAlias
 from pellucid.check.answer import Answer, expression, suggested
 from pellucid.check.decide import Options, by_smt, decide_invariant, ending, has_z3, in_domain, listable
 from pellucid.check.explicit import Branching, explore
-from pellucid.check.formula import CTL, Formula
+from pellucid.check.formula import Formula
+from pellucid.check.formula.nodes import always_possible
 from pellucid.check.history import as_invariant
 from pellucid.check.smt.encode import input_leaves
 from pellucid.check.smt.lemmas import sample_states
@@ -48,20 +49,14 @@ _MOST_PLANS = 6
 def stays_possible(system: System, formula: Formula, options: Options) -> Answer | None:
     """``AG EF p`` of a system with deep queues: proved by a way from every state, refuted where p never comes; None if
     neither is seen."""
-    if (
-        formula.op != "AG"
-        or formula.args[0].op != "EF"
-        or any(part.op in CTL for part in formula.args[0].args[0].walk())
-    ):
+    goal = always_possible(formula)
+    if goal is None:
         return None
-    goal = formula.args[0].args[0]
     whole, (aim,) = cone(system, [expression(goal)], all_inputs=True)
     limit = options.left
     plans, hopeless = _plans(whole, aim, suggested(system, [expression(goal)]))
     if hopeless is None:
-        some = n.FALSE
-        for push, length in plans:
-            some = n.or_(some, _works(whole, aim, push, length))
+        some = n.any_of(_works(whole, aim, push, length) for push, length in plans)
         if not _guessed(whole, some):
             answer = by_smt(whole, some, dataclasses.replace(options, engine="smt", timeout=limit and limit / 2))
             if answer.status == "proved":
@@ -527,12 +522,8 @@ def possible(
 ) -> Answer | None:
     """``AG EF p`` in an endless space: a way from every state, or a state that can be reached from which there is
     none."""
-    if (
-        formula.op != "AG"
-        or formula.args[0].op != "EF"
-        or not has_z3()
-        or any(part.op in CTL for part in formula.args[0].args[0].walk())
-    ):
+    goal = always_possible(formula)
+    if goal is None or not has_z3():
         return None
     if ending(system):  # what looks possible may lie on no run
         return None
@@ -545,7 +536,6 @@ def possible(
         trapped = _trap(*cone(system, roots, all_inputs=True), few, observed, formula, number, options)
         if trapped is not None:
             return trapped
-    goal = formula.args[0].args[0]
     return by_ways(system, expression(goal), str(goal), options)
 
 

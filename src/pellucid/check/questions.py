@@ -462,9 +462,7 @@ def _idle(
         )
     ]
     if implies:
-        true = n.FALSE
-        for slot in system.streams["a"][1]:
-            true = n.or_(true, n.and_(slot.present, slot.leaves[0]))
+        true = n.any_of(n.and_(slot.present, slot.leaves[0]) for slot in system.streams["a"][1])
         cases.append((true, f"{a.name} never says true"))
     return idle_notes(system, cases, options)
 
@@ -631,7 +629,7 @@ class Property:
         if isinstance(answer, bool):
             return Verdict("proved" if answer else "refuted", self.name, "python", time.perf_counter() - started)
         raise UsageError(
-            f"property {self.name} ({self.where}) returned {_short(answer)}: expected a verdict, as in "
+            f"property {self.name} ({self.where}) returned {short(answer)}: expected a verdict, as in "
             "return check.live(…), or True or False"
         )
 
@@ -659,7 +657,7 @@ def property(function: Any = None, *, bounded_is_enough: bool = False) -> Any:
             "@check.property stands above a function that returns a verdict; it was given the verdict itself"
         )
     if not callable(function) or not hasattr(function, "__code__"):
-        raise UsageError(f"@check.property stands above a function, found {_short(function)}")
+        raise UsageError(f"@check.property stands above a function, found {short(function)}")
     parameters = inspect.signature(function).parameters.values()
     takes: set[str] = set()
     for p in parameters:
@@ -702,14 +700,14 @@ def properties(
     'pipeline: something comes out'
     """
     if not hasattr(p, "graph"):
-        raise UsageError(f"check.properties wants a pipeline first, found {_short(p)}")
+        raise UsageError(f"check.properties wants a pipeline first, found {short(p)}")
     if isinstance(formulas, str):
         raise UsageError(f"check.properties wants a list of formulas: write [{formulas!r}]")
     unknown = sorted(set(settings) - set(_OPTIONS))
     if unknown:
         raise UsageError(f"check.properties takes {', '.join(_OPTIONS)}, found {unknown[0]!r}")
     if within is not None and (isinstance(within, bool) or not isinstance(within, int) or within < 1):
-        raise UsageError(f"within= takes a number of events of at least 1, found {_short(within)}")
+        raise UsageError(f"within= takes a number of events of at least 1, found {short(within)}")
     if within is not None and "pushes" in settings:
         raise UsageError("within= is how many events a run has, as pushes= is: give one of them")
     if within is not None and p.graph.timed:
@@ -763,8 +761,3 @@ def _keep(space: dict[str, Any], found: Property) -> None:
     elif before is not None and before.where != found.where and space.get("__file__"):
         raise UsageError(f"two properties are called {name!r} ({before.where} and {found.where}): rename one")
     kept[name] = replace(found, name=name)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -74,10 +74,7 @@ class Pair:
 
     def speaks(self, slots: Sequence[Slot]) -> Expr:
         """In this push something is emitted, or it fails."""
-        out = FALSE
-        for s in slots:
-            out = n.or_(out, s.present)
-        return out
+        return n.any_of(s.present for s in slots)
 
     @property
     def comes(self) -> list[Expr]:
@@ -179,9 +176,7 @@ def race(both: Pair, room: int) -> Race:
         own, other = lines[at], lines[1 - at]
         for s in slots:
             waits = n.and_(s.present, other.some)
-            same = TRUE
-            for x, y in zip(s.leaves, other.items[0], strict=True):
-                same = n.and_(same, same_leaf(x, y))
+            same = n.all_of(same_leaf(x, y) for x, y in zip(s.leaves, other.items[0], strict=True))
             differs = n.or_(differs, n.and_(waits, n.not_(same)))
             compared = n.or_(compared, waits)
             other.take(waits)
@@ -448,9 +443,7 @@ def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tup
     wait_a, wait_b = n.and_(now_a, n.not_(now_b)), n.and_(now_b, n.not_(now_a))
     following = [n.ite(wait_a, old, new) for old, new in zip(own_a, next_a, strict=True)]
     following += [n.ite(wait_b, old, new) for old, new in zip(own_b, next_b, strict=True)]
-    equal: Expr = n.const(True)
-    for x, y in zip(values_a, values_b, strict=True):
-        equal = n.and_(equal, n.eq(x, y))
+    equal = n.all_of(n.eq(x, y) for x, y in zip(values_a, values_b, strict=True))
     sources = tuple((mark + name, t) for s, mark in ((left, "1:"), (right, "2:")) for name, t in s.sources)
     system = dataclasses.replace(
         left, name=f"{left.name} beside {right.name}", state=tuple(state), inputs=tuple(inputs), next=tuple(following),
@@ -513,10 +506,7 @@ def decide_paper(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] 
 @n.values_only()
 def all_equal(system: System) -> Expr:
     """Every event of the equality step is true, also where it compares several in one push."""
-    out = n.TRUE
-    for slot in system.streams["same"][1]:
-        out = n.and_(out, n.or_(n.not_(slot.present), slot.leaves[0]))
-    return out
+    return n.all_of(n.or_(n.not_(slot.present), slot.leaves[0]) for slot in system.streams["same"][1])
 
 
 def within_bounds(system: System, answer: Answer, options: Options) -> Answer:

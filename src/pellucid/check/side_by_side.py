@@ -9,7 +9,7 @@ from typing import Any
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Room
-from pellucid.check.system.variables import TRUE, Slot
+from pellucid.check.system.variables import Slot
 from pellucid.errors import StepError, TypeMismatch, UsageError
 from pellucid.internal.engine.interpreter import Interpreter
 from pellucid.internal.expr import node as n
@@ -120,8 +120,7 @@ def _other(a: Type, b: Type) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-# When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever
-# its
+# When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever its
 # sign.
 
 
@@ -217,9 +216,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
     bad = n.not_(n.eq(many, other))
     for i in range(min(len(left), len(right))):
-        same = TRUE
-        for x, y in zip(left[i], right[i], strict=True):
-            same = n.and_(same, same_leaf(x, y))
+        same = n.all_of(same_leaf(x, y) for x, y in zip(left[i], right[i], strict=True))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
     return n.or_(_unless_over(system, bad), fail_apart(system))
 

@@ -137,9 +137,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> 
         # A failure is seen, also one because an integer leaves 64 bits.
         inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
         whole, pushes = _observed(system, states, inner)
-        bad = n.FALSE
-        for slot in whole.streams[out][1]:
-            bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
+        bad = n.any_of(n.and_(slot.present, n.not_(slot.leaves[0])) for slot in whole.streams[out][1])
         small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out), whole.partial])
         space = explore(small, observed, stop_on=[0, 2], budget=budget)
         if space.found is not None or space.why or not space.holds(1).any():

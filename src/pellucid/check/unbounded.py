@@ -9,8 +9,8 @@ from typing import Any
 from pellucid.check.answer import Answer, counted, expression, suggested
 from pellucid.check.decide import Options, decide, decide_invariant, has_z3, listable
 from pellucid.check.explicit import computes_floats, explore
-from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
-from pellucid.check.formula.nodes import Before, Flag, Length
+from pellucid.check.formula import Formula, resolve, terms
+from pellucid.check.formula.nodes import Before, Flag, Length, always_possible
 from pellucid.check.history import normal
 from pellucid.check.keyed import some_key_can, track_of
 from pellucid.check.possible import stays_possible
@@ -290,14 +290,10 @@ class _Question:
         """``AG EF p`` where a key that never came can always do what leads to p from the start, with queues that are
         long enough for that."""
         system = self.make(Room(bound))
-        formula = self.wanted(system)
-        if (
-            formula.op != "AG"
-            or formula.args[0].op != "EF"
-            or any(part.op in CTL | LTL for part in formula.args[0].args[0].walk())
-        ):
+        goal = always_possible(self.wanted(system))
+        if goal is None:
             return None
-        answer = some_key_can(system, formula.args[0].args[0], self.left(self.share()), decide_invariant, deep)
+        answer = some_key_can(system, goal, self.left(self.share()), decide_invariant, deep)
         return answer if answer.status != "unknown" else None
 
     def of_all(self, rooms: Sequence[tuple[str, int]], most_seconds: float | None = None) -> Answer | None:

@@ -293,8 +293,8 @@ def load_rounds(path: str | Path) -> tuple[int, list[Round]]:
 
 # Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
 #
-# The promise of `pellucid run --pushes` is that a crash does not show.  Here it is tried: the pipeline runs as a user
-# would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
+# The promise of `pellucid run --epoch-size` is that a crash does not show.  Here it is tried: the pipeline runs as a
+# user would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at
 # points of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it
 # was.  In the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the
 # audit.  Whatever goes wrong is reported with its schedule, so that it can be played again.
@@ -302,9 +302,8 @@ def load_rounds(path: str | Path) -> tuple[int, list[Round]]:
 # Where the output differs, the failure-free run is made once more: if that differs, too, a task is not deterministic,
 # and no recovery can help; else an epoch was lost, written twice or mixed up.
 
-PER_ROUND = (
-    6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
-)
+# strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
+PER_ROUND = 6
 TRIES = 3  # strikes for each kill that is wanted: some come too late
 LONGEST = 60.0  # seconds that a round may take at least
 
@@ -346,7 +345,7 @@ class Command:
             out += ["--out", f"{name}={place}" if len(places) > 1 else place]
         return [
             *out,
-            "--pushes",
+            "--epoch-size",
             str(self.pushes),
             "--chunk",
             str(self.chunk),
@@ -447,7 +446,7 @@ class CrashReport(Judgement):
             )
             if self.hits and self.epochs == 1:
                 lines.append(
-                    "The input is one epoch, so no recovery went back to a snapshot: --pushes makes them smaller."
+                    "The input is one epoch, so no recovery went back to a snapshot: --epoch-size makes them smaller."
                 )
         elif self.schedule is not None:
             lines.append(f"The schedule is in {self.schedule}: play it again with --replay {self.schedule}")
@@ -465,7 +464,7 @@ class CrashReport(Judgement):
 
 
 def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (),
-          replay: Sequence[Round] | None = None, per_round: int = PER_ROUND, keep_going: bool = False,
+          replay: Sequence[Round] | None = None, keep_going: bool = False,
           say: Callable[[str], None] = lambda text: None,
           idle: Callable[[], None] = lambda: None) -> CrashReport:  # fmt: skip
     """Kill the run so often, and compare.  It ends with the first run that is wrong, unless told to keep going.
@@ -485,11 +484,11 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
     tasks = list(_status(reference.folder).get("tasks", {}))
     planned = list(replay or [])
     drawn = 0
-    while planned or (replay is None and report.hits < kills and drawn < TRIES * kills + per_round):
+    while planned or (replay is None and report.hits < kills and drawn < TRIES * kills + PER_ROUND):
         if planned:
             this = Round(list(planned.pop(0).strikes))
         else:
-            this = Round([draw(rng, chosen, tasks) for _ in range(min(per_round, kills - report.hits))])
+            this = Round([draw(rng, chosen, tasks) for _ in range(min(PER_ROUND, kills - report.hits))])
         drawn += len(this.strikes)
         run = _Run(command, folder / f"run-{len(report.outcomes)}", this.strikes, reference, idle)
         run.go()

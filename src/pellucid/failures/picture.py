@@ -235,8 +235,7 @@ def _flow_depth(run: DrawnRun, lane: Mapping[str, int]) -> dict[str | None, int]
 
 # A recorded trace in the form from which it is drawn: rows put in a causal order, and what of them remains.
 #
-# Each task wrote its own steps; between tasks there is only the causal order: a message is sent before it is
-# received,
+# Each task wrote its own steps; between tasks there is only the causal order: a message is sent before it is received,
 # and a recovery stands between generations.  Within that, the recorded times decide.
 
 _RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")

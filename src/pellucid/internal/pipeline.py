@@ -248,34 +248,12 @@ class Pipeline(Built):
 
             totals = sum_of_odds.spark(df, value="x", key="user", order="seq")
         """
-        from pellucid.spark.api import SparkOptions, run
+        from pellucid.spark.api import run
 
+        words = {name: value for name, value in locals().items() if name not in ("self", "frames", "sources", "run")}
         if isinstance(sources.get("step"), str):  # no DataFrame, but a column
-            tag = by_new_names("spark", {"step": "tag"}, {"step": sources.pop("step"), "tag": tag})["tag"]
-
-        options = SparkOptions(
-            value,
-            key,
-            order,
-            tag,
-            nth,
-            late,
-            wait,
-            sequence,
-            gaps,
-            partitions,
-            native,
-            state,
-            store,
-            buckets,
-            drop,
-            keep,
-            nan,
-            time_format,
-            bad,
-            max_bad,
-        )
-        return run(self.graph, frames, sources, options)
+            words |= by_new_names("spark", {"step": "tag"}, {"step": sources.pop("step"), "tag": tag})
+        return run(self.graph, frames, sources, words)
 
     def spark_plan(self, *, key: Any = None, order: Any = None, streaming: bool = False, native: str = "auto") -> str:
         """In words: what becomes of the pipeline on Spark, step by step, and why.

@@ -48,7 +48,7 @@ _USER = "user="
 FILE = "file: "  # the target of a member that becomes visible as a whole, when the run ends
 
 
-class Moved(Exception):  # noqa: N818 - no error: who reads the log again goes on
+class Moved(Exception):  # noqa: N818 - no error: the log is read again
     """Another driver has decided something since the log was read."""
 
 
@@ -66,7 +66,7 @@ class Record:
     epoch: int = 0  # of a run with epochs: which one it is
     at: str = ""  # when that was decided, in UTC
     drained: frozenset[str] = frozenset()  # members from which other programs take rows out
-    users: Mapping[str, str] = field(default_factory=dict)  # who logs in to them, where that is said
+    users: Mapping[str, str] = field(default_factory=dict)  # who logs in to them, where that is known
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -137,7 +137,7 @@ class DecisionLog:
             return None
         except OSError as error:
             raise StateError(
-                f"{path}: the log of decisions cannot be read: {error.strerror or error}: mend that, or bring the "
+                f"{path}: the log of decisions cannot be read: {error.strerror or error}: repair that, or bring the "
                 "folder back from a copy"
             ) from None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -224,7 +224,7 @@ class DecisionLog:
         return made
 
     def adopt(self, batch: int, epoch: int) -> Record:
-        """The log was lost, or is an older copy: what a member has was decided, by an attempt that nobody knows any
+        """The log was lost, or is an older copy: what a member has was decided, by an attempt that is not known any
         more."""
         with self.owned() as found:
             made = replace(found, batch=batch, attempt="", epoch=epoch, at=_now())
@@ -237,7 +237,7 @@ class DecisionLog:
         return found is not None and (found.batch, found.attempt) == (batch, attempt)
 
     def note_whole(self, query: str, batch: int) -> None:
-        """Every member has all up to this batch: for who wants to take one away, and who asks what is in doubt."""
+        """Every member has all up to this batch: for who wants to take one away, and who asks what is unresolved."""
         with suppress(OSError):
             write_lasting(self.folder / _WHOLE, [sealed({"query": query, "batch": batch})], lasting=False)
 
@@ -252,15 +252,15 @@ class DecisionLog:
         return self.folder / "rows" / f"{attempt}-{name or 'all'}.arrow"
 
     def forget_rows(self, attempt: str) -> None:
-        """Nobody needs the rows of an attempt any more."""
+        """The rows of an attempt are not needed any more."""
         with suppress(OSError):  # `sweep` takes them away later
             for path in (self.folder / "rows").glob(f"{attempt}*") if attempt else ():
                 path.unlink(missing_ok=True)
 
     @contextmanager
     def owned(self) -> Iterator[Record]:
-        """Alone with the log, which is still ours: for who takes back what others have prepared.  Nobody can have taken
-        the log, prepared and decided meanwhile, so nothing that is decided is taken back.
+        """Alone with the log, which is still ours: for taking back what others have prepared.  No other driver can have
+        taken the log, prepared and decided meanwhile, so nothing that is decided is taken back.
 
         >>> import tempfile
         >>> log = DecisionLog(tempfile.mkdtemp() + "/log")
@@ -300,8 +300,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-# The rows of an attempt, kept beside the log until every member has them: for members that cannot keep what they
-# have
+# The rows of an attempt, kept beside the log until every member has them: for members that cannot keep what they have
 # prepared.  They are written once, whatever gave them, and each member reads its own from there.
 
 
@@ -362,7 +361,7 @@ def reader(path: Path) -> Callable[[], Any]:
         except FileNotFoundError:
             raise StateError(
                 f"{path}: the rows of this attempt are gone: another driver of this group has begun meanwhile, or "
-                "somebody has deleted them. Stop one of the two, or write the batch again"
+                "they were deleted. Stop one of the two, or write the batch again"
             ) from None
         except pa.ArrowInvalid as error:
             raise StateError(

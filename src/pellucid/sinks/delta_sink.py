@@ -220,7 +220,7 @@ class DeltaSink(interface.Sink):
         return f"it is empty, yet batch {filled} put rows there"
 
     def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns by which the table is partitioned, whoever made it."""
+        """The columns by which the table is partitioned, however it was made."""
         there = tuple(table.metadata().partition_columns)
         if self.partition_by and self.partition_by != there:
             raise DataError(

@@ -1,7 +1,7 @@
 """The few file operations on which the Parquet sink rests, on a local (or mounted) folder.
 
 The manifest is the commit, so one operation must be both *atomic* (a file is there whole or not at all, also after a
-power failure) and *exclusive* (of two writers one succeeds and the other is told).  Writing a temporary file, syncing
+power failure) and *exclusive* (of two writers one succeeds and the other notices).  Writing a temporary file, syncing
 it and making a hard link gives both: ``link`` fails where the name is taken, which ``rename`` does not.
 """
 
@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -75,7 +74,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it.  The caller
+    """Move a file if it is still at its source; another process, or an earlier attempt, may have moved it.  The caller
     syncs the folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -121,7 +120,7 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that may be gone, or that somebody else is removing."""
+    """Remove a folder that may be gone, or that another process is removing."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -181,17 +180,13 @@ def _claimed(path: Path) -> tuple[str, str]:
 
 # The manifests of a Parquet target: the list of files that count.
 #
-# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one
-# wins.
-# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds
-# are
-# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once
-# per
+# ``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one wins.
+# Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds are
+# folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once per
 # level.
 #
 # A fold decides for its whole range: it is created before the single manifests go, so a zombie that creates a single
-# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears
-# may
+# manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears may
 # show neither the fold nor the singles; hence a listing counts only if a second one shows no new fold.
 
 FOLD = 100
@@ -201,22 +196,20 @@ _NAME_MANIFEST = re.compile(r"(?P<query>.+)-(?P<first>\d{20})(?:\.\.(?P<last>\d{
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256 (None: an
-    earlier version)."""
+    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256."""
 
     name: str
     staged: str
     rows: int
     bytes: int
-    sha256: str | None = None
+    sha256: str
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none; None: not
-    kept, by an earlier version).
+    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none).
 
-    >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800),)).rows
+    >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800, "9f"),)).rows
     3
     """
 
@@ -224,7 +217,7 @@ class Manifest:
     batch: int
     attempt: str
     files: tuple[DataFile, ...]
-    previous: int | None = None
+    previous: int = -1
 
     @property
     def rows(self) -> int:
@@ -243,12 +236,10 @@ class Manifest:
 
     @staticmethod
     def parse(document: dict[str, Any]) -> Manifest:
-        if document["format"] not in (1, 2):
-            raise ValueError(f"format {document['format']!r}, from a later version")
-        files = tuple(
-            DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f.get("sha256")) for f in document["files"]
-        )
-        made = Manifest(document["query"], document["batch"], document["attempt"], files, document.get("previous"))
+        if document["format"] != 2:
+            raise ValueError(f"format {document['format']!r}, of another version of Pellucid: use that one")
+        files = tuple(DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f["sha256"]) for f in document["files"])
+        made = Manifest(document["query"], document["batch"], document["attempt"], files, document["previous"])
         if made.rows != document["rows"]:
             raise ValueError(f"{document['rows']} rows, but {made.rows} in its files")
         return made
@@ -405,16 +396,11 @@ def _bytes(document: dict[str, Any]) -> bytes:
 
 # Whether the files of a Parquet target are still what the manifests say.
 #
-# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it.
-# So a
-# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle.
-# A
-# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if
-# it
+# A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it. So a
+# file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle. A
+# file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if it
 # is of the last batch, its manifest is what is missing.
 #
-# Folders of earlier versions have neither checksums nor the chain; there the bytes and the rows are compared, and a
-# warning says so.
 
 _RESTORE = "restore it from a copy, or write to a new folder from a new checkpoint"
 _TRIES = 5
@@ -422,7 +408,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Placed:
-    """A file that counts: where it is at this moment, and the folder below which its partitions are told."""
+    """A file that counts: where it is at this moment, and the folder below which its partitions are."""
 
     path: Path
     base: Path
@@ -431,7 +417,7 @@ class Placed:
     query: str = ""
     number: int = -1
 
-    def mended(self, what: str) -> StateError:
+    def refused(self, what: str) -> StateError:
         """The refusal: what is wrong with this file, and what to do."""
         return StateError(f"{self.path}: {what} ({self.batch}): {_RESTORE}")
 
@@ -452,7 +438,7 @@ def checked_places(target: Path) -> list[Placed]:
         except FileNotFoundError as error:
             if attempt == _TRIES - 1:
                 lost = next(placed for placed in found if str(placed.path) == error.filename)
-                raise lost.mended(f"the file is missing; {lost.file.rows} rows were committed in it") from None
+                raise lost.refused(f"the file is missing; {lost.file.rows} rows were committed in it") from None
             time.sleep(0.05)  # the writer moved it from staging to its place while we looked
             continue
         _refuse_foreign(there, found, manifests)
@@ -473,7 +459,7 @@ def check_chain(where: Path, manifests: list[Manifest]) -> None:
     known = {(manifest.query, manifest.batch) for manifest in manifests}
     for manifest in manifests:
         before = manifest.previous
-        if before is not None and before >= 0 and (manifest.query, before) not in known:
+        if before >= 0 and (manifest.query, before) not in known:
             raise StateError(
                 f"{where}/{manifest.query}-{before:020d}.json: the manifest of batch {before} of query "
                 f"{manifest.query!r} is missing; batch {manifest.batch} was committed after it: {_RESTORE}"
@@ -498,7 +484,7 @@ def _of(target: Path, manifest: Manifest, newest: set[tuple[str, int]]) -> Itera
 def _check_size(placed: Placed) -> None:
     size = os.stat(placed.path).st_size
     if size != placed.file.bytes:
-        raise placed.mended(
+        raise placed.refused(
             f"the file has {size} bytes, and {placed.file.bytes} were committed; it was cut off or replaced"
         )
 
@@ -527,24 +513,22 @@ def check_contents(target: Path, found: list[Placed]) -> None:
             _compare(placed, hashlib.file_digest(file, "sha256").hexdigest())
 
     with ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2))) as threads:
-        list(threads.map(check, [placed for placed in found if placed.file.sha256 is not None]))
-    _check_old(target, found)
+        list(threads.map(check, found))
 
 
 def check_on_spark(spark: Any, target: Path, found: list[Placed]) -> None:
     """The same by the executors, which have more hands than the driver."""
-    by_path = {str(placed.path): placed for placed in found if placed.file.sha256 is not None}
+    by_path = {str(placed.path): placed for placed in found}
     paths = spark.createDataFrame([(path,) for path in by_path], "path string").repartition(
         min(len(by_path), spark.sparkContext.defaultParallelism)
     )
     for path, digest in paths.mapInArrow(_digester(), "path string, digest string").collect():
         if digest is None:
-            raise by_path[path].mended(
+            raise by_path[path].refused(
                 "the file was there a moment ago, and an executor does not find it; it was removed, or the folder is "
                 "not shared"
             )
         _compare(by_path[path], digest)
-    _check_old(target, found)
 
 
 def _digester() -> Callable[[Any], Any]:
@@ -571,29 +555,6 @@ def _digester() -> Callable[[Any], Any]:
 
 def _compare(placed: Placed, digest: str) -> None:
     if digest != placed.file.sha256:
-        raise placed.mended(
+        raise placed.refused(
             "the file's SHA-256 is not the one that was committed; its content was changed, or it is another file"
         )
-
-
-def _check_old(target: Path, found: list[Placed]) -> None:
-    """Files of versions without checksums: what their footers say must do."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    old = [placed for placed in found if placed.file.sha256 is None]
-    if not old:
-        return
-    for placed in old:
-        try:
-            rows = pq.read_metadata(placed.path).num_rows
-        except pa.ArrowInvalid as error:
-            raise placed.mended(f"the file cannot be read as Parquet ({error})") from None
-        if rows != placed.file.rows:
-            raise placed.mended(f"the file has {rows} rows, and {placed.file.rows} were committed")
-    warnings.warn(
-        f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their "
-        "sizes and numbers of rows are compared",
-        UserWarning,
-        stacklevel=4,
-    )

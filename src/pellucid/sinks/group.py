@@ -32,11 +32,9 @@ from pellucid.sinks.sqlite_sink import SQLiteSink
 
 # For how long a member that cannot be reached is tried again *before* anything is decided.
 #
-# Nothing is lost by waiting, and nothing by giving up: until the decision nobody has the epoch.  So it is tried
-# again for
-# some seconds, as a server that is started anew is back by then; after that the epoch is given up everywhere, and
-# said.
-# (After the decision nothing is given up, however long it takes.)
+# Nothing is lost by waiting, and nothing by giving up: until the decision no member has the epoch.  So it is tried
+# again for some seconds, as a server that is started anew is back by then; after that the epoch is given up everywhere,
+# and said. (After the decision nothing is given up, however long it takes.)
 
 AGAIN = (0.05, 0.2, 0.5, 1.0)  # seconds between two attempts
 
@@ -44,9 +42,9 @@ T = TypeVar("T")
 
 
 class Patience:
-    """So many seconds for one attempt at an epoch; ``tell`` is told once why somebody waits, ``back`` is called if that
-    is over, ``alive`` before each wait, and ``stop`` ends it: another member has refused, and nobody waits for this one
-    any more.
+    """So many seconds for one attempt at an epoch; ``tell`` is called once with the reason, ``back`` if that
+    is over, ``alive`` before each wait, and ``stop`` ends it: another member has refused, and this one need not
+    be waited for.
 
     >>> tries = iter([True, True, False])
     >>> def reach() -> str:
@@ -97,22 +95,18 @@ class Patience:
 
 # A member of a group: one sink, what it has prepared, and how it is brought to where the log says it is.
 #
-# A sink that can make what it has prepared last (`Sink.hold`: PostgreSQL's ``PREPARE TRANSACTION``) is settled by
-# name
-# after a crash.  Of every other the transaction is held open until the decision, and the rows are kept beside the
-# log: a
-# decided batch that it has not is written once more from there, under the same number, which the sink itself leaves
-# out
-# if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are
-# tried,
-# taken back, and written after the decision.
+# A sink that can make what it has prepared last (`Sink.hold`: PostgreSQL's ``PREPARE TRANSACTION``) is settled by name
+# after a crash.  Of every other the transaction is held open until the decision, and the rows are kept beside the log:
+# a decided batch that it has not is written once more from there, under the same number, which the sink itself leaves
+# out if it is there.  Two tables of one SQLite file cannot be held at once (a file has one writer): there the rows are
+# tried, taken back, and written after the decision.
 
 Rows = Callable[[], Any]  # gives the rows anew, as often as it is called
 
 _REFUSED: dict[type[Sink], str] = {
     KafkaSink: "a topic cannot be read up to an epoch, and Kafka gives a transaction up by itself after a time: write "
     "to it from a query of its own",
-    OnceSink: "nobody can take back what a function has done",
+    OnceSink: "what a function has done cannot be taken back",
     SplitSink: "it commits one output after the other: name its sinks here, and say by='output'",
 }
 
@@ -122,7 +116,7 @@ def refuse_one_twice(sinks: Mapping[str, Sink], said: str) -> None:
     would take what the other has prepared for something that was left."""
     there: dict[str, str] = {}
     for name, sink in sinks.items():
-        with contextlib.suppress(DataError, OSError):  # of one that cannot be reached that is said when it is used
+        with contextlib.suppress(DataError, OSError):  # one that cannot be reached is reported when it is used
             other = there.setdefault(sink.really(), name)
             if other != name:
                 raise UsageError(f"{said}: {other!r} and {name!r} are the same target: name it once")
@@ -184,18 +178,18 @@ class Member:
         self, rows: Rows, query: str, batch: int, attempt: str, clear: Callable[[], int], since: int = NOTHING
     ) -> int:
         """Take the rows and prepare them, so that they can be committed; how many there are.  ``clear`` takes back what
-        others have left prepared and nobody has decided; ``since`` is the batch that must be there already."""
+        others have left prepared and undecided; ``since`` is the batch that must be there already."""
         self.staged, self.lasts, self._attempt = None, False, attempt
         try:
             staged = self.sink.stage(rows(), query, batch)
         except StateError:
-            # Somebody holds the query: what an earlier attempt has prepared only now, after we had looked for it?
+            # The query is held: by what an earlier attempt has prepared only now, after we had looked for it?
             if not clear():
                 raise
             staged = self.sink.stage(rows(), query, batch)
         if staged.skipped:
             raise StateError(
-                f"{self}: it has batch {batch} of query {query!r} already, which nobody has decided: does another "
+                f"{self}: it has batch {batch} of query {query!r} already, which is not decided: does another "
                 "driver or another group write to it?"
             )
         self.staged = staged
@@ -218,7 +212,7 @@ class Member:
         faults.point("together:prepared")
 
     def let_go(self) -> None:
-        """Give up what is held open, as a crash would: what lasts stays as it is."""
+        """Give up what is held open, as a crash would: what is durable stays as it is."""
         if self.staged is not None:
             self.sink.abort(self.staged)
             self.staged = None
@@ -310,12 +304,12 @@ def told_once(members: list[Member]) -> str:
 def _can_hold(sink: PostgresSink) -> bool:
     try:
         return sink.can_hold()
-    except DataError:  # it cannot be reached: whoever writes to it says so
+    except DataError:  # it cannot be reached: that is reported when it is written to
         return True
 
 
 def users_of(sinks: Mapping[str, Sink]) -> dict[str, str]:
-    """Who logs in to them, where that is said: so that an operator can ask as the same.
+    """The users that log in to them, where one is given: so that an operator can ask as the same.
 
     >>> from pellucid import sinks
     >>> users_of({"a": sinks.postgres("postgresql://me:S3cret@db/shop", "a"), "b": sinks.sqlite("b.db", "b")})
@@ -346,7 +340,7 @@ def shown(batch: int) -> str:
 
 
 def at_the_start(member: Member, error: Exception) -> Exception:
-    """What is said of a member that is away when a query begins; of one that says no, what it says.
+    """The error of a member that cannot be reached when a query begins; of one that refuses, its own.
 
     >>> from pellucid import sinks
     >>> shop = Member("shop", sinks.sqlite("shop.db", "t"), keeps_open=True)
@@ -377,9 +371,9 @@ def undecided(query: str, batch: int) -> str:
     """How a message begins about a batch that is given up.
 
     >>> undecided("shop", 3)
-    "batch 3 of query 'shop' is not decided, so nobody has it: "
+    "batch 3 of query 'shop' is not decided, so no member has it: "
     """
-    return f"batch {batch} of query {query!r} is not decided, so nobody has it: "
+    return f"batch {batch} of query {query!r} is not decided, so no member has it: "
 
 
 def warned(text: str) -> None:
@@ -388,9 +382,9 @@ def warned(text: str) -> None:
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
-    ...     warned("batch 3 is in doubt")
+    ...     warned("batch 3 is unresolved")
     >>> str(told[0].message)
-    'together: batch 3 is in doubt'
+    'together: batch 3 is unresolved'
     """
     with suppress(Warning):  # where warnings are errors, a decided batch is committed all the same
         warnings.warn(f"together: {text}", UserWarning, stacklevel=3)
@@ -398,16 +392,12 @@ def warned(text: str) -> None:
 
 # ``together``: several sinks that have an epoch all, or none.
 #
-# A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member
-# takes and
-# prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a
-# failure of
-# all, and nothing is left of the batch (one that cannot be reached is tried again first, for ``patience`` seconds);
-# after
-# it there is no way back: who fails then is tried again, the others are not
-# kept waiting, and after ``patience`` seconds the query ends with the batch *in doubt*, which is brought to its end
-# before anything else when it begins again.  Later batches wait: none is decided before the one before it is
-# everywhere.
+# A batch goes through four steps: its rows are kept beside the log (if a member needs them there), every member takes
+# and prepares them, the decision is written down, every member commits.  Before the decision a failure of one is a
+# failure of all, and nothing is left of the batch (one that cannot be reached is tried again first, for ``patience``
+# seconds); after it there is no way back: who fails then is tried again, the others are not kept waiting, and after
+# ``patience`` seconds the query ends with the batch *unresolved*, which is brought to its end before anything else when
+# it begins again.  Later batches wait: none is decided before the one before it is everywhere.
 
 _AGAIN = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between two attempts at a commit
 
@@ -475,7 +465,7 @@ class TogetherSink(interface.Sink):
         self._record: Record | None = None
         self._open = ""  # the attempt that may be decided
         self._safe: Future[None] | None = None  # when it is done, the rows of the attempt last
-        self.say: Callable[[str], None] = warned  # what is told while a batch is in doubt
+        self.say: Callable[[str], None] = warned  # takes a line while a batch is unresolved
 
     @property
     def place(self) -> str:
@@ -532,7 +522,7 @@ class TogetherSink(interface.Sink):
         if told:
             self.say(told)
         faults.point("together:recover")
-        if seen is not None and seen.query != query:  # what it has decided is everywhere, and the rest nobody wants
+        if seen is not None and seen.query != query:  # what it has decided is everywhere, and the rest is not wanted
             for member in self.members:
                 with log.owned():
                     member.clear(seen.query, seen)
@@ -545,7 +535,7 @@ class TogetherSink(interface.Sink):
 
     @contextmanager
     def _told(self, about: str = "") -> Iterator[None]:
-        """What the machine refuses (a disk that is full, a folder that may not be written) is told in one line."""
+        """What the machine refuses (a disk that is full, a folder that may not be written) becomes one line."""
         try:
             yield
         except OSError as error:
@@ -590,7 +580,7 @@ class TogetherSink(interface.Sink):
         return self.log.take(query, places_of(self.members), joined=joined, seen=seen, drained=drained, users=users)
 
     def _members_as_before(self, found: Record | None) -> dict[str, int]:
-        """Refuse other members than those of the log, unless it is said; of new ones, after which batch they join."""
+        """Refuse other members than those of the log, unless asked to; of new ones, after which batch they join."""
         if found is None or found.batch == NOTHING:
             return {}
         now = places_of(self.members)
@@ -604,7 +594,7 @@ class TogetherSink(interface.Sink):
             if name not in now and self.log.whole() < found.batch:
                 raise StateError(
                     f"together: member {name!r} ({place}) cannot leave the group now: batch {found.batch} is decided, "
-                    "and nobody knows whether it is there: begin once more with it, and take it away when that is done"
+                    "and it is not known whether it is there: begin once more with it, and take it away after that"
                 )
             if name in now and alike(now[name]) != alike(place):
                 raise StateError(f"together: member {name!r} was {place}, and is {now[name]} now: name the same target")
@@ -644,8 +634,8 @@ class TogetherSink(interface.Sink):
         away = [name for name in found.members if name not in places_of(self.members)]
         if away and self.log.whole() < found.batch:
             raise StateError(
-                f"together: {self.folder}: batch {found.batch} of query {found.query!r} is decided, and nobody knows "
-                f"whether member {away[0]!r} has it: start that query once more before {query!r} begins"
+                f"together: {self.folder}: batch {found.batch} of query {found.query!r} is decided, and it is "
+                f"unknown whether member {away[0]!r} has it: start that query once more before {query!r} begins"
             )
         for member in self.members:
             after = found.members.get(member.name, ("", found.batch))[1]
@@ -722,7 +712,7 @@ class TogetherSink(interface.Sink):
     # ------------------------------------------------------------ one batch
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The rows are kept, and every member has taken and prepared them: nobody waits for the others between."""
+        """The rows are kept, and every member has taken and prepared them: none waits for the others between."""
         record = self._record
         if record is None or record.query != query:
             record = self.begin(query, batch)
@@ -792,7 +782,7 @@ class TogetherSink(interface.Sink):
         self.finish(record)
 
     def finish(self, record: Record) -> None:
-        """Commit a decided batch everywhere: who fails is tried again, and keeps nobody else waiting."""
+        """Commit a decided batch everywhere: one that fails is tried again, and the others do not wait."""
         assert self.log is not None
         waiting, until, turn = list(self.members), time.monotonic() + self.patience, 0
         while True:
@@ -807,17 +797,17 @@ class TogetherSink(interface.Sink):
                 if not isinstance(error, (PellucidError, OSError)):
                     raise error
             if time.monotonic() >= until:
-                self._record = None  # who goes on begins with the recovery
+                self._record = None  # the next start begins with the recovery
                 self._rest()
                 raise StateError(
-                    f"together: batch {record.batch} of query {record.query!r} is decided, and in doubt: "
+                    f"together: batch {record.batch} of query {record.query!r} is decided, and unresolved: "
                     f"{'; '.join(f'{m} does not have it yet: {error}' for m, error in failed)}. The other members have "
                     "it, readers of read_together() do not see it, later batches wait. Nothing is lost: when that is "
                     "put right, start the query again, and it is committed first"
                 )
             if turn == 0:
                 self.say(
-                    f"batch {record.batch} is decided, and in doubt at "
+                    f"batch {record.batch} is decided, and unresolved at "
                     f"{'; '.join(f'{m.name} ({error})' for m, error in failed)}: it is tried again for "
                     f"{self.patience:g} s; later batches wait"
                 )
@@ -841,7 +831,7 @@ class TogetherSink(interface.Sink):
             if self.log.knows(staged.batch, staged.held):
                 return
         except StateError:
-            # Nobody knows: who begins again with a log that can be read does the right thing.  What lasts stays for
+            # It is not known: a start with a log that can be read does the right thing.  What is durable stays for
             # that, and so do the rows; what is only held open keeps others from the target, and is let go.
             self._record, self._open = None, ""
             for member in self.members:
@@ -875,7 +865,7 @@ class TogetherSink(interface.Sink):
             futures = [(member, member.soon(stage, member)) for member in self.members]
             errors = [(member, error) for member, future in futures if (error := future.exception()) is not None]
         finally:
-            for one in tried.values():  # also where the program is told to stop
+            for one in tried.values():  # also where the program is interrupted
                 one.stop.set()
         if not errors:
             return
@@ -884,14 +874,14 @@ class TogetherSink(interface.Sink):
         about = f"together: batch {staged.batch} of query {staged.query!r}: {member}"
         if isinstance(error, Unreachable):
             raise Unreachable(
-                f"{about} cannot be reached, and is given up after {self.patience:g} s ({option('patience')}): nobody "
-                f"has it: {error}. When that is put right, start the query again: the batch comes again"
+                f"{about} cannot be reached, and is given up after {self.patience:g} s ({option('patience')}): no "
+                f"member has it: {error}. When that is put right, start the query again: the batch comes again"
             ) from None
         if isinstance(error, OSError):
             error = of_member(member, error)
         if type(error) not in (DataError, StateError):
             raise error
-        raise type(error)(f"{about} does not take it, so nobody has it: {error}") from None
+        raise type(error)(f"{about} does not take it, so no member has it: {error}") from None
 
     def _since(self, member: Member) -> int:
         """The batch that the member must have before the next."""
@@ -904,7 +894,7 @@ class TogetherSink(interface.Sink):
             self.patience,
             lambda error: self.say(
                 f"batch {staged.batch}: {member.name} cannot be reached ({error}): it is tried again for "
-                f"{self.patience:g} s, and until then nobody has it"
+                f"{self.patience:g} s, and until then no member has it"
             ),
             back=lambda: self.say(f"batch {staged.batch}: {member.name} is reached again"),
         )

@@ -18,12 +18,12 @@ number.  A query is known by the id that Spark keeps in the checkpoint: it survi
 checkpoint, whose batches count from 0 again.  A query id and a batch id together name an epoch.  (For a run with epochs
 the query is the run, and the number is how many pushes there were.)
 
-The number and the rows are one transaction, but somebody may change one of them alone: empty the table, restore it from
+The number and the rows are one transaction, but one of them may be changed alone: empty the table, restore it from
 a copy, lose the numbers.  A sink looks for that once, when it begins.  Spark numbers the batches of a query without a
 gap, so a batch that is not the next one after the last in the target tells that the target, or the checkpoint, is not
 what it was; and a sink that keeps beside the number how many rows were written notices that they are gone.
 
-Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never
+Two drivers may work on one checkpoint for a while (one is a zombie that could not be stopped).  A sink therefore never
 relies on "I looked and the batch was not there": the look and the write are one transaction, or the commit is
 exclusive.
 
@@ -99,7 +99,9 @@ class Staged:
     rows: int = 0
     held: Any = None
     skipped: bool = False
-    before: int | None = None  # the batch there that it follows on, -1 if none is there; None where nobody looked
+    before: int | None = (
+        None  # the batch there that it follows on, -1 if none is there; None where the sink did not look
+    )
 
 
 class Untold(Exception):  # noqa: N818 - no error: who reads together says what it means
@@ -114,7 +116,7 @@ class Sink(ABC):
 
     kind: ClassVar[str] = "own"
     guarantee: ClassVar[str] = "what its author says"
-    wait: float | None = None  # seconds to wait for another writer; None: it waits for nobody
+    wait: float | None = None  # seconds to wait for another writer; None: it does not wait
 
     def __init__(self, query: str | None = None, first_batch: int | None = None) -> None:
         self.query = None if query is None else checked_query(query)
@@ -152,7 +154,7 @@ class Sink(ABC):
 
     @property
     def identity(self) -> str:
-        """Which target it is: the same in every run, whoever logs in; without any secret."""
+        """Which target it is: the same in every run and for every user; without any secret."""
         return f"{self.kind}: {self.place}"
 
     # ------------------------------------------------------------ one batch
@@ -211,12 +213,12 @@ class Sink(ABC):
     grouped = False  # whether it is one of several that commit together: then it keeps what a cut reading needs
 
     def hold(self, staged: Staged, attempt: str) -> bool:
-        """Make what is prepared last under this name, whoever dies; False where the target cannot (nothing is changed
-        then, and who commits several together keeps the rows itself)."""
+        """Make what is prepared durable under this name, whichever process dies; False where the target cannot
+        (nothing is changed then, and the group keeps the rows itself)."""
         return False
 
     def held(self, query: str) -> list[tuple[int, str]]:
-        """What `hold` left and nobody has settled: batches and attempts."""
+        """What `hold` left and is not settled: batches and attempts."""
         return []
 
     def settle(self, query: str, batch: int, attempt: str, *, commit: bool) -> bool:
@@ -228,7 +230,7 @@ class Sink(ABC):
         return f"batch {batch} of {query}, attempt {attempt}"
 
     def gone(self, query: str) -> str:
-        """Why rows of the query are not there that its numbers tell of; empty if they are, or if nobody can tell."""
+        """Why rows of the query are not there that its numbers tell of; empty if they are, or if it cannot be told."""
         return ""
 
     def renew(self, query: str) -> bool:
@@ -253,7 +255,7 @@ class Sink(ABC):
         """The group is over: another may have the target.  With None, whichever group has it."""
 
     def wait_at_most(self, seconds: float) -> None:
-        """From now on it waits no longer for another writer; one that waits for nobody goes on so.
+        """From now on it waits no longer for another writer; one that does not wait stays so.
 
         >>> from pellucid import sinks
         >>> sink = sinks.sqlite("shop.db", "orders", wait=20)
@@ -288,7 +290,7 @@ class Turns:
         self._locks: dict[str, threading.Lock] = {}
 
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
-        return Turns, ()  # a sink may be sent to another process, where nobody waits
+        return Turns, ()  # a sink may be sent to another process, where no call is running
 
     @contextmanager
     def taken(self, query: str, what: str, wait: float) -> Iterator[None]:
@@ -324,7 +326,7 @@ def emptied(place: str, query: str, rows: int, forget: str) -> str:
 
 
 def taken_away(place: str, before: int, batch: int) -> str:
-    """The words about a target that is gone between the rows and their commit: none is begun anew in its place."""
+    """The words about a target that is gone between the rows and their commit: none is made in its place."""
     return (
         f"{place}: it was deleted or moved while batch {batch} was written: the rows up to batch {before} are not "
         "there any more. Bring it back"
@@ -436,7 +438,7 @@ def parsed(path: str, asked: str = "out") -> tuple[str, str, str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether this is a folder of Parquet on this machine: it is said by a ``/`` at its end, or the folder has
+    """Whether this is a folder of Parquet on this machine: it ends in ``/``, or the folder has
     manifests already.
 
     >>> is_folder("out/sums/"), is_folder("out/sums.csv"), is_folder("delta:out/"), is_folder("epochs:state/")

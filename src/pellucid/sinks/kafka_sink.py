@@ -2,7 +2,7 @@
 
 The transactional id is derived from the query, so a driver that starts fences the one before it: whatever a zombie had
 open is aborted, and its next call fails.  The batch's number goes into the same transaction as an *offset* (batch + 1)
-of the consumer group ``pellucid-<query>`` on the topic's partition 0; nobody consumes with that group, it is only the
+of the consumer group ``pellucid-<query>`` on the topic's partition 0; no consumer uses that group, it is only the
 place where Kafka commits a number together with records.  A driver that starts reads the number after fencing, when it
 can no longer change.  Readers with ``isolation.level=read_committed`` see each record once.
 
@@ -122,7 +122,7 @@ class KafkaSink(interface.Sink):
         return pa.table([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The records are sent in a transaction, which nobody sees who reads only what is committed."""
+        """The records are sent in a transaction, which readers of committed records do not see."""
         schema = schema_of(data)
         refuse_doubled(schema.names)  # a row as JSON would keep one of them
         for what, column in (("key", self.key), ("value", self.value)):

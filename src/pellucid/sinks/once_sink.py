@@ -1,6 +1,6 @@
 """``once``: the guard for a function of one's own, with what can honestly be promised from outside.
 
-Nobody but the function can put its effects and the batch's number into one transaction.  From outside, a ledger can do
+Only the function can put its effects and the batch's number into one transaction.  From outside, a ledger can do
 two things: note *before* the call that the batch began, and *after* it that the batch ended.  A batch that ended is
 never given to the function again.  A batch that began and did not end is given again, with ``again=True``: only then
 may something of it be there already, so only then need the function look (delete by batch id, upsert, compare).  A
@@ -88,7 +88,7 @@ class OnceSink(interface.Sink):
             return interface.Staged(query, batch, held=(data, state, stack.pop_all()))
 
     def prepare(self, staged: interface.Staged) -> None:
-        """That the batch begins is written down; whether the function will fail nobody can know."""
+        """That the batch begins is written down; whether the function will fail cannot be known."""
         self._note(staged.query, began=staged.batch, ended=staged.held[1]["ended"])
         faults.point("once:began")
 
@@ -137,12 +137,9 @@ once = OnceSink
 
 # ``split``: one query, several outputs, each to a sink of its own.
 #
-# Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one
-# DataFrame
-# with a column that names the output of each row.  Each part goes to its sink under the query's name with the
-# output's
-# appended; each sink guards itself, so after a crash between two of them the replayed batch is left out by those
-# that
+# Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one DataFrame
+# with a column that names the output of each row.  Each part goes to its sink under the query's name with the output's
+# appended; each sink guards itself, so after a crash between two of them the replayed batch is left out by those that
 # have it and written by those that do not.  Each output is exactly-once; they do not become visible at the same
 # instant.
 

@@ -417,7 +417,7 @@ def schema_there(target: Path) -> pa.Schema:
 
 
 def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
-    """The files by the folder below which their partitions are told: the target, and rarely a staging folder."""
+    """The files by the folder below which their partitions are: the target, and rarely a staging folder."""
     made: dict[str, list[str]] = {}
     for placed in found:
         made.setdefault(str(placed.base), []).append(str(placed.path))
@@ -428,14 +428,13 @@ def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
 #
 # A batch goes through three places::
 #
-#     _staging/<query>-<batch>-<attempt>/part-…   the executors write here; nobody looks
+#     _staging/<query>-<batch>-<attempt>/part-…   the executors write here; no reader looks
 #     _manifest/<query>-<batch>.json              created once, exclusively: from now on the batch counts
 #     batch-<batch>-part-…                        the files move here, one rename each; done again after a crash
 #
 # The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every
 # reader that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the
-# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses
-# nothing:
+# moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing:
 # it follows the manifest, and takes a file from staging where it has not moved yet.
 
 
@@ -499,7 +498,7 @@ class ParquetSink(interface.Sink):
         return read(self.path)
 
     def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
-        """The executors write files where nobody looks."""
+        """The executors write files where no reader looks."""
         if not self._looked:  # at the start: do not go on where rows that count are gone
             checked_places(self.path)
             self._looked = True
@@ -672,7 +671,7 @@ class ParquetSink(interface.Sink):
     def _commit(self, manifest: Manifest, schema: pa.Schema) -> bool:
         """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves
         nothing decided."""
-        before = -1 if manifest.previous is None else manifest.previous
+        before = manifest.previous
         if before >= 0 and self.log.is_empty():
             raise StateError(interface.taken_away(str(self.path), before, manifest.batch))
         if self.log.is_empty():

@@ -5,7 +5,7 @@ first has committed.  Rows go in by ``COPY`` of CSV that Arrow writes: no value 
 
 With ``parallel=True`` the executors copy into an unlogged table of this attempt, each task under its own number, and
 the driver moves the rows of *those tasks whose result Spark accepted* in one transaction.  A task that ran twice leaves
-rows under a second number, which nobody moves.  It pays where the batch is too large for one connection; each row is
+rows under a second number, which are not moved.  It pays where the batch is too large for one connection; each row is
 written twice.
 """
 
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
 
 # The marks in PostgreSQL: one number for one table and one query, however the table's name is spelt.
 #
-# ``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which,
-# by
-# its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written
-# before,
+# ``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which, by
+# its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written before,
 # count as well; so do those of a ``pellucid_epochs`` that lies in another schema, because a driver had another
 # ``search_path``.
 
@@ -174,7 +172,7 @@ def locked_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) ->
     ) not in held:  # without the lock nothing is known: neither "is there" nor "is not there" may be said
         raise StateError(
             f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be made, or was removed "
-            "at this moment: is somebody changing that table? Run the batch again"
+            "at this moment: is another program changing that table? Run the batch again"
         )
     return last_mark(db, target, query)
 
@@ -216,7 +214,7 @@ def written_by(db: psycopg.Connection[Any], target: MarkedTable, query: str, bat
     if wrote != said & 0xFFFFFFFF:
         raise Untold(
             "its mark was not written by the transaction that it names: the database came back by pg_dump or by "
-            "another copy of rows, or somebody changed pellucid_epochs"
+            "another copy of rows, or another program changed pellucid_epochs"
         )
     return int(wrote), int(added)
 
@@ -224,8 +222,7 @@ def written_by(db: psycopg.Connection[Any], target: MarkedTable, query: str, bat
 # Prepared transactions of PostgreSQL: what was prepared is there after any crash, to be committed or taken back.
 #
 # The name of one says whose it is: the table (a digest), the query, the batch and the attempt.  So a recovery finds
-# what
-# belongs to its group and nothing else, and what an earlier attempt left is never taken for this one's.
+# what belongs to its group and nothing else, and what an earlier attempt left is never taken for this one's.
 
 _NAME = re.compile(r"pellucid\.(?P<target>[0-9a-f]{12})\.(?P<query>[\w-]+)\.(?P<batch>\d+)\.(?P<attempt>\w+)")
 
@@ -234,7 +231,7 @@ class Gid(NamedTuple):
     """The name of a prepared transaction.
 
     >>> name = str(Gid.of("public.sums", "orders", 7, "a1"))
-    >>> name, Gid.read(name) == Gid.of("public.sums", "orders", 7, "a1"), Gid.read("somebody's") is None
+    >>> name, Gid.read(name) == Gid.of("public.sums", "orders", 7, "a1"), Gid.read("another") is None
     ('pellucid.f8fbf0994e81.orders.7.a1', True, True)
     """
 
@@ -292,13 +289,12 @@ def settle(db: psycopg.Connection[Any], name: Gid, *, commit: bool) -> bool:
 # The tables that a PostgreSQL sink needs: its own books, and the user's table where it is made from the first batch.
 #
 # They are made, or altered, once and in a short transaction of their own, before anything is staged; and only if the
-# catalog says that something is missing.  ``ALTER TABLE … IF NOT EXISTS`` asks for the whole table even where there
-# is
+# catalog says that something is missing.  ``ALTER TABLE … IF NOT EXISTS`` asks for the whole table even where there is
 # nothing to do: it would wait for what another member of the group has prepared, which waits for the decision, which
-# waits for this one.  Whoever has staged something has seen that the books are complete, so nobody after it needs to
+# waits for this one.  A sink that has staged something has seen that the books are complete, so no later one needs to
 # change them.
 
-# any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
+# any number that no other program uses: held while tables are made, which IF NOT EXISTS alone does not guard
 _ADVISORY = 7233181290055142706
 
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
@@ -373,7 +369,7 @@ _HOLDERS = f"""SELECT l.granted, l.pid, a.usename, a.query, p.gid FROM pg_locks 
 
 
 def holders(db: psycopg.Connection[Any], table: str, waited: int | None) -> str:
-    """Who holds, or waits for, a lock on the table or on our books: for a message; empty if nobody is seen any more.
+    """Who holds, or waits for, a lock on the table or on our books: for a message; empty if none is seen any more.
 
     ``waited`` is the process that waited.
     """
@@ -397,7 +393,7 @@ def holders(db: psycopg.Connection[Any], table: str, waited: int | None) -> str:
 _LEAST = 5  # seconds to wait for a server's answer, where less is waited for locks
 
 
-class _Aborted(Exception):  # noqa: N818 - raised by nobody: it ends a transaction
+class _Aborted(Exception):  # noqa: N818 - never raised: it ends a transaction
     """A batch is given up."""
 
 
@@ -455,7 +451,7 @@ class PostgresSink(interface.Sink):
 
     @property
     def user(self) -> str:
-        """Who logs in, where that is said: for who asks the target later."""
+        """The user, where one is given: to ask the target later as the same."""
         return self.address.user
 
     def last(self, query: str) -> int | None:
@@ -569,7 +565,7 @@ class PostgresSink(interface.Sink):
             if not stack.__exit__(*sys.exc_info()):
                 raise
         self.close()
-        self._idle = (os.getpid(), db)  # whoever settles it needs no other
+        self._idle = (os.getpid(), db)  # settling it needs no other
         stack.close()
         return True
 
@@ -707,7 +703,7 @@ class PostgresSink(interface.Sink):
 
     def renew(self, query: str) -> bool:
         with self._connection() as db, db.transaction():
-            if target_of(db, self.table) is not None:  # nobody writes between the look and the end of it
+            if target_of(db, self.table) is not None:  # no writer between the look and the end of it
                 db.execute(f"LOCK TABLE {quoted(self.table)} IN SHARE MODE".encode())
             if not self._gone(db, query):
                 return False
@@ -842,7 +838,7 @@ class PostgresSink(interface.Sink):
                 db.close()
 
     def _at_most(self) -> dict[str, int]:
-        """A host that is switched off says nothing: nobody waits longer for it than for a lock, if nothing is said."""
+        """A host that is switched off says nothing: it is waited for as long as for a lock, by default."""
         from psycopg.conninfo import conninfo_to_dict
 
         if "PGCONNECT_TIMEOUT" in os.environ or "connect_timeout" in conninfo_to_dict(self.address.connection):
@@ -874,7 +870,7 @@ class PostgresSink(interface.Sink):
             raise DataError(
                 f"table {self.table!r}: a lock was waited for, and not given within {self.wait:g} s: another program, "
                 f"or a transaction that is left prepared, holds it{self._holders(db)}. When "
-                "that is over, the same again goes on"
+                "that is over, run the same again"
             ) from error
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
             if getattr(db, "silent", False):

@@ -116,7 +116,7 @@ def _from_spark(df: Any) -> Iterator[pa.RecordBatch]:
 
     with _served(df, collect) as stream:
         yield from pa.ipc.open_stream(stream)
-        # After the batches come their places in the whole, which nobody here needs, or -1 and what went wrong.  A
+        # After the batches come their places in the whole, which are not needed here, or -1 and what went wrong.  A
         # stream that ends earlier raises EOFError: a part of a batch is never taken for the whole.
         places = read_int(stream)
         failure = UTF8Deserializer().loads(stream) if places == -1 else None
@@ -347,11 +347,9 @@ def _has_nan(value: Any) -> bool:
 
 # An Arrow batch as the CSV that PostgreSQL's ``COPY`` reads back exactly.
 #
-# Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats
-# have
-# the fewest digits that give the same float again.  Binary becomes ``\x…``, a record or a list becomes JSON, a
-# duration hours, minutes and seconds: a day of PostgreSQL's intervals has as many hours as the clock of a place
-# gives it.
+# Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have
+# the fewest digits that give the same float again.  Binary becomes ``\x…``, a record or a list becomes JSON, a duration
+# hours, minutes and seconds: a day of PostgreSQL's intervals has as many hours as the clock of a place gives it.
 
 
 def csv_bytes(batch: pa.RecordBatch) -> bytes:
@@ -494,7 +492,7 @@ def refusal(table: str, batch: int, error: psycopg.Error) -> str:
 
 
 def may_come_back(said: str) -> bool:
-    """Whether what is said where nobody could log in may be over soon: nobody is there, or the server is starting or
+    """Whether a failed login may succeed soon: no server is there, or it is starting or
     ending; not where it answers and says no.
 
     >>> may_come_back("connection failed: Connection refused")
@@ -520,7 +518,7 @@ def answering() -> Any:
 
         @staticmethod
         def heard() -> None:
-            """Nobody wants to know."""
+            """By default, nothing."""
 
         def wait(self, gen: Any, *more: Any, **named: Any) -> Any:
             if self.answers_within is None:
@@ -577,7 +575,7 @@ def shortened(text: str) -> str:
 
 
 def beginning(statement: str) -> str:
-    """A statement of somebody else, up to its first text or number: what comes there may be data, or a password.
+    """A statement of another session, up to its first text or number: what comes there may be data, or a password.
 
     >>> beginning("ALTER ROLE shop PASSWORD 'S3cret'"), beginning("LOCK TABLE orders")
     ('ALTER ROLE shop PASSWORD …', 'LOCK TABLE orders')

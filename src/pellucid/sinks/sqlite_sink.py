@@ -388,7 +388,7 @@ class SQLiteSink(interface.Sink):
 def _refused(
     db: sqlite3.Connection, insert: str, rows: list[Any], error: Exception, stayed: int
 ) -> tuple[int | None, str]:
-    """Which of these rows a table refuses, and why: each is tried by itself, as whoever asked gives the transaction
+    """Which of these rows a table refuses, and why: each is tried by itself, as the caller gives the transaction
     up.  None if that cannot be told: a table may say that all is rolled back at once."""
     if not db.in_transaction:
         return None, str(error)

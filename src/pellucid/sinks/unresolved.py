@@ -1,10 +1,10 @@
-"""What is in doubt in a group of sinks, for an operator: which epoch is decided and not everywhere, since when, who
-lacks it, and what resolves it.
+"""What is unresolved in a group of sinks, for an operator: which epoch is decided and not everywhere, since when, which
+members lack it, and what resolves it.
 
 `doubt_of_group` takes the folder of the log, a state folder of a run with epochs (``STATE/together``) or the checkpoint
-of a query on Spark (``CHECKPOINT/pellucid-together``).  Nothing is changed, nobody is kept waiting.  Members are asked
-by what the log says of them, which has no secret in it: a PostgreSQL as the user of the run, or whom ``PGUSER`` names,
-with ``PGPASSWORD``; or by the sinks that the caller gives.  Of one that cannot be asked that is said.
+of a query on Spark (``CHECKPOINT/pellucid-together``).  Nothing is changed, and no writer is kept waiting.  Members are
+asked by what the log says of them, which has no secret in it: a PostgreSQL as the user of the run, or the one that
+``PGUSER`` names, with ``PGPASSWORD``; or by the sinks that the caller gives.  One that cannot be asked is named.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GONE = ("the file is gone", "the folder is gone")
 
 @dataclass(frozen=True)
 class MemberDoubt:
-    """One member: what it is, the last batch that it has, and whether it lacks what is decided (None: nobody knows)."""
+    """One member: what it is, the last batch that it has, and whether it lacks what is decided (None: not known)."""
 
     name: str
     target: str
@@ -54,7 +54,7 @@ class MemberDoubt:
 
 @dataclass(frozen=True)
 class GroupDoubt:
-    """What `doubt_of_group` found; ``in_doubt`` is None if nobody knows."""
+    """What `doubt_of_group` found; ``in_doubt`` is None if that is not known."""
 
     log: str
     query: str
@@ -107,7 +107,7 @@ class GroupDoubt:
         unseen = _listed([m.name for m in self.members if m.lacks is None])
         if unseen:
             return f"; whether {unseen} has something prepared cannot be seen from here"
-        return ": nothing is in doubt"
+        return ": nothing is unresolved"
 
     def _told(self, undecided: list[str]) -> str:
         if any(m.ahead for m in self.members):
@@ -123,7 +123,7 @@ class GroupDoubt:
             return f"was everywhere when it was committed; whether {unseen} still has it cannot be seen from here"
         if undecided and all(m.lacks is False for m in self.members):
             return f"is everywhere; what is prepared at {_listed(undecided)} after it is not decided"
-        return {True: "is in doubt", False: "is everywhere: nothing is in doubt", None: "may be in doubt"}[
+        return {True: "is unresolved", False: "is everywhere: nothing is unresolved", None: "may be unresolved"}[
             self.in_doubt
         ]
 
@@ -275,7 +275,7 @@ def _sink_of(target: str, user: str, *, drained: bool) -> tuple[Sink | None, str
     if address.kind == "sqlite":
         there = os.path.isfile(address.file)
         return (sinks.sqlite(address.file, address.table, wait=1.0, drained=drained), "") if there else (None, _GONE[0])
-    # whoever asks may have PGPASSWORD, or a password file
+    # the operator may have PGPASSWORD, or a password file
     if address.kind == "postgres":
         asked = as_user(address.connection, user)
         asks = f"{asked}{'&' if '?' in asked else '?'}connect_timeout=5"
@@ -295,7 +295,7 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     lost = [m.name for m in members if m.lost]
     gone = [m for m in members if m.remade]
     waited = [m for m in members if m.lacks is not False and not m.lost and not m.remade]
-    # a file is put together at the end, of rows that are beside the log: nobody has to reach it
+    # a file is put together at the end, of rows that are beside the log: it need not be reached
     lack = [m.name for m in waited if not m.target.startswith(FILE)]
     told = []
     if gone:
@@ -361,9 +361,8 @@ def _ago(since: str) -> str:
 # ``read_together``: the rows of all members of a group, up to the last epoch that all have.
 #
 # While an epoch is being committed, or while one member cannot be reached, some have it and others do not.  A reader
-# that
-# looks at each target by itself sees that; here each is read up to the last epoch that is everywhere: SQLite by the
-# numbers of rows, PostgreSQL by the transaction that wrote them, Parquet by its manifests, Delta by its versions.
+# that looks at each target by itself sees that; here each is read up to the last epoch that is everywhere: SQLite by
+# the numbers of rows, PostgreSQL by the transaction that wrote them, Parquet by its manifests, Delta by its versions.
 
 _TRIES, _PAUSE = 50, 0.1
 
@@ -420,7 +419,7 @@ def read_together(
         after = decisions.read()
         if found is not None and after is not None and after.batch == record.batch:
             return found
-        time.sleep(_PAUSE)  # the group goes on meanwhile
+        time.sleep(_PAUSE)  # the group continues meanwhile
     if why:
         raise StateError(f"read_together: {why}")
     raise StateError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -14,18 +14,16 @@ from pellucid.internal.data.bind import (
     BadOption,
     BadRow,
     keep_word,
-    keeps_nan,
     kept_columns,
-    said_bad,
     said_keep,
     too_many,
 )
-from pellucid.internal.data.cells import said_formats
 from pellucid.internal.data.outputs import refuse_types
 from pellucid.internal.engine.kernel.layout import capacities
 from pellucid.internal.engine.saved.objects import check_states
 from pellucid.internal.expr.types import BOOL, INT, STR, Type
 from pellucid.internal.graph.model import Graph, inner_keys, refuse_answer_names
+from pellucid.internal.request import BATCH, SPARK, STREAM, Request, asked, by_time
 from pellucid.spark.column import column
 from pellucid.spark.frames import (
     BAD,
@@ -155,45 +153,19 @@ def with_inner_keys(graph: Graph, frame: Frame, job: SparkJob, *, ansi: bool) ->
     return replace(frame, df=frame.df.select(*chosen), fields=fields), replace(job, fields=fields, external=False)
 
 
-@dataclass(frozen=True)
-class SparkOptions:
-    """The keyword arguments of ``p.spark``; see there."""
-
-    value: str | Mapping[str, str] | None = None
-    key: str | Sequence[str] | None = None
-    order: str | Sequence[str] | None = None
-    tag: str | None = None
-    nth: str | None = None
-    late: str = "fail"
-    wait: int | timedelta | None = None
-    sequence: int | None = None
-    gaps: str = "fail"
-    partitions: int | None = None
-    native: str = "auto"
-    state: str | None = None
-    store: str = "own"
-    buckets: int | None = None
-    drop: Sequence[str] = ()
-    keep: Any = None
-    nan: str = "fail"
-    time_format: Any = None
-    bad: Any = "fail"
-    max_bad: int | None = None
-
-
-def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
-    """A DataFrame, or a dict of them by output."""
-    if graph.timed:
-        _refuse_options(graph, options)
-    key, order = _names("key", options.key), _names("order", options.order)
+def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], words: Mapping[str, Any]) -> Any:
+    """A DataFrame, or a dict of them by output; ``words`` are the keywords of ``p.spark``."""
     given = _given(graph, frames, named)
+    streaming = any(getattr(df, "isStreaming", False) for df in given.values())
+    options = asked(STREAM if streaming else BATCH, words)
+    if graph.timed:
+        options = by_time(graph, options, SPARK)
+        refuse_answer_names(graph, options.key)
+    key, order = options.key, options.order
     keep = _kept(graph, given, options, [*key, *order])
-    formats = said_formats(options.time_format)
     bad = check_bad(graph, options)
-    said: dict[str, Any] = {"nan": keeps_nan(options.nan), "formats": formats, "files": bool(bad)}
+    said: dict[str, Any] = {"nan": options.nan_is_value, "formats": options.time_format, "files": bool(bad)}
     frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep, **said)
-    streaming = frame.df.isStreaming
-    _check(graph, options, streaming)
     plan = choose(
         graph,
         key=bool(key),
@@ -202,7 +174,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         native=options.native,
         ansi=_ansi(frame.df),
         tagged=frame.fields.tagged,
-        nan=keeps_nan(options.nan),
+        nan=options.nan_is_value,
         bad=bool(bad),
         wide=frame.fields.wide,
     )
@@ -222,7 +194,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
 
 
 def _one(
-    graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan, outputs: tuple[tuple[str, Type], ...]
+    graph: Graph, frame: Frame, options: Request, plan: SparkPlan, outputs: tuple[tuple[str, Type], ...]
 ) -> DataFrame:
     """One DataFrame with these outputs."""
     job = _job(graph, frame, options, outputs)
@@ -242,7 +214,7 @@ def _one(
         from pellucid.spark.native import with_inner_key
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
-    exact = not (keeps_nan(options.nan) and graph.reads_floats)
+    exact = not (options.nan_is_value and graph.reads_floats)
     if options.native == "auto" and len(graph.sources) == 1 and exact:
         from pellucid.spark.native import cut, leaves_of
 
@@ -253,7 +225,7 @@ def _one(
     return keyed(job, frame, options.partitions)
 
 
-def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan, job: SparkJob) -> DataFrame:
+def _by_time(graph: Graph, frame: Frame, options: Request, plan: SparkPlan, job: SparkJob) -> DataFrame:
     """The way of a pipeline by event time."""
 
     if plan.way == "inner":
@@ -268,17 +240,9 @@ def _by_time(graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan,
     return timed_batch(job, frame, options.partitions)
 
 
-def _refuse_options(graph: Graph, options: SparkOptions) -> None:
-    """Refuse what does not go with event time, and keys that would be lost among the columns of answers."""
-    from pellucid.spark.plan import refuse_options
-
-    refuse_options(graph, [(f.name, getattr(options, f.name), f.default) for f in fields(SparkOptions)])
-    refuse_answer_names(graph, _names("key", options.key))
-
-
-def check_bad(graph: Graph, options: SparkOptions) -> BadOption:
+def check_bad(graph: Graph, options: Request) -> BadOption:
     """What becomes of bad rows, if that can be done here."""
-    bad = said_bad(options.bad, options.max_bad)
+    bad = options.aside
     if bad.address is not None:
         raise UsageError(
             f"bad={bad.to!r}: p.spark gives DataFrames: say bad='keep', and write the output called {BAD!r} where you "
@@ -294,7 +258,7 @@ def check_bad(graph: Graph, options: SparkOptions) -> BadOption:
 def _with_bad(
     graph: Graph,
     frame: Frame,
-    options: SparkOptions,
+    options: Request,
     plan: SparkPlan,
     outputs: tuple[tuple[str, Type], ...],
     most: int | None,
@@ -312,7 +276,7 @@ def _with_bad(
                 "(observedMetrics['pellucid']); pellucid run --on spark --stream --max-bad ends it"
             )
         return _counted(_one(graph, frame, options, plan, outputs), options.tag)
-    alone = _one(graph, frame, replace(options, tag=_TAG, keep=None, late=_not_kept(options.late)), plan, ())
+    alone = _one(graph, frame, replace(options, tag=_TAG, keep=(), late=_not_kept(options.late)), plan, ())
     if most is not None:
         count = alone.count()
         if count > most:
@@ -351,23 +315,23 @@ def refuse_letter_names(kept: Sequence[str]) -> None:
             )
 
 
-def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob) -> DataFrame:
+def _streaming(graph: Graph, frame: Frame, options: Request, job: SparkJob) -> DataFrame:
     check_states(job.graph)
     if options.store == "spark":
         from pellucid.spark.stream import managed
 
-        return managed(job, frame, options.buckets, tuple(options.drop))
+        return managed(job, frame, options.buckets, options.drop)
     if options.state is None:
         raise UsageError(
             f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with "
             "state='FOLDER' (a folder of its own, best beside the query's checkpoint), or let Spark keep it with "
             "store='spark'"
         )
-    plan = prepared(job, Store(options.state), frame, options.buckets, tuple(options.drop))
+    plan = prepared(job, Store(options.state), frame, options.buckets, options.drop)
     return streamed(job, frame, plan)
 
 
-def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple[str, Type], ...]) -> SparkJob:
+def _job(graph: Graph, frame: Frame, options: Request, outputs: tuple[tuple[str, Type], ...]) -> SparkJob:
     held = frame.fields
     check_sequence(held.order, options.sequence, options.gaps)
     late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)
@@ -433,9 +397,7 @@ def _refuse_outputs(names: Sequence[str], outputs: Collection[str]) -> None:
             )
 
 
-def _kept(
-    graph: Graph, given: Mapping[str | None, Any], options: SparkOptions, there: Sequence[str]
-) -> tuple[str, ...]:
+def _kept(graph: Graph, given: Mapping[str | None, Any], options: Request, there: Sequence[str]) -> tuple[str, ...]:
     """The columns that come along with the events."""
     refuse_keep(graph, given, options.keep, waits=bool(options.wait) or options.gaps == "wait")
     keep = kept_names(graph, given, options.keep)
@@ -492,16 +454,6 @@ def _refuse_case(names: Sequence[str], along: Sequence[str]) -> None:
             )
 
 
-def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
-    names: tuple[Any, ...] = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
-    names = () if given is None else names
-    if not all(isinstance(n, str) and n for n in names):
-        raise UsageError(f"{option(what)} is the name of a column, or a list of names, found {given!r}")
-    if len(set(names)) < len(names):
-        raise UsageError(f"{option(what)} names a column twice: {', '.join(names)}")
-    return names
-
-
 def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dict[str | None, Any]:
     """DataFrames by source; None for one that holds all."""
     sources = [graph.nodes[i].id for i in graph.sources]
@@ -521,27 +473,6 @@ def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dic
     if not given:
         raise UsageError(f"{graph.name}.spark wants a DataFrame for {', '.join(sources)}")
     return given
-
-
-def _check(graph: Graph, options: SparkOptions, streaming: bool) -> None:
-    for what, value, allowed in (
-        ("native", options.native, ("auto", "off")),
-        ("store", options.store, ("own", "spark")),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{what}= must be one of {', '.join(map(repr, allowed))}, found {value!r}")
-    for what, number in (("partitions", options.partitions), ("buckets", options.buckets)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise UsageError(f"{what}= must be a whole number above 0, found {number!r}")
-    if not streaming:
-        for what in ("state", "buckets", "wait"):
-            if getattr(options, what):
-                raise UsageError(f"{what}= is for streaming DataFrames, and this one is not")
-        if options.gaps == "wait":
-            raise UsageError(
-                f"{option('gaps', 'wait')} is for streaming DataFrames: in a batch, what is missing does not come any "
-                "more"
-            )
 
 
 def _wait(wait: int | timedelta | None, frame: Frame) -> int:

@@ -83,19 +83,13 @@ def as_begun(schema: Any, begun: Any) -> Any:
 # CSV files on Spark, cell for cell as the local engine reads them (:mod:`data.formats.csv`).
 #
 # Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number
-# with
-# a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a
-# cell
-# too many is cut.  So all cells are read as texts, whole, with the header of every file compared; then each column
-# is
-# turned into what the pipeline wants of it, or, where the pipeline does not say it (key and order), into what its
-# cells
-# look like.  A cell that does not fit is an error with its file and value.
+# with a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a
+# cell too many is cut.  So all cells are read as texts, whole, with the header of every file compared; then each column
+# is turned into what the pipeline wants of it, or, where the pipeline does not say it (key and order), into what its
+# cells look like.  A cell that does not fit is an error with its file and value.
 #
-# A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a
-# batch
-# looks first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always
-# does
+# A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a batch
+# looks first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always does
 # it.
 
 _CELLS = {"long": INT_CELL, "double": FLOAT_CELL}
@@ -467,13 +461,10 @@ def _is_like(file: str, only: str) -> bool:
 
 # JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`data.formats.jsonl`).
 #
-# Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal
-# keys, a
-# number where a text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once
-# as a
-# whole (``parse_json``, which is strict about all of that, with a number of ours behind the line's value, so that
-# nothing
-# else can stand there), and once for its columns.
+# Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal keys, a
+# number where a text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once as
+# a whole (``parse_json``, which is strict about all of that, with a number of ours behind the line's value, so that
+# nothing else can stand there), and once for its columns.
 #
 # Its own writing makes a text of an infinity.  Here it is the number ``1e999``, and NaN is refused, as in the local
 # engine.
@@ -680,9 +671,8 @@ def _has_floats(kind: Any) -> bool:
 
 # The row and line of a cell that Spark refused.
 #
-# Spark reads many pieces of a file at once and counts no lines; its errors name a file and a column, only one of
-# them, or
-# none.  The local reader counts, so for files of this machine it is asked, once something is wrong.
+# Spark reads many pieces of a file at once and counts no lines; its errors name a file and a column, only one of them,
+# or none.  The local reader counts, so for files of this machine it is asked, once something is wrong.
 
 _CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+(?: \| None)?)")
 _FILE = re.compile(r"(file:/.+?)(?=: |$)", re.MULTILINE)
@@ -756,12 +746,9 @@ def _found_here(
 # The files that a micro-batch reads, looked through before it is written.
 #
 # Spark does not mind a CSV file whose last quote is not closed: all that follows is one cell.  A batch is looked
-# through
-# before it is read (:mod:`pellucid.spark.files`); of a stream only its checkpoint knows which files belong to
-# which
-# micro-batch: the offsets of the micro-batch and of the one before it say between which entries of a source's log
-# they
-# are.
+# through before it is read (:mod:`pellucid.spark.files`); of a stream only its checkpoint knows which files belong to
+# which micro-batch: the offsets of the micro-batch and of the one before it say between which entries of a source's log
+# they are.
 
 
 def look_at(checkpoint: str, batch: int, inputs: Collection[str], delimiter: str) -> None:

@@ -501,8 +501,7 @@ def _without(e: Expr, first: Expr) -> Expr:
 # The steps before anything is remembered, as Spark's own expressions: what a filter drops is not shuffled.
 #
 # A pipeline that begins with maps and filters is cut behind them: the front becomes a filter and a projection of the
-# user's DataFrame, before the shuffle; the rest is a pipeline of its own, whose source is what the front puts out.
-# A
+# user's DataFrame, before the shuffle; the rest is a pipeline of its own, whose source is what the front puts out. A
 # push of which the front drops the event does nothing in the rest, so the answers are the same.
 
 stateless_frame = frame

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.errors import UsageError, option
-from pellucid.internal.data.bind import keep_word
 from pellucid.internal.data.cells import inner_type
 from pellucid.internal.expr.node import Expr, walk
 from pellucid.internal.expr.types import FLOAT, DecimalType, ListType, TimeType, Type
@@ -352,26 +351,3 @@ def _steps_plan(graph: Graph) -> tuple[tuple[str, str], ...]:
         how = f"called as Python for each event: {opaque.reason}" if opaque is not None else where
         out.append((node.id, f"{node.kind}: {how}{', keeps state' if node.id in memory else ''}"))
     return tuple(out)
-
-
-def refuse_options(graph: Graph, given: Sequence[tuple[str, Any, Any]]) -> None:
-    """Refuse what has no meaning for a pipeline by event time: options by name, as they are and as they would be if
-    nothing had been said."""
-    whys = {
-        "nth": "a row that comes out is the answer of many rows, which no push numbers",
-        "late": "what becomes of late events is said at the step (late='drop', or its stream .late)",
-        "wait": "how late events may come is said at the step at, with lateness=",
-        "sequence": "the order of rows is no part of its answers",
-        "gaps": "the order of rows is no part of its answers",
-        "keep": "an answer is of many rows; put the fields that you want into the events",
-        "bad": "bad rows are not set aside there yet; leave them out before",
-        "max_bad": "bad rows are not set aside there yet; leave them out before",
-        "drop": "what a step keeps of its times cannot be given up yet; begin anew with a new state folder and a new "
-        "checkpoint",
-    }
-    for name, value, default in given:
-        if name in whys and value != default and (value or default):
-            word = keep_word() if name == "keep" else option(name)
-            raise UsageError(
-                f"{graph.name} works by event time, and {word} does not go with that on Spark: {whys[name]}"
-            )

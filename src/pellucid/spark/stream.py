@@ -34,15 +34,12 @@ if TYPE_CHECKING:
 
 # A bucket of keys between two micro-batches: its engine, what was applied of each key, and the rows that wait.
 #
-# It holds no Spark and no files: `pellucid.spark.stream` keeps it in snapshots, `pellucid.spark.stream` in
-# Spark's
-# own store.
+# It holds no Spark and no files: `pellucid.spark.stream` keeps it in snapshots, `pellucid.spark.stream` in Spark's own
+# store.
 #
 # Rows that wait are kept as they came, in columns that have only numbers (``v0_0``).  So what they were read as goes
-# with
-# them (:func:`held_about`): a query that reads other columns, or reads them otherwise, would take them for what they
-# are
-# not.
+# with them (:func:`held_about`): a query that reads other columns, or reads them otherwise, would take them for what
+# they are not.
 
 _ABOUT = b"pellucid.read_as"  # in the metadata of the table of rows that wait
 
@@ -534,14 +531,12 @@ def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: i
 
 # The other keeper of state: Spark's own state store, one value for each bucket of keys.
 #
-# Rows travel to their bucket, and events back, as Arrow data in one binary value: ``applyInPandasWithState`` then
-# moves a
-# few values per micro-batch instead of rows, and no type is lost on the way through pandas.
+# Rows travel to their bucket, and events back, as Arrow data in one binary value: ``applyInPandasWithState`` then moves
+# a few values per micro-batch instead of rows, and no type is lost on the way through pandas.
 #
 # One bucket more holds no keys: every micro-batch goes by it, and it remembers what must not change (key, order, the
-# number of buckets).  The other buckets could not tell: a key whose number has changed finds an empty state, and
-# that is
-# no error.
+# number of buckets).  The other buckets could not tell: a key whose number has changed finds an empty state, and that
+# is no error.
 
 _GUARD = -1  # the number of the bucket without keys
 

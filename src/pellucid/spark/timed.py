@@ -159,10 +159,8 @@ def _as_it_came(array: Any, kind: Any) -> Any:
 
 # The clock of a micro-batch, as rows.
 #
-# A bucket sees only its own rows, and the clock is of all of them.  So before rows go to their buckets, each
-# partition
-# says to every bucket how far event time has come in it: the greatest time that each step `at` has seen there, in
-# one
+# A bucket sees only its own rows, and the clock is of all of them.  So before rows go to their buckets, each partition
+# says to every bucket how far event time has come in it: the greatest time that each step `at` has seen there, in one
 # more row.  A bucket takes its rows, and then moves to the greatest of what it was told.  It is told in every
 # micro-batch, also if no row is of its keys: what is complete comes out then, and not when a key has its next row.
 #
@@ -577,12 +575,10 @@ def late_counts(state: str) -> dict[str, int]:
     return found
 
 
-# A streaming query by event time, looked at from outside through its state folder: nothing is written, and no Spark
-# is
+# A streaming query by event time, looked at from outside through its state folder: nothing is written, and no Spark is
 # needed.
 #
-# All buckets have the same clock, which is told to each in every micro-batch.  What is said is of the last micro-
-# batch
+# All buckets have the same clock, which is told to each in every micro-batch.  What is said is of the last micro- batch
 # that all of them have a snapshot of.
 
 _TRIES = 4

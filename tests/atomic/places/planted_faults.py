@@ -51,7 +51,7 @@ FAULTS = {
     "a message of a start that is lost": "start-unknown",
     "it was told that its log is a copy": "behind",
     "a message to its own place is dropped": "commit-undelivered",
-    "nobody commits": "commit-nobody",
+    "nobody commits": "commit-empty",
     "one commits twice at once": "commit-repeated",
     "one is twice in a set": "set-twice",
     "its own parent": "begin-itself",

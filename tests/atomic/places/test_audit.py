@@ -276,7 +276,7 @@ def test_and_says_nothing_of_the_right_one() -> None:
         booked(Core, seed)
 
 
-# An audit says what ``net doubt`` says of a log that is an older copy, also where no log tells it.
+# An audit says what ``net unresolved`` says of a log that is an older copy, also where no log tells it.
 
 
 def heard_by_agent(network: Network) -> str:

@@ -206,7 +206,7 @@ def test_one_connection_does_one_thing_at_a_time(network: Network) -> None:
 
 def test_a_place_that_does_not_run(network: Network, tmp_path_factory: pytest.TempPathFactory) -> None:
     idle = trips(tmp_path_factory.mktemp("idle"))
-    with pytest.raises(NotReached, match=r"agent: nobody answers at 127\.0\.0\.1:\d+ .*`pellucid net up"):
+    with pytest.raises(NotReached, match=r"agent: no process answers at 127\.0\.0\.1:\d+ .*`pellucid net up"):
         connect(idle.folder, "agent")
     with pytest.raises(UsageError, match="has no place 'agnt'"):
         connect(idle.folder, "agnt")
@@ -268,9 +268,9 @@ def test_a_frozen_place_does_not_answer_and_is_not_taken_for_a_stranger(
         pid = running(made, "q")
         assert pid
         os.kill(pid, signal.SIGSTOP)
-        monkeypatch.setattr(client, "_SECONDS_TO_GREET", 2.0)
+        monkeypatch.setattr(client, "_SECONDS_TO_GREET", 1.0)
         try:
-            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(2 s\)"):
+            with pytest.raises(NotReached, match=r"q: does not answer at 127\.0\.0\.1:\d+ \(1 s\)"):
                 connect(made.folder, "q")
             text = "\n".join(doubts(made, ["p", "q"]).lines())
             assert "another key" not in text and "q: cannot be seen: q: does not answer at" in text

@@ -81,7 +81,7 @@ def test_the_place_notices_and_says_so(moment: str, restarted: bool) -> None:
     start, n = behind["stand"].split("/")
     assert refused["message"] == (
         f"the log of 'p' is an older copy: it lacks records up to {n} of start {start}, which 'q' has heard of: stop "
-        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` goes on without what is "
+        "the place and bring its newer log back; if there is none, `pellucid net accept DIR p` resumes without what is "
         "lost"
     )
     (said,) = [f["what"] for f in kinds(world, "q", "refused")]
@@ -328,17 +328,6 @@ def test_what_its_own_start_aborted_is_no_fact_in_a_copy() -> None:
     assert world.ask("p", "status", t=t).get("status") != "aborted"
 
 
-def test_without_a_copy_a_crash_aborts_what_was_active() -> None:
-    world = World(PAIR, watch=False)
-    t = world.begin("p")
-    world.send(t, "p", "c", "x")
-    sent(world, "with it the beginning lasts")
-    world.kill("p", "none")
-    world.start("p")
-    world.run()
-    assert world.ask("p", "status", t=t)["status"] == "aborted"
-
-
 def accepted_after_starts(world: World, starts: int = 3) -> None:
     """The log of p is lost after so many starts, one of which q has heard of; the loss is accepted."""
     for _ in range(starts):
@@ -371,20 +360,6 @@ def test_a_crash_after_the_loss_was_accepted_is_presumed_as_ever(lost: str) -> N
     world.start("p")
     world.run()
     assert world.status(u) == "aborted" and world.status(t) == "aborted"
-
-
-def test_an_attempt_after_the_loss_was_accepted_is_given_up_as_ever() -> None:
-    world = World(TRIO, watch=False)
-    accepted_after_starts(world)
-    ts = knot(world)
-    world.until("vote", count=2)
-    world.drop("vote")
-    attempt = next(iter(world.up("q").state.prepared))
-    world.kill("p", "none")
-    world.start("p")
-    world.run()
-    assert {"attempt": attempt} in kinds(world, "q", "given_up")
-    assert [world.status(t) for t in ts] == ["committed"] * 3
 
 
 def test_of_starts_before_the_loss_nothing_is_presumed_ever_after() -> None:
@@ -427,7 +402,7 @@ def test_who_accepts_a_loss_accepts_that_of_the_starts_before_it(told: str) -> N
         world.up("p").handle(Noted(stand))
     else:
         heard = [(stand, "q")]  # which is down, and the operator has read its log
-        assert "nobody has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
+        assert "no place has shown" in world.ask("p", "accept", who="ada", when=1.0)["message"]
         assert world.ask("p", "accept", who="ada", when=1.0, heard=[stand])["error"] == "usage"
     assert world.ask("p", "accept", who="ada", when=1.0, heard=heard)["stands"] == [stand]
     world.start("q")

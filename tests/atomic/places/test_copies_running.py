@@ -6,18 +6,15 @@ import asyncio
 import json
 import shutil
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.atomic.places import Aborted, InDoubt, Network, NotReached, connect, end, new_network, start
+from pellucid.atomic.places import InDoubt, Network, connect, end, new_network, start
 from pellucid.atomic.places import operators as doubt
 from pellucid.atomic.places import operators as looking
 from pellucid.atomic.places.audit import audit
@@ -25,11 +22,9 @@ from pellucid.atomic.places.core.events import MESSAGES
 from pellucid.atomic.places.core.state import FIELDS, make
 from pellucid.atomic.places.host import Host
 from pellucid.atomic.places.log import open_log, read_log
-from pellucid.atomic.places.processes import running
-from pellucid.errors import PellucidError, StateError
+from pellucid.errors import StateError
 from pellucid.internal.base import faults
 from pellucid.internal.cli.main import cli
-from tests.atomic.places.trips import Aside
 
 COPY = "the log of 'hotel' is an older copy: it lacks records up to "
 
@@ -112,7 +107,7 @@ def test_a_copy_is_noticed_said_and_accepted(network: Network, tmp_path: Path) -
     told = refusal(network)
     assert told.startswith(COPY) and told.endswith(
         "which 'agent' has heard of: stop the place and bring its newer log back; if there is none, `pellucid net "
-        f"accept {folder} hotel` goes on without what is lost"
+        f"accept {folder} hotel` resumes without what is lost"
     )
     assert comes(said["hotel"], COPY) and comes(said["agent"], COPY)
     assert "  older copy    " + COPY in net("status", folder).output
@@ -283,79 +278,3 @@ def test_every_record_and_every_message_is_a_point_at_which_a_place_can_be_kille
     points = {point for point in faults.POINTS if point.startswith("place:")}
     records = {f"place:{when}-{kind.replace('_', '-')}" for kind in FIELDS for when in ("before", "after")}
     assert points == records | {f"place:said-{kind}" for kind in MESSAGES}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "point",
-    [
-        "before-behind[hotel]", "after-behind[hotel]", "before-accepted[hotel]", "after-accepted[hotel]",
-        "before-met[agent]", "after-met[agent]", "said-started[hotel]", "said-met[agent]", "said-known[hotel]",
-        "said-lacks[hotel]",
-    ],
-)  # fmt: skip
-def test_killed_while_a_copy_is_noticed_and_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    """Whoever dies at whichever moment of it: it is noticed, nothing is done before it is accepted, and that lasts."""
-    network = new_network(tmp_path / "trips", {"agent": ["answers"], "hotel": ["rooms"]})
-    try:
-        start(network)
-        sent(network, 1)
-        end(network, ["hotel"])
-        copy = shutil.copy(network.folder / "places" / "hotel" / "log.sqlite", tmp_path / "copy")
-        start(network, ["hotel"])
-        sent(network, 2)
-        assert answers(network, 2) == [1, 2]
-        end(network)
-        held = point not in ("said-known[hotel]", "before-met[agent]", "after-met[agent]")
-        if held:
-            put_back(network, Path(copy))
-        monkeypatch.setenv(faults.VARIABLE, f"place:{point}=kill")
-        with suppress(PellucidError):
-            start(network)
-        monkeypatch.delenv(faults.VARIABLE)
-        first = {place: running(network, place) for place in network.places}
-        again = threading.Event()
-        watching = Aside(_kept_up, network, again)
-        try:
-            if held:
-                assert whatever_dies(lambda: refusal(network)).startswith(COPY)
-                until = time.monotonic() + 60
-                while net("accept", network.folder, "hotel", "--yes").exit_code and time.monotonic() < until:
-                    if not net("doubt", network.folder, "hotel").output.count(COPY):
-                        break  # the answer was lost with the place, and what it answers lasts
-                    time.sleep(0.1)
-            assert whatever_dies(lambda: (sent(network, 3), taken(network)))
-        finally:
-            again.set()
-            watching.result()
-        now = {place: running(network, place) for place in network.places}
-        assert first != now or None in first.values(), "nobody was killed"
-    finally:
-        end(network)
-    kinds = [record.kind for record in read_log(network.log_of("hotel"), "hotel")]
-    assert (kinds.count("accepted") == 1, "behind" in kinds) == (held, held)
-
-
-def whatever_dies(do: Callable[[], Any]) -> Any:
-    """Again, as long as it is cut off by a place that dies."""
-    for _ in range(100):
-        with suppress(NotReached, InDoubt, Aborted):
-            return do()
-        time.sleep(0.1)
-    raise AssertionError("it never goes through")
-
-
-def taken(network: Network) -> str:
-    with connect(network.folder, "agent", patience=20) as agent, agent.transaction() as t:
-        t.receive("answers", timeout=20)
-        return t.commit(timeout=30)
-
-
-def _kept_up(network: Network, over: threading.Event) -> None:
-    while not over.wait(0.05):
-        for place in network.places:
-            if running(network, place) is None:
-                with suppress(PellucidError):
-                    start(network, [place], calm=True)

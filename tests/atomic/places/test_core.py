@@ -17,7 +17,6 @@ from pellucid.atomic.places.core.commit import Graph
 from pellucid.atomic.places.core.events import KEPT, MESSAGES, SHOWN
 from pellucid.atomic.places.core.state import Record, make
 from pellucid.errors import StateError, UsageError
-from tests.atomic.places import oracle
 from tests.atomic.places.simulator import World
 from tests.seeds import seeds
 
@@ -31,50 +30,6 @@ def refused(world: World, place: str) -> list[str]:
 
 
 # ------------------------------------------------------------ channels and transactions
-
-
-def test_an_abort_puts_back_what_was_taken_as_often_as_it_was_there() -> None:
-    world = World(PAIR)
-    t = world.begin("p")
-    for value in ("same", "same", "other"):
-        world.send(t, "p", "c", value)
-    world.ask("p", "commit", t=t, timeout=None)
-    u = world.begin("p")
-    assert [world.ask("p", "receive", t=u, channel="c", timeout=0)["value"] for _ in range(3)] == [
-        "same",
-        "same",
-        "other",
-    ]
-    assert world.ask("p", "receive", t=u, channel="c", timeout=0)["error"] == "timeout"
-    world.ask("p", "abort", t=u)
-    seen = world.ask("p", "look", channel="c")["messages"]
-    assert [(status, value) for _, _, status, value in seen] == [("committed", v) for v in ("same", "same", "other")]
-    world.judge()
-
-
-def test_a_cascade_goes_over_places_and_puts_everything_back() -> None:
-    world = World({"p": ["c"], "q": ["d"], "r": ["e"]})
-    seat = world.begin("q")
-    world.send(seat, "q", "d", "seat")
-    world.ask("q", "commit", t=seat, timeout=None)
-    t, u, v = world.begin("p"), world.begin("q"), world.begin("r")
-    world.send(t, "q", "d", "please")
-    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["value"] == "seat"
-    assert world.ask("q", "receive", t=u, channel="d", timeout=0)["value"] == "please"
-    world.send(u, "r", "e", "seat")
-    assert world.ask("r", "receive", t=v, channel="e", timeout=0)["value"] == "seat"
-    world.ask("r", "commit", t=v, timeout=None)
-    waiting = world.last
-    world.ask("q", "commit", t=u, timeout=None)
-    world.quiet()
-    world.ask("p", "abort", t=t)
-    world.run()
-    assert [world.ask(oracle.home(x), "status", t=x)["why"] for x in (t, u, v)] == [
-        "asked", f"cascade from {t}", f"cascade from {u}",
-    ]  # fmt: skip
-    assert world.answers[waiting]["why"] == f"cascade from {u}"
-    world.judge()
-    assert [value for *_, value in world.ask("q", "look", channel="d")["messages"]] == ["seat"]
 
 
 def test_a_child_needs_its_parent_and_not_the_other_way_round() -> None:
@@ -131,19 +86,6 @@ def test_a_client_that_is_gone_takes_its_active_transactions_along() -> None:
     world.judge()
 
 
-def test_a_pending_transaction_outlives_its_client() -> None:
-    world = World(PAIR)
-    t, u = world.begin("p", client="one"), world.begin("p", client="two")
-    world.send(t, "p", "c", client="one")
-    world.ask("p", "receive", client="two", t=u, channel="c", timeout=0)
-    world.ask("p", "commit", client="two", t=u, timeout=None)
-    world.ask("p", "gone", client="two")
-    assert world.status(u) == "pending"
-    assert world.ask("p", "abort", client="three", t=t)["error"] == "usage"  # another's, who is there
-    world.ask("p", "commit", client="one", t=t, timeout=None)
-    assert world.ask("p", "commit", client="three", t=u, timeout=None) == {"status": "committed"}
-
-
 def test_wrong_calls_are_told_and_change_nothing() -> None:
     world = World(PAIR)
     t = world.begin("p")
@@ -174,37 +116,6 @@ def test_wrong_calls_are_told_and_change_nothing() -> None:
 
 
 # ------------------------------------------------------------ ways and tokens
-
-
-def test_a_message_goes_through_every_place_on_its_way() -> None:
-    world = World(NEST, parents=INSIDE)
-    t = world.begin("desk")
-    here = world.path("desk", "bank", "till")
-    assert [(m, n) for m, n, _ in here] == [
-        ("out", "desk"),
-        ("out", "inn"),
-        ("out", "street"),
-        ("in", "bank"),
-        ("in", "till"),
-    ]
-    world.ask("desk", "send", t=t, path=here, value="coin")
-    hops = []
-    while world.find("deposit"):
-        hops.append(world.flying[world.find("deposit")[0]][:2])
-        world.deliver(world.find("deposit")[0])
-    assert hops == [("desk", "inn"), ("inn", "street"), ("street", "bank")]
-    u = world.begin("bank")
-    assert world.ask("bank", "receive", t=u, channel="till", timeout=0)["value"] == "coin"
-    back = world.path("bank", "desk", "bell")
-    assert [(m, n) for m, n, _ in back][1:4] == [("in", "street"), ("in", "inn"), ("in", "desk")]
-    world.ask("bank", "send", t=u, path=back, value="change")
-    world.quiet()
-    assert world.ask("desk", "receive", t=t, channel="bell", timeout=0)["value"] == "change"
-    world.ask("desk", "commit", t=t, timeout=None)
-    world.ask("bank", "commit", t=u, timeout=None)
-    world.run()
-    world.judge()
-    assert {world.status(t), world.status(u)} == {"committed"}
 
 
 @pytest.mark.parametrize("step", range(5))
@@ -243,7 +154,7 @@ def test_who_is_not_inside_has_to_show_the_token_of_the_door() -> None:
         ([("out", "inn")], "inside of 'desk' there is no way 'out inn'"),
         ([("out", "desk"), ("in", "bank")], "inside of 'inn' there is no way 'in bank'"),
         ([("out", "desk")], "the path ends inside of 'inn'"),
-        ([("in", "bell"), ("in", "bell")], "the path goes on behind the channel 'bell'"),
+        ([("in", "bell"), ("in", "bell")], "the path continues behind the channel 'bell'"),
     ],
 )
 def test_a_path_that_leads_nowhere(path: list[tuple[str, str]], says: str) -> None:
@@ -543,7 +454,7 @@ def test_a_dead_message_is_forgotten_when_it_was_put_back() -> None:
     world.restart_all()
     world.flying.clear()
     world.tick()
-    world.tick(3.0)  # nobody has shown that the log is an older copy
+    world.tick(3.0)  # no place has shown that the log is an older copy
     world.flying.clear()
     taken = []
     for _ in range(3):

@@ -148,7 +148,7 @@ def test_an_answer_that_is_longer_than_a_frame_is_said(network: Network) -> None
 
 
 def test_only_so_many_refusals_are_told(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "TOLD", 5)
+    monkeypatch.setattr(hosts, "REPORTED", 5)
     place = network.place("p")
     with inside(network) as host:
         for _ in range(30):

@@ -176,7 +176,7 @@ BOLT = "[spouts.S]\ngap = 1\n[bolts.B]\ntime = {time}\nhears = [{hears}]\n"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (BOLT.format(time=1, hears=""), "bolt B hears nobody"),
+        (BOLT.format(time=1, hears=""), "bolt B hears no spout"),
         (BOLT.format(time=1, hears='"T"'), "bolt B hears T, which is not there"),
         (BOLT.format(time=0, hears='"S"'), "the time of a bolt: 0 is not above 0"),
         (BOLT.format(time=-1, hears='"S"'), "-1 is not above 0"),

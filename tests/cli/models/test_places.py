@@ -73,7 +73,7 @@ def test_from_new_to_down(net: Callable[..., Result], tmp_path: Path) -> None:
     document = json.loads(net("status", "trips", "--json").stdout)
     assert document["verb"] == "net status" and [one["state"] for one in document["places"]] == ["running"] * 3
     assert all(f"running (process {one['pid']})" in net("status", "trips").output for one in document["places"])
-    assert net("doubt", "trips").output == "nothing is in doubt, and nothing waits\n"
+    assert net("unresolved", "trips").output == "nothing is unresolved, and nothing waits\n"
     numbers = json.loads(net("metrics", "trips", "--json").stdout)["places"]["airline"]
     assert numbers["committed"] == 1 and numbers["commits_per_second"] > 0 and numbers["in_doubt"] == 0
     assert numbers["oldest_seconds"] is None and numbers["state"] == "running" and numbers["syncs"] > 0
@@ -155,7 +155,7 @@ def in_doubt(monkeypatch: pytest.MonkeyPatch) -> tuple[str, Network]:
     while running(network, "agent") is not None:  # its connection ends a moment before it does
         assert time.monotonic() < until
         time.sleep(0.02)
-    document = json.loads(CliRunner().invoke(cli, ["net", "doubt", "trips", "--json"]).stdout)
+    document = json.loads(CliRunner().invoke(cli, ["net", "unresolved", "trips", "--json"]).stdout)
     (what,) = {one["what"] for one in document["doubts"] if one["kind"] == "prepared"}
     return what, network
 
@@ -166,17 +166,17 @@ def test_doubt_and_decisions_by_hand(
     """Running places and stopped ones; the outcome, the warning, the record."""
     net("new", "trips", *PLACES)
     what, network = in_doubt(monkeypatch)
-    shown = net("doubt", "trips")
+    shown = net("unresolved", "trips")
     assert shown.exit_code == 1
     assert (
-        f"{what}  in doubt at hotel since 20" in shown.output
+        f"{what}  unresolved at hotel since 20" in shown.output
         and "  waits for  agent: does not run; its log has no decision about it" in shown.output
     )
     assert f"by hand: `pellucid net abort trips {what} --place hotel`, as its log says nothing else" in shown.output
     files = list(Path(network.log_of("agent")).parent.glob(Path(network.log_of("agent")).name + "*"))
     for file in files:
         file.rename(file.with_name("away-" + file.name))
-    lost = net("doubt", "trips").output  # a log that is gone says nothing about what was decided
+    lost = net("unresolved", "trips").output  # a log that is gone says nothing about what was decided
     assert f"by hand: `pellucid net commit trips {what} --place hotel`, or abort" in lost
     for file in files:
         file.with_name("away-" + file.name).rename(file)
@@ -189,14 +189,14 @@ def test_doubt_and_decisions_by_hand(
     done = net("commit", "trips", what, "--place", "hotel", "--yes")
     assert done.exit_code == 0 and f"{what} at hotel: committed, by hand; it is written down" in done.stdout
     net("down", "trips", "airline")
-    stopped = net("doubt", "trips", "airline")
+    stopped = net("unresolved", "trips", "airline")
     assert (stopped.exit_code == 1 and "start airline" in stopped.output) or "start agent" in stopped.output
-    member = json.loads(net("doubt", "trips", "airline", "--json").stdout)["doubts"][0]["members"][0]
+    member = json.loads(net("unresolved", "trips", "airline", "--json").stdout)["doubts"][0]["members"][0]
     part = net("abort", "trips", member, "--place", "airline", "--yes")
     assert part.exit_code == 2 and f"decide the attempt {what} as a whole" in part.stderr
     undone = net("abort", "trips", what, "--place", "airline", "--yes", "--json")
     assert undone.exit_code == 0 and json.loads(undone.stdout)["status"] == "aborted"
-    assert net("doubt", "trips", "airline", "hotel").exit_code == 0
+    assert net("unresolved", "trips", "airline", "hotel").exit_code == 0
     for name, outcome in (("hotel", "commit"), ("airline", "abort")):
         net("down", "trips", name)
         (hand,) = [record for record in read_log(network.log_of(name), name) if record.kind == "hand"]
@@ -230,7 +230,7 @@ def test_who_waits_for_whom(net: Callable[..., Result]) -> None:
         second.receive("answers", timeout=10)
         with pytest.raises(InDoubt):
             second.commit(timeout=0)
-        shown = net("doubt", "trips")
+        shown = net("unresolved", "trips")
         assert shown.exit_code == 1 and f"{second.id}  waits at agent since" in shown.output
         assert f"  waits for  {first.id}: of agent, which runs: its program has not ended it" in shown.output
         refused = net("commit", "trips", second.id, "--yes")
@@ -259,7 +259,7 @@ def test_a_place_that_starts_while_others_are_looked_at_is_no_older_copy(
             second.commit(timeout=0)
         real = doubt._all_places
         monkeypatch.setattr(doubt, "_all_places", lambda network: {**real(network), "hotel": before})
-        shown = net("doubt", "trips")
+        shown = net("unresolved", "trips")
         assert "older copy" not in shown.output and "start hotel" not in shown.output, shown.output
         assert f"  waits for  {first.id}: of hotel, which runs: its program has not ended it" in shown.output
 
@@ -268,7 +268,7 @@ def test_secrets_are_never_shown(net: Callable[..., Result], tmp_path: Path) -> 
     outputs = [net("new", "trips", *PLACES).output, net("up", "trips").output]
     network = Network.load("trips")
     fill(network, "airline", "seats", [1])
-    for verb in ("status", "doubt", "metrics"):
+    for verb in ("status", "unresolved", "metrics"):
         outputs += [net(verb, "trips").output, net(verb, "trips", "--json").output]
     with connect("trips", "agent") as agent, agent.transaction() as t:
         t.send("airline.requests", 1)
@@ -295,7 +295,6 @@ BAD = {
     "may": (["new", "x", "--place", "a=c", "--may", "a=b.c"], "may: 'b.c': there is no such channel"),
     "there already": (["new", "trips", "--place", "a"], "trips: is a network already"),
     "not empty": (["new", "full", "--place", "a"], "full: is there and not empty"),
-    "far": (["up", "far"], "which other machines can reach, without TLS"),
     "nothing in doubt": (["abort", "trips", "agent:1:a1", "--yes"], "agent:1:a1: nothing of that name waits"),
     "a password": (
         ["new", "x", "--place", "a", "--log", "a=postgresql://me:S3cret@db/x"],
@@ -308,9 +307,6 @@ BAD = {
 @pytest.mark.parametrize(("args", "said"), BAD.values(), ids=BAD)
 def test_what_is_refused(net: Callable[..., Result], tmp_path: Path, args: list[str], said: str) -> None:
     net("new", "trips", "--place", "agent=answers")
-    net("new", "far", "--place", "agent@127.0.0.1:4701=answers")
-    file = tmp_path / "far" / "network.toml"
-    file.write_text(file.read_text().replace("127.0.0.1", "0.0.0.0"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").write_text("")
     refused = net(*args)
@@ -321,7 +317,7 @@ def test_what_is_refused(net: Callable[..., Result], tmp_path: Path, args: list[
 def test_a_place_that_does_not_answer_cannot_be_seen(net: Callable[..., Result]) -> None:
     net("new", "trips", "--place", "agent=answers")
     os.remove("trips/secrets/agent.toml")
-    shown = net("doubt", "trips")
+    shown = net("unresolved", "trips")
     assert shown.exit_code == 3 and "agent: cannot be seen: " in shown.output and "the keys of agent" in shown.output
 
 
@@ -346,7 +342,7 @@ def test_secrets_that_lack_a_key_are_named(net: Callable[..., Result], pattern: 
         ["up", "trips"],
         ["up", "trips", "hotel"],
         ["status", "trips"],
-        ["doubt", "trips"],
+        ["unresolved", "trips"],
         ["metrics", "trips"],
     ):
         refused = net(*verb)
@@ -393,7 +389,7 @@ def test_networks_of_the_page_are_made(net: Callable[..., Result], command: list
 
 
 def test_the_page_knows_the_verbs() -> None:
-    assert {one[0] for one in COMMANDS} == {"new", "up", "status", "down", "doubt", "metrics", "commit"}
+    assert {one[0] for one in COMMANDS} == {"new", "up", "status", "down", "unresolved", "metrics", "commit"}
 
 
 def test_doubts_of_a_group_of_sinks(net: Callable[..., Result], tmp_path: Path) -> None:
@@ -402,23 +398,26 @@ def test_doubts_of_a_group_of_sinks(net: Callable[..., Result], tmp_path: Path) 
     log = DecisionLog(folder / "together")
     log.take("orders", {"archive": f"parquet: {tmp_path}/gone"})
     log.decide(7, "a1", epoch=2)
-    shown = net("doubt", "state")
+    shown = net("unresolved", "state")
     assert shown.exit_code == 1 and "epoch 2 (up to push 7) of 'orders'" in shown.output
-    assert json.loads(net("doubt", "state", "--json").stdout)["group"]["in_doubt"] is True
-    named = net("doubt", "state", "archive")
+    assert json.loads(net("unresolved", "state", "--json").stdout)["group"]["in_doubt"] is True
+    named = net("unresolved", "state", "archive")
     assert named.exit_code == 2 and "which has no places: leave archive out" in named.stderr
     for args, instead in (
         (["commit", "state", "agent:1:a7"], "nothing is decided by hand in a group: its log has the decision, and "),
         (["abort", "state/together", "agent:1:a7", "--yes"], "run the same command again (`pellucid run`, the query)"),
-        (["metrics", "state", "--json"], "`pellucid net doubt state` says what is in doubt, and since when; numbers "),
-        (["status", "state"], "`pellucid net doubt state` says what is decided, and who has it"),
-        (["accept", "state", "archive"], "`pellucid net doubt state` says who has less than was decided"),
+        (
+            ["metrics", "state", "--json"],
+            "`pellucid net unresolved state` says what is in doubt, and since when; numbers ",
+        ),
+        (["status", "state"], "`pellucid net unresolved state` says what is decided, and who has it"),
+        (["accept", "state", "archive"], "`pellucid net unresolved state` says who has less than was decided"),
     ):
         other = net(*args)
         assert other.exit_code == 2 and f"{args[1]}: is of a group of sinks, and no network of places: " in other.stderr
         assert instead in other.stderr and other.stderr.count("\n") == 1
     (tmp_path / "empty").mkdir()
-    neither = net("doubt", "empty")
+    neither = net("unresolved", "empty")
     assert neither.exit_code == 2 and "empty: is no network" in neither.stderr
 
 
@@ -456,7 +455,7 @@ def test_one_that_cannot_be_asked_is_not_everywhere(tmp_path: Path) -> None:
     log.take("orders", {"db": db, "out": f"file: {tmp_path}/out.csv"})
     log.decide(7, "a1", epoch=2)
     log.note_whole("orders", 7)
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "state")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "state")])
     assert shown.exit_code == 3
     lines = shown.output.splitlines()
     assert lines[0].endswith("was everywhere when it was committed; whether db still has it cannot be seen from here")
@@ -475,7 +474,7 @@ def test_one_that_has_less_than_its_group(tmp_path: Path, epoch: int) -> None:
     )
     log.decide(7, "a1", epoch=epoch)
     log.note_whole("orders", 7)
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
     assert shown.exit_code == 1
     lines = shown.output.splitlines()
     assert lines[0].endswith("was decided and committed, and db does not have all that was")
@@ -491,7 +490,7 @@ def test_a_file_alone_is_not_to_be_reached(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "together")
     log.take("orders", {"out": f"file: {tmp_path}/out.csv"})
     log.decide(7, "a1", epoch=2)
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path)])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path)])
     assert shown.exit_code == 3
     assert "to resolve it: give the same command again: what is decided is committed first\n" in shown.output
 
@@ -505,7 +504,7 @@ def test_a_server_that_does_not_know_who_asks(
     hint = "the log keeps no user and no password: PGUSER and PGPASSWORD say as whom it is asked"
     for who, told in ((None, True), ("nobody-there", False), ("postgres", False)):
         monkeypatch.setenv("PGUSER", who) if who else monkeypatch.delenv("PGUSER", raising=False)
-        shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+        shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
         if shown.exit_code == 0 and who is None:
             continue  # the account of the test is a user of that server
         assert (hint in shown.output, shown.exit_code) == (told, 0 if who == "postgres" else 3), shown.output
@@ -513,7 +512,7 @@ def test_a_server_that_does_not_know_who_asks(
 
 def test_a_log_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "state")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "state")])
     assert shown.exit_code == 2
     assert "; and no log of decisions is there (" in shown.output
     assert str(tmp_path / "state" / "together" / "decisions.json") in shown.output
@@ -528,7 +527,7 @@ def test_an_address_of_pairs_is_asked(tmp_path: Path, postgres: Postgres) -> Non
     made = {"a": sinks.postgres(pairs, "a"), "b": sinks.sqlite(tmp_path / "b.db", "b")}
     sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1]}), "q", 0)
     assert "S3" not in (tmp_path / "log" / "decisions.json").read_text()
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
     assert (shown.exit_code, "  a            has it  " in shown.output) == (0, True), shown.output
 
 
@@ -554,7 +553,7 @@ def test_a_table_that_was_emptied(
     else:
         with psycopg.connect(dsn, autocommit=True) as server:
             server.execute(how.format("t").encode())
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
     if drained and (kind, how[:4]) != ("postgres", "DROP"):
         assert shown.exit_code == 0, shown.output
     else:
@@ -577,12 +576,12 @@ def test_a_server_is_asked_as_the_user_of_the_run(
     made = {"a": sinks.postgres(name, "a"), "b": sinks.sqlite(tmp_path / "b.db", "b")}
     sinks.together(made, log=tmp_path / "log").write(pa.table({"x": [1]}), "q", 0)
     assert "S3cret" not in (tmp_path / "log" / "decisions.json").read_text()
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
     assert shown.exit_code == 0, shown.output
     where = dsn.partition("@")[2]
     assert f"  a            has it         postgresql://a%20shop%2Fkeeper@{where}#a" in shown.output.splitlines()
     monkeypatch.setenv("PGUSER", "nobody-of-this-name")
-    shown = CliRunner().invoke(cli, ["net", "doubt", str(tmp_path / "log")])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", str(tmp_path / "log")])
     assert shown.exit_code == 3
     assert 'role "nobody-of-this-name" does not exist' in shown.output
 
@@ -607,17 +606,27 @@ def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
     (tmp_path / "p.py").write_text("from pellucid import pipeline\ntotal = pipeline(lambda x: x.trim(1), x=int)\n")
     state = str(tmp_path / "state")
     outs = ["--out", f"sqlite:{tmp_path}/t.db#t", "--out", f"{tmp_path}/to/out.csv"]
-    command = ["run", f"{tmp_path}/p.py:total", "--in", f"{tmp_path}/x.jsonl", "--pushes", "1", "--state", state, *outs]
+    command = [
+        "run",
+        f"{tmp_path}/p.py:total",
+        "--in",
+        f"{tmp_path}/x.jsonl",
+        "--epoch-size",
+        "1",
+        "--state",
+        state,
+        *outs,
+    ]
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 0, done.output
-    assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0
+    assert CliRunner().invoke(cli, ["net", "unresolved", state]).exit_code == 0
     if gone == "the file":
         (tmp_path / "to" / "out.csv").unlink()
     else:
         shutil.rmtree(tmp_path / "to")
     if gone == "the rows":
         shutil.rmtree(tmp_path / "state" / "committed")
-    shown = CliRunner().invoke(cli, ["net", "doubt", state])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", state])
     assert shown.exit_code == 1, shown.output
     lines = shown.output.splitlines()
     rows = tmp_path / "state" / "committed" / "out-2"
@@ -633,7 +642,7 @@ def test_a_file_that_is_gone(tmp_path: Path, gone: str) -> None:
     assert lines[3:] == [f"to resolve it: {first}give the same command again: out-2 is made from its rows"]
     (tmp_path / "to").mkdir(exist_ok=True)
     assert CliRunner().invoke(cli, command).exit_code == 0
-    assert CliRunner().invoke(cli, ["net", "doubt", state]).exit_code == 0
+    assert CliRunner().invoke(cli, ["net", "unresolved", state]).exit_code == 0
 
 
 def test_a_run_with_a_single_target_is_no_group(tmp_path: Path) -> None:
@@ -642,8 +651,8 @@ def test_a_run_with_a_single_target_is_no_group(tmp_path: Path) -> None:
     )
     (tmp_path / "x.csv").write_text("x\n1\n2\n")
     state = str(tmp_path / "state")
-    where = ["--in", str(tmp_path / "x.csv"), "--out", str(tmp_path / "out.csv"), "--pushes", "1", "--state", state]
+    where = ["--in", str(tmp_path / "x.csv"), "--out", str(tmp_path / "out.csv"), "--epoch-size", "1", "--state", state]
     assert CliRunner().invoke(cli, ["run", f"{tmp_path}/p.py:same", *where]).exit_code == 0
-    shown = CliRunner().invoke(cli, ["net", "doubt", state])
+    shown = CliRunner().invoke(cli, ["net", "unresolved", state])
     assert shown.exit_code == 2
     assert "is of a run with epochs whose outputs are no group, so nothing can be in doubt between them" in shown.stderr

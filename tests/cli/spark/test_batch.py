@@ -233,7 +233,7 @@ def test_bad_data_is_named(spark: SparkSession, run: Command, folder: Path) -> N
         (
             "total",
             ["--in", "events.csv", *KEYED, "--gaps", "wait"],
-            "--gaps wait goes with --stream: in a batch, what is missing does not come any more",
+            "--gaps goes with --stream: in a batch, what is missing does not come any more",
         ),
         (
             "total",

@@ -361,11 +361,11 @@ class Commands:
         return text
 
     def upstream(self, out: str = "a.arrow", *more: str, name: str = "total") -> None:
-        code, text = self(f"p.py:{name}", "--in", "x.jsonl", "--out", out, "--pushes", "10", "--state", "a", *more)
+        code, text = self(f"p.py:{name}", "--in", "x.jsonl", "--out", out, "--epoch-size", "10", "--state", "a", *more)
         assert code == 0, text
 
     def chained(self, given: str = "epochs:a", *more: str, name: str = "total", state: str = "b") -> list[str]:
-        return [f"p.py:{name}", "--in", given, "--out", "b.csv", "--pushes", "10", "--state", state, *more]
+        return [f"p.py:{name}", "--in", given, "--out", "b.csv", "--epoch-size", "10", "--state", state, *more]
 
 
 @pytest.fixture
@@ -397,7 +397,17 @@ def test_an_output_that_is_not_there_or_not_named(commands: Commands) -> None:
     assert "has no output 'ou': it has out; did you mean 'out'?" in commands.refused(*commands.chained("epochs:a#ou"))
     shutil.rmtree(commands.folder / "a")
     code, text = commands(
-        "p.py:two", "--in", "x.jsonl", "--out", "out1=a.csv", "--out", "out2=b1.csv", "--pushes", "9", "--state", "a"
+        "p.py:two",
+        "--in",
+        "x.jsonl",
+        "--out",
+        "out1=a.csv",
+        "--out",
+        "out2=b1.csv",
+        "--epoch-size",
+        "9",
+        "--state",
+        "a",
     )
     assert code == 0, text
     assert "which output of two? It has out1, out2: give epochs:a#out1" in commands.refused(*commands.chained())
@@ -421,10 +431,10 @@ def test_a_chain_onto_itself_and_a_circle(commands: Commands) -> None:
     text = commands.refused(*commands.chained(state="a"))
     assert "is the state folder of this very run, and a run cannot read its own rows" in text
     assert commands(*commands.chained())[0] == 0
-    text = commands.refused("p.py:total", "--in", "epochs:b", "--out", "a.arrow", "--pushes", "10", "--state", "a")
+    text = commands.refused("p.py:total", "--in", "epochs:b", "--out", "a.arrow", "--epoch-size", "10", "--state", "a")
     assert "epochs:b: a circle: the run in " in text and "/b reads this one (" in text
-    assert commands("p.py:total", "--in", "epochs:b", "--out", "c.arrow", "--pushes", "10", "--state", "c")[0] == 0
-    text = commands.refused("p.py:total", "--in", "epochs:c", "--out", "a.arrow", "--pushes", "10", "--state", "a")
+    assert commands("p.py:total", "--in", "epochs:b", "--out", "c.arrow", "--epoch-size", "10", "--state", "c")[0] == 0
+    text = commands.refused("p.py:total", "--in", "epochs:c", "--out", "a.arrow", "--epoch-size", "10", "--state", "a")
     assert "a circle: the run in " in text
 
 
@@ -458,7 +468,7 @@ def test_without_epochs_and_as_an_output(commands: Commands) -> None:
     commands.upstream()
     text = commands.refused("p.py:total", "--in", "epochs:a", "--out", "b.csv")
     assert "--in epochs:a: the rows of another run are read by a run with epochs" in text
-    more = ["--pushes", "5", "--state", "b"]
+    more = ["--epoch-size", "5", "--state", "b"]
     text = commands.refused("p.py:total", "--in", "x.jsonl", "--out", "epochs:a", *more)
     assert "other runs read the rows of this one from its own state folder" in text
     text = commands.refused("p.py:total", "--in", "x.jsonl", "--in", "epochs:a", "--out", "b.csv", *more)
@@ -537,12 +547,12 @@ def test_an_upstream_that_is_an_older_copy_and_went_on_with_other_rows_is_refuse
 @pytest.mark.parametrize("address", ["epochs", "committed"])
 def test_committed_rows_of_an_upstream_that_has_ended_are_gone(commands: Commands, which: str, address: str) -> None:
     """A reader took fewer, in silence."""
-    assert commands("p.py:total", "--in", "x.jsonl", "--pushes", "10", "--state", "a", "--out", "a.csv")[0] == 0
+    assert commands("p.py:total", "--in", "x.jsonl", "--epoch-size", "10", "--state", "a", "--out", "a.csv")[0] == 0
     parts = sorted((commands.folder / "a" / "committed" / "out").iterdir())
     for part in {"first": parts[:1], "last": parts[-1:], "all": parts}[which]:
         part.unlink()
     text = commands.refused(
-        "p.py:total", "--in", f"{address}:a", "--pushes", "10", "--state", "b", "--out", "b.csv"
+        "p.py:total", "--in", f"{address}:a", "--epoch-size", "10", "--state", "b", "--out", "b.csv"
     )  # fmt: skip
     assert "the run there has ended, and not all of its committed rows are in" in text
     assert not (commands.folder / "b.csv").exists()

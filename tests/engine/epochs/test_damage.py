@@ -139,7 +139,7 @@ ARGS = (
     "x.jsonl",
     "--out",
     "out.csv",
-    "--pushes",
+    "--epoch-size",
     "60",
     "--chunk",
     "30",

@@ -110,13 +110,13 @@ def test_a_program_that_has_used_deltalake(tmp_path: Path) -> None:
     ("member", "why"), [("lake", "Delta says: .*File too large"), ("table", "SQLite says: disk I/O error")]
 )
 def test_a_disk_that_is_full_at_the_commit(tmp_path: Path, member: str, why: str) -> None:
-    """The kernel says it; the epoch is decided, so it is in doubt, tried again, and never given up."""
+    """The kernel says it; the epoch is decided, so it is unresolved, tried again, and never given up."""
     code, said = run(tmp_path, f"{member}=2")
     assert code == 0
     told = said.splitlines()
     assert len(told) == 2, said
     assert re.fullmatch(r"epochs? .*: committed everywhere now", told[1])
-    assert re.search(rf"decided, and in doubt at {member} \(.*{why}", told[0])
+    assert re.search(rf"decided, and unresolved at {member} \(.*{why}", told[0])
     assert_told(AFTER, told[0])
     assert whole(tmp_path)
 

@@ -139,7 +139,7 @@ def test_a_sink_that_is_down_at_the_commit_is_tried_again(tmp_path: Path) -> Non
     assert outs(own) == expected()
     assert table.read()["out"].to_pylist() == expected()
     assert any(
-        " decided, and in doubt at own (the server is gone): it is tried again; later epochs wait" in s for s in said
+        " decided, and unresolved at own (the server is gone): it is tried again; later epochs wait" in s for s in said
     )
 
 
@@ -147,7 +147,7 @@ def test_one_that_stays_down_ends_the_run_with_the_epoch_in_doubt(tmp_path: Path
     own, table = Moody(tmp_path / "own", fails=10**6), sinks.sqlite(tmp_path / "t.db", "t")
     with pytest.raises(
         StateError,
-        match=r"epochs? .* decided, and in doubt: .*own does not have (it|them) after 3 s: the server is gone. The other members have (it|them), .* Nothing is lost",  # noqa: E501
+        match=r"epochs? .* decided, and unresolved: .*own does not have (it|them) after 3 s: the server is gone. The other members have (it|them), .* Nothing is lost",  # noqa: E501
     ) as caught:
         go(tmp_path, sinks.together(own=own, table=table), patience=3)
     assert_told("a member cannot be reached **after** the decision", str(caught.value))
@@ -371,7 +371,7 @@ def test_options_that_are_for_spark_are_refused(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the command line
 
-TOTAL = ("p.py:total", "--in", "x.jsonl", "--pushes", "100", "--state", "state")
+TOTAL = ("p.py:total", "--in", "x.jsonl", "--epoch-size", "100", "--state", "state")
 
 
 def values(lines: bytes) -> list[int]:
@@ -510,8 +510,7 @@ def test_an_output_that_nobody_takes(tmp_path: Path) -> None:
     assert report.rows == {"odd": 2}
 
 
-# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch
-# is
+# A member of a run that cannot be reached before the decision: tried again for ``patience`` seconds, then the epoch is
 # given up everywhere.
 
 
@@ -541,7 +540,7 @@ def test_one_that_is_back_in_time(tmp_path: Path) -> None:
     assert len(told) == 1
     assert re.fullmatch(
         r"epochs? [\d to]+: own cannot be reached \(no route to host\): it is tried again for 60 s, and until then "
-        r"nobody has (it|them)",
+        r"no member has (it|them)",
         told[0],
     )
     assert_told(AWAY, told[0])
@@ -552,7 +551,7 @@ def test_one_that_stays_away(tmp_path: Path) -> None:
     with pytest.raises(
         Unreachable,
         match=r"^epochs? [\d to]+: the member 'own' cannot be reached, and is given up after 0.3 s \(patience=\): "
-        r"nobody has (it|them): no route to host. Nothing is lost: when that is put right, the same command goes on",
+        r"no member has (it|them): no route to host. Nothing is lost: when that is put right, the same command goes on",
     ) as caught:
         go(tmp_path, sinks.together(own=own, table=table), patience=0.3)
     assert_told(AWAY, str(caught.value))
@@ -575,7 +574,7 @@ def test_nobody_is_waited_for_when_another_refuses(tmp_path: Path) -> None:
 
     refuses = Refuses(tmp_path / "other")
     with pytest.raises(
-        DataError, match=r"the member 'other' does not take (it|them), so nobody has (it|them): a row is wrong"
+        DataError, match=r"the member 'other' does not take (it|them), so no member has (it|them): a row is wrong"
     ):
         go(tmp_path, sinks.together(own=own, other=refuses), patience=600)
 
@@ -683,7 +682,7 @@ def test_a_server_that_hangs(tmp_path: Path, prepared: int, when: str) -> None:
                 assert_told(AWAY, str(first.value))
                 assert any("PostgreSQL has not answered for 4.5 s" in text for text in said), said
             else:
-                with pytest.raises(StateError, match=rf"decided, and in doubt: table 'orders' .*{silent}") as second:
+                with pytest.raises(StateError, match=rf"decided, and unresolved: table 'orders' .*{silent}") as second:
                     go(tmp_path, group, said.append, patience=5, pushes=20)
                 assert_told("a member cannot be reached **after** the decision", str(second.value))
             assert not [text for text in said if "hangs" in text and "sink" in text], said

@@ -61,7 +61,7 @@ def args(form: str, *more: str) -> tuple[str, ...]:
 def test_the_same_rows_as_without_epochs(runs: Runs, form: str) -> None:
     files(runs.folder, form)
     expected = runs.plain(*args(form))
-    done = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--pushes", "47", "--chunk", "20")
+    done = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--epoch-size", "47", "--chunk", "20")
     assert done.returncode == 0, done.stderr
     assert runs.read("out.jsonl") == expected
 
@@ -69,7 +69,7 @@ def test_the_same_rows_as_without_epochs(runs: Runs, form: str) -> None:
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_files_that_are_added_are_read_by_the_same_command(runs: Runs, form: str) -> None:
     files(runs.folder, form, 3)
-    command = (*args(form), "--out", "out.jsonl", "--state", "s", "--pushes", "31")
+    command = (*args(form), "--out", "out.jsonl", "--state", "s", "--epoch-size", "31")
     assert runs(*command).returncode == 0
     write(runs.folder, form, 3, list(range(77)))
     done = runs(*command)
@@ -80,11 +80,11 @@ def test_files_that_are_added_are_read_by_the_same_command(runs: Runs, form: str
 def test_lists_and_workers(runs: Runs) -> None:
     files(runs.folder, "csv")
     several = ("p.py:total", "--in", "data/f3.csv", "--in", "data/f2.csv", "--value", "x", "--key", "user")
-    done = runs(*several, "--out", "out.jsonl", "--state", "s", "--pushes", "50", "--workers", "2")
+    done = runs(*several, "--out", "out.jsonl", "--state", "s", "--epoch-size", "50", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert runs.read("out.jsonl") == runs.plain(*several)
     other = ("p.py:total", "--in", "data/f2.csv", "--in", "data/f3.csv", "--value", "x", "--key", "user")
-    said = runs(*other, "--out", "out.jsonl", "--state", "s", "--pushes", "50", "--workers", "2")
+    said = runs(*other, "--out", "out.jsonl", "--state", "s", "--epoch-size", "50", "--workers", "2")
     assert said.returncode == 2 and "--in" in said.stderr
 
 
@@ -108,7 +108,7 @@ def test_lists_and_workers(runs: Runs) -> None:
 )
 def test_what_has_changed_is_refused(runs: Runs, change: object, said: str) -> None:
     files(runs.folder, "csv")
-    command = (*args("csv"), "--out", "out.jsonl", "--state", "s", "--pushes", "31")
+    command = (*args("csv"), "--out", "out.jsonl", "--state", "s", "--epoch-size", "31")
     assert runs(*command).returncode == 0
     assert callable(change)
     change(runs.folder / "data")
@@ -121,26 +121,25 @@ def test_passthrough_columns(runs: Runs, form: str) -> None:
     files(runs.folder, form)
     kept = (*args(form), "--keep-columns", "x,part" if form == "hive" else "x")
     expected = runs.plain(*kept)
-    command = (*kept, "--out", "out.jsonl", "--state", "s", "--pushes", "31", "--chunk", "13", "--workers", "2")
+    command = (*kept, "--out", "out.jsonl", "--state", "s", "--epoch-size", "31", "--chunk", "13", "--workers", "2")
     done = runs(*command)
     assert done.returncode == 0, done.stderr
     assert runs.read("out.jsonl") == expected
-    other = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--pushes", "31", "--workers", "2")
+    other = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--epoch-size", "31", "--workers", "2")
     assert other.returncode == 2 and "the list of passthrough columns was" in other.stderr, other.stderr
 
 
 def test_kept_from_one_of_two_inputs(runs: Runs) -> None:
     (runs.folder / "a.csv").write_text("x,note\n" + "".join(f"{i},n{i}\n" if i % 3 else f"{i},\n" for i in range(200)))
     (runs.folder / "b.csv").write_text("y\n" + "".join(f"{i}\n" for i in range(150)))
-    both = ("p.py:two", "--in", "x=a.csv", "--in", "y=b.csv", "--short", "silent", "--keep-columns", "x=note")
-    done = runs(*both, "--out", "out.parquet", "--state", "s", "--pushes", "17", "--cut", "up")
+    both = ("p.py:two", "--in", "x=a.csv", "--in", "y=b.csv", "--uneven", "silent", "--keep-columns", "x=note")
+    done = runs(*both, "--out", "out.parquet", "--state", "s", "--epoch-size", "17", "--cut", "up")
     assert done.returncode == 0, done.stderr
     runs.plain(*both, out="plain.parquet")
     assert pq.read_table(runs.folder / "out.parquet").equals(pq.read_table(runs.folder / "plain.parquet"))
 
 
-# Runs with epochs in the order that columns say: the rows of the run without epochs, also after kills; what is not
-# in
+# Runs with epochs in the order that columns say: the rows of the run without epochs, also after kills; what is not in
 # order is sorted once, and an order that is not total is refused before anything is written.
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -185,7 +184,7 @@ ARGS = ("--value", "x", "--key", "user", "--order", "at,seq", "--keep-columns", 
 def test_what_is_not_in_order_is_sorted(runs: Runs, form: str) -> None:
     rows = mixed()
     command = ("p.py:total", "--in", write_ordered(runs.folder, form, rows), *ARGS, "--workers", "2", "--chunk", "13")
-    command = (*command, "--out", "out.parquet", "--state", "s", "--pushes", "31")
+    command = (*command, "--out", "out.parquet", "--state", "s", "--epoch-size", "31")
     done = runs(*command)
     assert done.returncode == 0, done.stderr
     found = pq.read_table(runs.folder / "out.parquet").to_pylist()
@@ -262,13 +261,11 @@ def test_an_order_that_is_not_total_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(DataError) as caught:
         total.run_epochs(path, tmp_path / "out.csv", order="t", **asked)
     assert str(caught.value) == (
-        f"{path}: row 3 (line 4): order t=2 of the key 'a' is there twice (also row 1 (line 2)): nobody knows which "
-        "is first; name more columns in order=, or if it is the same row twice say late='drop'"
+        f"{path}: row 3 (line 4): order t=2 of the key 'a' is there twice (also row 1 (line 2)): which is first "
+        "is unknown; name more columns in order=, or if it is the same row twice say late='drop'"
     )
     assert not (tmp_path / "state").exists()
-    with pytest.raises(
-        DataError, match=r"but with other values \(x=1 and x=3\): nobody knows which is first; name more"
-    ):
+    with pytest.raises(DataError, match=r"but with other values \(x=1 and x=3\): which is first is unknown; name more"):
         total.run_epochs(path, tmp_path / "out.csv", order="t", late="drop", **asked)
     assert not (tmp_path / "out.csv").exists()
     path.write_text("k,t,x\na,2,1\nb,1,2\na,2,1\n")

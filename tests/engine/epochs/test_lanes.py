@@ -15,7 +15,7 @@ from pellucid.internal.data import text as blocks
 from pellucid.internal.data.bind import Binding
 from pellucid.internal.data.columns import values_of
 from pellucid.internal.data.outputs import open_writer
-from pellucid.internal.engine.epochs.inputs import Lane, check_unchanged
+from pellucid.internal.engine.epochs.inputs import Lane, Reading, check_unchanged
 from pellucid.internal.expr.types import INT, STR
 
 WORDS = [f"word {i % 37}" + ("\nline" if i % 11 == 0 else "") for i in range(500)]
@@ -48,7 +48,7 @@ def blocks_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def lane(path: str, at: Any = None, limit: int | None = None) -> Lane:
-    OPEN.append(Lane(path, None, BOUND, key=None, rows=50, wide=False, limit=limit, at=at))
+    OPEN.append(Lane(path, None, Reading(50, BOUND, limit=limit), at))
     return OPEN[-1]
 
 
@@ -222,7 +222,7 @@ def test_a_change_in_the_middle_is_seen(
     monkeypatch.setattr(marks, "_SURE", 0)  # as if the file were large
     blocks_of(monkeypatch, 1000)
     path = _written(tmp_path / f"in.{ending}", 7)
-    opened = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False)
+    opened = Lane(str(path), None, Reading(100, [Binding("x", INT, ("x",))]))
     early: Any = None
     try:
         while opened.row < ROWS * 3 // 4:
@@ -248,9 +248,7 @@ def test_a_change_in_the_middle_is_seen(
         check_unchanged(str(path), early, thorough=True)
     if ending == "csv.gz" and early["mark"]["count"] == offset["mark"]["count"]:
         return  # Python 3.12 and later unpack so far ahead that all was read by then
-    again = Lane(
-        str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False, at=early
-    )  # it goes on with the same checksum
+    again = Lane(str(path), None, Reading(100, [Binding("x", INT, ("x",))]), early)  # it goes on with the same checksum
     try:
         while again.row < offset["row"]:
             again.take(100)
@@ -280,7 +278,7 @@ def test_a_column_that_is_not_read_may_change(tmp_path: Path) -> None:
     import pyarrow.parquet as parquet
 
     path = _written(tmp_path / "in.parquet", 7)
-    opened = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False)
+    opened = Lane(str(path), None, Reading(100, [Binding("x", INT, ("x",))]))
     opened.take(700)
     offset = opened.offset()
     opened.close()

@@ -270,7 +270,7 @@ def rich(runs: Runs) -> Runs:
     return runs
 
 
-EPOCHS = ("--pushes", "23", "--state", "state")
+EPOCHS = ("--epoch-size", "23", "--state", "state")
 # ---------------------------------------------------------------- tables that are there already
 
 
@@ -360,7 +360,7 @@ def test_a_field_of_another_type_is_another_run(rich: Runs, was: str, now: str, 
     (rich.folder / "rich.py").write_text(changed[: changed.index("LOW, HIGH")])
     done = rich(*command)
     assert done.returncode == 2 and "belongs to another run" in done.stderr and said in done.stderr, done.stderr
-    assert "--changed" not in done.stderr  # what was remembered is of the other type
+    assert "--allow-changed" not in done.stderr  # what was remembered is of the other type
     (rich.folder / "rich.py").write_text(text)
     assert rich(*command).returncode == 0
     parquet_equal(rich.folder / "out.parquet", many(200))

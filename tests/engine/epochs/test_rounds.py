@@ -128,7 +128,7 @@ def test_the_next_round_waits_for_the_last_member(group: Group) -> None:
     group.rounds.unresolved("sink.c", Span(1, 1), "the server is gone")
     group.rounds.unresolved("sink.c", Span(1, 1), "the server is gone")
     assert group.said == [
-        "epoch 1 is decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
+        "epoch 1 is decided, and unresolved at c (the server is gone): it is tried again; later epochs wait"
     ]
     assert group.log.whole() == NOTHING
     assert group.heard() == [["prepare", "commit"]] * 3
@@ -217,7 +217,7 @@ def test_epochs_that_are_committed_as_one_are_named_all(tmp_path: Path) -> None:
     assert told(group) == [(2, 0, 14)] * 3
     group.rounds.unresolved("sink.c", Span(2, 14), "the server is gone")
     assert group.said == [
-        "epochs 2 to 14 are decided, and in doubt at c (the server is gone): it is tried again; later epochs wait"
+        "epochs 2 to 14 are decided, and unresolved at c (the server is gone): it is tried again; later epochs wait"
     ]
     # a new start: with which epoch the decided round began its members know by their rows
     again = Group(tmp_path, 16)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pellucid import pipeline
 from pellucid.errors import DataError, StateError, UsageError
@@ -30,46 +32,70 @@ from pellucid.internal.expr.types import INT
 def filled(root: Path, *groups: tuple[int, int]) -> Store:
     store = Store(root)
     for first, last in groups:
-        store.save(
-            *[Snapshot("w", e, 10 * e, {"a>w": e}, {"n": e}, bytes([e]) * (100 + e)) for e in range(first, last + 1)],
-            run="r",
-        )
+        epochs = range(first, last + 1)
+        made = [Snapshot("w", e, 10 * e, {"a>w": e}, {"n": e}, bytes([e % 256]) * (100 + e)) for e in epochs]
+        store.save(*made, run="r")
     return store
 
 
-def test_several_epochs_in_one_file(tmp_path: Path) -> None:
-    store = filled(tmp_path, (1, 1), (2, 5), (6, 6))
-    assert store.epochs("w") == [1, 2, 3, 4, 5, 6]
-    for epoch in range(1, 7):
-        found = store.load("w", epoch, run="r")
-        assert (found.until, found.numbers, found.about, bytes(found.payload)) == (
-            10 * epoch,
-            {"a>w": epoch},
-            {"n": epoch},
-            bytes([epoch]) * (100 + epoch),
-        )
+class Snapshots(RuleBasedStateMachine):
+    """The snapshots of a task beside a list of the epochs in each file: after any steps the same epochs are there, with
+    what was saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = Store(self.folder.name)
+        self.files: list[list[int]] = []
+
+    @property
+    def last(self) -> int:
+        return self.files[-1][-1] if self.files else 0
+
+    @rule(count=st.integers(1, 4))
+    def save(self, count: int) -> None:
+        epochs = list(range(self.last + 1, self.last + count + 1))
+        filled(Path(self.folder.name), (epochs[0], epochs[-1]))
+        self.files.append(epochs)
+
+    @rule(back=st.integers(0, 6))
+    def go_back(self, back: int) -> None:
+        epoch = max(0, self.last - back)
+        self.store.go_back("w", epoch)
+        self.files = [kept for file in self.files if (kept := [e for e in file if e <= epoch])]
+
+    @rule(keep=st.integers(1, 3), back=st.integers(0, 4))
+    def forget(self, keep: int, back: int) -> None:
+        before = self.last - back
+        self.store.forget("w", keep=keep, before=before)
+        old = [file for file in self.files if file[-1] <= before]
+        self.files = [file for file in self.files if file not in old[:-keep]]
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data())
+    def set_aside(self, data: st.DataObject) -> None:
+        """A damaged one is set aside, and earlier ones of its file stay."""
+        epoch = data.draw(st.sampled_from([e for file in self.files for e in file]))
+        self.store.set_aside("w", epoch)
+        self.files = [
+            kept for file in self.files if (kept := [e for e in file if e < epoch] if epoch in file else file)
+        ]
+
+    @invariant()
+    def what_is_there_is_what_was_saved(self) -> None:
+        there = [epoch for file in self.files for epoch in file]
+        assert self.store.epochs("w") == there
+        for epoch in there:
+            found = self.store.load("w", epoch, run="r")
+            assert (found.until, found.numbers, found.about) == (10 * epoch, {"a>w": epoch}, {"n": epoch})
+            assert bytes(found.payload) == bytes([epoch % 256]) * (100 + epoch)
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
 
 
-def test_going_back_leaves_nothing_later(tmp_path: Path) -> None:
-    store = filled(tmp_path, (1, 3), (4, 7))
-    store.go_back("w", 5)
-    assert store.epochs("w") == [1, 2, 3, 4, 5]
-    assert bytes(store.load("w", 5, run="r").payload) == bytes([5]) * 105
-    store.go_back("w", 0)
-    assert store.epochs("w") == []
-
-
-def test_old_files_are_removed(tmp_path: Path) -> None:
-    store = filled(tmp_path, (1, 1), (2, 4), (5, 5), (6, 6), (7, 7))
-    store.forget("w", keep=2, before=6)
-    assert store.epochs("w") == [5, 6, 7]
-
-
-def test_a_damaged_one_is_set_aside_and_earlier_ones_stay(tmp_path: Path) -> None:
-    store = filled(tmp_path, (1, 4))
-    store.set_aside("w", 3)
-    assert store.epochs("w") == [1, 2]
-    assert bytes(store.load("w", 2, run="r").payload) == bytes([2]) * 102
+TestSnapshots = Snapshots.TestCase
+TestSnapshots.settings = settings(max_examples=30, stateful_step_count=12)
 
 
 @given(st.data())
@@ -106,22 +132,6 @@ def test_a_flipped_version_is_damage_not_another_version(tmp_path: Path) -> None
 def test_of_another_run(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match="is the snapshot of another run, task or epoch"):
         filled(tmp_path, (1, 1)).load("w", 1, run="other")
-
-
-def test_a_second_run_is_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
-    code = (
-        f"import time; from pellucid.internal.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
-        "print('open', flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        with pytest.raises(StateError, match=rf"another run \(process {other.pid}\) is using this folder"):
-            Store(tmp_path).open()
-        other.kill()
-    store = Store(tmp_path)
-    store.open()
-    store.close()
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:

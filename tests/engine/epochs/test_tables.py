@@ -26,7 +26,19 @@ def expected(runs: Runs) -> list[int]:
 
 
 def command(target: str) -> tuple[str, ...]:
-    return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--pushes", "150", "--state", "state", "--cut", "half")
+    return (
+        "p.py:diamond",
+        "--in",
+        "x.jsonl",
+        "--out",
+        target,
+        "--epoch-size",
+        "150",
+        "--state",
+        "state",
+        "--cut",
+        "half",
+    )
 
 
 def test_a_table_of_postgresql_survives(runs: Runs, until_done: Any, postgres: Postgres) -> None:
@@ -66,18 +78,8 @@ def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs
     other = runs(*command(f"{secret.replace('/test', '/other')}#sums"), "--record")
     assert other.returncode == 2 and "--out was out=postgresql://" in other.stderr
     crashed = runs("x", faults="")  # no such file: says nothing either
-    audit = [
-        sys.executable,
-        "-m",
-        "pellucid.internal.cli.main",
-        "audit",
-        "state",
-        "--against",
-        f"{secret}#sums",
-        "--json",
-        "--picture",
-        "run.svg",
-    ]
+    words = ["audit", "state", "--against", f"{secret}#sums", "--json", "--picture", "run.svg"]
+    audit = [sys.executable, "-m", "pellucid", *words]
     audited = subprocess.run(audit, cwd=runs.folder, capture_output=True, text=True)
     assert audited.returncode == 0, audited.stderr
     assert not leaks(runs.folder, other.stdout, other.stderr, crashed.stderr, audited.stdout, audited.stderr)
@@ -111,33 +113,12 @@ def test_a_second_crash_test_finds_nothing_of_the_first_in_the_database(postgres
 
 def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:
     secret = postgres.database().replace("postgres@", f"postgres:{SECRET}@")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pellucid.internal.cli.main",
-            "crash",
-            "p.py:diamond",
-            "--in",
-            "x.jsonl",
-            "--out",
-            f"{secret}#sums",
-            "--kills",
-            "1",
-            "--points",
-            "commit",
-            "--pushes",
-            "250",
-            "--seed",
-            "1",
-            "--folder",
-            "kept",
-            "--json",
-        ],
-        cwd=runs.folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    words = ["crash", "p.py:diamond", "--in", "x.jsonl", "--kills", "1", "--points", "commit", "--epoch-size", "250"]
+    words += ["--seed", "1", "--folder", "kept", "--json"]
+    command = [sys.executable, "-m", "pellucid", *words, "--out", f"{secret}#sums"]
+    done = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert not leaks(runs.folder, done.stdout, done.stderr)
+    with psycopg.connect(secret) as connection:  # and no table
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'sums%'").fetchone()
+        assert found == (0,)

@@ -543,8 +543,7 @@ def test_a_table_is_no_chunk_of_events() -> None:
             texts.engine().push(table)
 
 
-# Lists in the kernel: the elements of lists of any length, compiled, in chunks, saved and loaded, are those that
-# plain
+# Lists in the kernel: the elements of lists of any length, compiled, in chunks, saved and loaded, are those that plain
 # Python gives.
 
 

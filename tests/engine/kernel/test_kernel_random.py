@@ -19,8 +19,18 @@ from pellucid.internal.engine.kernel.buckets import KeyBuckets
 from pellucid.internal.engine.kernel.engine import Engine
 from pellucid.internal.expr.types import FLOAT, INT, Type
 from tests import strategies
-from tests.judge.told import Judged, told_outputs
-from tests.strategies import POINT, Drawn, Seeded, Telling, inputs, make_input, make_judged, make_pipeline, pipelines
+from tests.judge.streams import Judged, meant_outputs
+from tests.strategies import (
+    POINT,
+    Drawn,
+    PipelineMeaning,
+    Seeded,
+    inputs,
+    make_input,
+    make_judged,
+    make_pipeline,
+    pipelines,
+)
 from tests.volumes import examples, some_seeds, volumes
 
 Outcome = tuple[dict[str, list[Any]], dict[str, list[int]], dict[str, list[Any]], Any]
@@ -255,7 +265,7 @@ def refuted(p: Any, change: Callable[[str], str]) -> bool:
         engine = p.engine(mode="python")
         kernel = engine._kernel(False, True)
         (which,) = (key for key, found in engine._kernels.items() if found is kernel)
-        engine._kernels[which] = dataclasses.replace(kernel, source=change(kernel.source))
+        engine._kernels, engine._calls = {which: dataclasses.replace(kernel, source=change(kernel.source))}, {}
         try:
             got = by_engine([engine], [batch_of(p, pushes)])
         except Exception:
@@ -275,17 +285,17 @@ def test_a_planted_bug_is_found(name: str, build: Callable[..., Any], pattern: s
 
 
 # Random pipelines, called by one another, under keys, in windows, over several sources with silence: what they mean,
-# told by `tests.judge.told`, is what the interpreter and the kernel say.
+# told by `tests.judge.streams`, is what the interpreter and the kernel say.
 
 
-def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | None) -> Outcome:
+def by_meaning(meant: PipelineMeaning, p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | None) -> Outcome:
     """As `by_interpreter`, up to the push that fails: of a failure its push alone, and nothing that comes out with
     it."""
     found: list[tuple[int, int, str, Any, Any]] = []
     fails: list[int] = []
     for key in dict.fromkeys(keys) if keys is not None else [None]:
         mine = [i for i in range(len(pushes)) if keys is None or keys[i] == key]
-        outputs, failed = telling([pushes[i] for i in mine])
+        outputs, failed = meant([pushes[i] for i in mine])
         fails += [] if failed is None else [mine[failed]]
         found += [
             (mine[e.push], n, name, marked(p, name, e.key) if key is None else key, e.value)
@@ -311,9 +321,14 @@ def said(outcome: Outcome) -> str:
 
 
 def check(
-    p: Pipeline, telling: Telling, pushes: list[dict[str, Any]], keys: list[int] | None, sizes: list[int], mode: str
+    p: Pipeline,
+    meant: PipelineMeaning,
+    pushes: list[dict[str, Any]],
+    keys: list[int] | None,
+    sizes: list[int],
+    mode: str,
 ) -> None:
-    want = said(by_meaning(telling, p, pushes, keys))
+    want = said(by_meaning(meant, p, pushes, keys))
     got = said(by_interpreter(p, pushes, keys))
     assert got == want, ("interpreter", p.graph, pushes, keys, want, got)
     parts = cut(pushes, sizes)
@@ -336,20 +351,20 @@ def check(
 @given(st.data(), st.booleans())
 def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     c = Drawn(data.draw)
-    p, telling = make_judged(c, max_steps=6)
+    p, meant = make_judged(c, max_steps=6)
     pushes = make_input(c, p, data.draw(st.integers(0, 14)))
     keys = data.draw(st.lists(st.integers(0, 2), min_size=len(pushes), max_size=len(pushes))) if keyed else None
-    check(p, telling, pushes, keys, data.draw(st.lists(st.integers(0, 4), max_size=4)), "python")
+    check(p, meant, pushes, keys, data.draw(st.lists(st.integers(0, 4), max_size=4)), "python")
 
 
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", some_seeds(80, 200))
 def test_larger_random_pipelines(seed: int) -> None:
     c = Seeded(seed)
-    p, telling = make_judged(c, max_steps=12)
+    p, meant = make_judged(c, max_steps=12)
     pushes = make_input(c, p, c.of(range(5, 40)))
     keys = [c.of([0, 1, 2]) for _ in pushes] if seed % 2 else None
-    check(p, telling, pushes, keys, [c.of(range(9)) for _ in range(5)], "python")
+    check(p, meant, pushes, keys, [c.of(range(9)) for _ in range(5)], "python")
 
 
 @pytest.mark.seeded
@@ -357,11 +372,11 @@ def test_larger_random_pipelines(seed: int) -> None:
 def test_keys_that_are_given_up(seed: int) -> None:
     c = Seeded(5000 + seed)
     while True:
-        p, telling = make_judged(c, max_steps=8, forgets=True)
+        p, meant = make_judged(c, max_steps=8, forgets=True)
         if any(node.kind == "forget" for node in p.graph.nodes):
             break
     pushes = make_input(c, p, c.of(range(5, 40)))
-    check(p, telling, pushes, None, [c.of(range(9)) for _ in range(5)], "python")
+    check(p, meant, pushes, None, [c.of(range(9)) for _ in range(5)], "python")
 
 
 @pytest.mark.seeded
@@ -372,11 +387,11 @@ def test_floats_that_are_nan(seed: int, mode: str) -> None:
     c = Seeded(9000 + seed)
     c.nans, left = True, 40 if mode == "python" else 2
     while left:
-        p, telling = make_judged(c, max_steps=6)
+        p, meant = make_judged(c, max_steps=6)
         types = {p.graph.nodes[i].type for i in p.graph.sources}
         bare = FLOAT in types and POINT not in types
         if bare and len(p.graph.nodes) > 4 and (mode == "python" or Engine(p.graph).why_plain is None):
-            check(p, telling, make_input(c, p, 30), None, [c.of(range(9)) for _ in range(5)], mode)
+            check(p, meant, make_input(c, p, 30), None, [c.of(range(9)) for _ in range(5)], mode)
             left -= 1
 
 
@@ -385,11 +400,11 @@ def test_floats_that_are_nan(seed: int, mode: str) -> None:
 def test_keys_that_are_given_up_compiled(seed: int) -> None:
     c = Seeded(6000 + seed)
     while True:
-        p, telling = make_judged(c, max_steps=8, forgets=True)
+        p, meant = make_judged(c, max_steps=8, forgets=True)
         if Engine(p.graph).why_plain is None and any(by is not None for by in p.graph.forgotten_by):
             break
     pushes = make_input(c, p, 60)
-    check(p, telling, pushes, None, [c.of(range(9)) for _ in range(5)], "numba")
+    check(p, meant, pushes, None, [c.of(range(9)) for _ in range(5)], "numba")
 
 
 def test_the_generator_draws_what_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,11 +447,11 @@ def test_what_a_call_means() -> None:
 
     def build(x: Any) -> Any:
         hole, outer = Judged.source(x), Judged.source(x)
-        found[:] = [outer.told, total(hole).told.over({hole.told: outer.key_by(lambda v: v % 2).told})]
+        found[:] = [outer.meaning, total(hole).meaning.over({hole.meaning: outer.key_by(lambda v: v % 2).meaning})]
         return x
 
     pipeline(build, x=int)
-    events, failed = told_outputs({"x": (found[0], INT)}, {"out": found[1]}, [{"x": v} for v in range(8)])
+    events, failed = meant_outputs({"x": (found[0], INT)}, {"out": found[1]}, [{"x": v} for v in range(8)])
     assert [e.value for e in events["out"]] == [0, 1, 2, 4, 6, 9, 12, 16] and failed is None
-    events, failed = told_outputs({"x": (found[0], INT)}, {"out": found[1]}, [{"x": v} for v in (2**62, 1, 2**62, 3)])
+    events, failed = meant_outputs({"x": (found[0], INT)}, {"out": found[1]}, [{"x": v} for v in (2**62, 1, 2**62, 3)])
     assert [e.value for e in events["out"]] == [2**62, 1] and failed == 2

@@ -70,8 +70,6 @@ def after(x: Stream[Any], f: Callable[[Any], Any]) -> Any:
 Two = Callable[[Any], Any]
 # name: (old, new): each output of the new one that the old one has, too, must go on as if nothing had happened.
 UNCHANGED: dict[str, tuple[Two, Two]] = {
-    "the same": (lambda x: {"a": running(x)}, lambda x: {"a": running(x)}),
-    "a step before it in the row": (lambda x: {"a": running(x)}, lambda x: {"b": x.trim(3, id="cut"), "a": running(x)}),
     "another order": (
         lambda x: {"a": running(x), "b": x.trim(3, id="cut"), "c": x.window(3, total, id="win")},
         lambda x: {"c": x.window(3, total, id="win"), "b": x.trim(3, id="cut"), "a": running(x)},
@@ -80,17 +78,9 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         lambda x: {"a": running(x)},
         lambda x: after(running(x), lambda s: {"a": s, "b": s.decimate(2, id="half")}),
     ),
-    "queues, and one before": (
-        lambda x: {"a": lagging(x)},
-        lambda x: {"b": lagging(x.map(lambda v: v + 1, id="m"), "new"), "a": lagging(x)},
-    ),
     "queues under keys": (
         lambda x: {"a": lagging(x.key_by(lambda v: v % 4, id="k"))},
         lambda x: after(x.key_by(lambda v: v % 4, id="k"), lambda k: {"b": running(k, "s"), "a": lagging(k)}),
-    ),
-    "small keys": (
-        lambda x: {"a": running(x.key_by(lambda v: v, id="k"))},
-        lambda x: after(x.key_by(lambda v: v, id="k"), lambda k: {"b": k.trim(1, id="t"), "a": running(k)}),
     ),
     "text keys and text in the state, other constants": (
         lambda x: {
@@ -103,22 +93,6 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
             "a": x.map(lambda v: "odd" if v % 2 else "even", id="w").cumulate(
                 lambda a, s: s if a == "" else a, start="", id="s"
             ),
-        },
-    ),
-    "text keys": (
-        lambda x: {"a": running(x.key_by(lambda v: "odd" if v % 2 else "even", id="k"))},
-        lambda x: {
-            "b": x.map(lambda v: "first", id="f"),
-            "a": running(x.key_by(lambda v: "odd" if v % 2 else "even", id="k")),
-        },
-    ),
-    "texts that wait": (
-        lambda x: {
-            "a": lagging(x).map(lambda v: "odd" if v % 2 else "even", id="w").window(2, lambda w: w.trim(1), id="win")
-        },
-        lambda x: {
-            "b": x.map(lambda v: "z", id="z").trim(1, id="t"),
-            "a": lagging(x).map(lambda v: "odd" if v % 2 else "even", id="w").window(2, lambda w: w.trim(1), id="win"),
         },
     ),
     "keys of two steps meet in one type": (
@@ -186,37 +160,10 @@ def outputs(engine: Engine, events: list[int], keys: list[Any] | None) -> dict[s
     return {o.name: o.events() for o in got}
 
 
-# Compiling takes most of the time: in every run a pair is compiled with keys of its own or without, the others are
-# long.
-COMPILED_WITH_KEYS = {
-    "the same",
-    "a step before it in the row",
-    "a step after it",
-    "small keys",
-    "a cumulate becomes a task",
-    "text keys and text in the state, other constants",
-}
-COMPILED_WITHOUT = {
-    "another order",
-    "queues under keys",
-    "text keys",
-    "texts that wait",
-    "keys of two steps meet in one type",
-    "keys of two steps part",
-    "windows of all kinds",
-}
-
-
 def carried() -> list[Any]:
-    """Each pair plainly, under keys of all kinds; compiled, too."""
-    plain = [pytest.param(name, key, "python") for name in UNCHANGED for key in (None, INT, STR)]
-    short = {(name, INT) for name in COMPILED_WITH_KEYS} | {(name, None) for name in COMPILED_WITHOUT}
-    compiled = [
-        pytest.param(name, key, "numba", marks=() if (name, key) in short else pytest.mark.long)
-        for name in UNCHANGED
-        for key in (INT, None)
-    ]
-    return plain + compiled
+    """Each pair plainly, under keys of all kinds; the last three compiled, too, which takes most of the time."""
+    plain = [(name, key, "python") for name in UNCHANGED for key in (None, INT, STR)]
+    return plain + [(name, INT, "numba") for name in [*UNCHANGED][-3:]]
 
 
 @pytest.mark.parametrize(("name", "key", "mode"), carried(), ids=str)

@@ -585,8 +585,7 @@ def test_the_collector_is_left_as_it_was() -> None:
         gc.enable()
 
 
-# Saved states with times, decimals and values that may be missing: cut anywhere and gone on, the answer is that of
-# the
+# Saved states with times, decimals and values that may be missing: cut anywhere and gone on, the answer is that of the
 # whole run; what would be read as something else is refused with the types.
 
 Cents = Annotated[Decimal, Scale(2)]

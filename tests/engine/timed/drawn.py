@@ -248,8 +248,7 @@ def batches(rng: random.Random, graph: Graph, key: Type | None, count: int) -> l
     return out
 
 
-# Random pipelines with loops, over the events of `tests.engine.timed.drawn`: with and without times and keys,
-# nested,
+# Random pipelines with loops, over the events of `tests.engine.timed.drawn`: with and without times and keys, nested,
 # to a bound, with sums of a round, with state, and some that fail.
 
 NOBODY = Event(0, None, 0, None, Colour.RED, False)

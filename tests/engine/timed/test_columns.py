@@ -184,8 +184,7 @@ def test_times_stay_within_64_bits() -> None:
     assert later(times, 2**63).tolist() == [0, MOST, MOST, MOST]  # of a length that does not fit itself
 
 
-# The engine over columns is the literal one, only faster: the same events in the same order, batch by batch,
-# whatever
+# The engine over columns is the literal one, only faster: the same events in the same order, batch by batch, whatever
 # is saved and loaded in between; and the same errors.
 
 

@@ -687,9 +687,8 @@ class Claims:
 # Messages that wait for ever: places do not move, so one that can go nowhere from where it stands, and that nobody
 # could take there, whoever came and whatever the log said, stays (unless its own transaction aborts).
 #
-# What nobody could take is found by trying: a receiver of every kind is put beside it, for every channel and key
-# that it
-# names.
+# What nobody could take is found by trying: a receiver of every kind is put beside it, for every channel and key that
+# it names.
 
 Waits = tuple[str, str, Term]  # who sent it, where it is, the message
 SENT = re.compile(r"(\S+) sent a message that waits for ever at (\S+): (send\(.*\)) (?:cannot|finds|is|has|can) .*")

@@ -21,8 +21,7 @@ from tests.seeds import HUNT, seeds
 # What a loop means, from docs/how-to-loops.md and nothing else: plain Python, which imports nothing that it judges.
 #
 # A body is a class with a method ``round``: the events that go in, in order, to those that go round and those that
-# leave;
-# None for the latter where the body returns one stream.  What it remembers is in its attributes.
+# leave; None for the latter where the body returns one stream.  What it remembers is in its attributes.
 
 
 pytestmark = pytest.mark.long

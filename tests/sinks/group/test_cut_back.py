@@ -243,7 +243,7 @@ def test_a_delta_table_whose_versions_are_gone(tmp_path: Path) -> None:
 
     write(0)
     archive.full = True
-    with pytest.raises(StateError, match=r"batch 1 .* is decided, and in doubt: member 'archive'"):
+    with pytest.raises(StateError, match=r"batch 1 .* is decided, and unresolved: member 'archive'"):
         write(1)
     archive.full = False
     found = sinks.read_together(members, log=tmp_path / "log")

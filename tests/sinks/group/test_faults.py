@@ -475,11 +475,11 @@ def test_a_time_out_aborts_nothing_that_is_decided(tmp_path: Path, monkeypatch: 
         with monkeypatch.context() as patch:
             patch.setattr(DecisionLog, "decide", decide)
             with pytest.raises(
-                StateError, match=r"batch 1 .* is decided, and in doubt: member 'totals' .* cannot be rea"
+                StateError, match=r"batch 1 .* is decided, and unresolved: member 'totals' .* cannot be rea"
             ):
                 group.write(rows(1, 2), QUERY, 1)
         assert len(told) == 1
-        assert told[0].startswith("batch 1 is decided, and in doubt at totals (")
+        assert told[0].startswith("batch 1 is decided, and unresolved at totals (")
         assert told[0].endswith("): it is tried again for 0.3 s; later batches wait")
         with pytest.raises(DataError, match=r"PostgreSQL cannot be reached"):
             world.write(1, 9)

@@ -1,4 +1,4 @@
-"""A member that cannot be reached before anything is decided: it is tried again for a while, then nobody has the
+"""A member that cannot be reached before anything is decided: it is tried again for a while, then no member has the
 batch.
 """
 
@@ -70,7 +70,8 @@ def test_one_that_is_back_in_time_has_the_batch_as_all(world: World, at: str) ->
     assert [row["attempt"] for row in own.rows()] == [1] * 3 + [2] * 3
     assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))
     assert said == [
-        "batch 1: own cannot be reached (no route to host): it is tried again for 20 s, and until then nobody has it",
+        "batch 1: own cannot be reached (no route to host): it is tried again for 20 s, and until then no member has "
+        "it",
         "batch 1: own is reached again",
     ]
     assert_told(AWAY, said[0])
@@ -85,7 +86,7 @@ def test_one_that_stays_away_is_given_up_and_nobody_has_the_batch(world: World) 
     with pytest.raises(
         Unreachable,
         match=r"^together: batch 1 of query 'shop': member 'own' .* cannot be reached, and is given up after 0.2 s "
-        r"\(patience=\): nobody has it: no route to host. When that is put right, start the query again",
+        r"\(patience=\): no member has it: no route to host. When that is put right, start the query again",
     ) as caught:
         group.write(rows(1, 2), QUERY, 1)
     assert_told(AWAY, str(caught.value))
@@ -108,7 +109,7 @@ def test_nobody_is_waited_for_when_another_refuses(world: World) -> None:
         raise DataError("a row is wrong")
 
     other.prepare = refuse  # type: ignore[method-assign]
-    with pytest.raises(DataError, match=r"member 'other' .* does not take it, so nobody has it: a row is wrong"):
+    with pytest.raises(DataError, match=r"member 'other' .* does not take it, so no member has it: a row is wrong"):
         group.write(rows(1, 2), QUERY, 1)
 
 
@@ -166,7 +167,9 @@ def test_a_server_that_is_down_before_the_decision(tmp_path: Path, prepared: int
         assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))
         server.stop()
         group.patience = 0.5
-        with pytest.raises(Unreachable, match=r"member 'totals' .* given up after 0.5 s .*nobody has it: PostgreSQL"):
+        with pytest.raises(
+            Unreachable, match=r"member 'totals' .* given up after 0.5 s .*no member has it: PostgreSQL"
+        ):
             group.write(rows(2, 3), QUERY, 2)
         server.start()
         assert world.have() == dict.fromkeys(world.sinks(), expected((0, 1), (1, 2)))
@@ -190,8 +193,7 @@ def test_a_server_that_is_down_when_the_query_begins(world: World) -> None:
         assert "\n" not in str(caught.value)
 
 
-# Several tables of one PostgreSQL database: nobody waits for what another member has prepared, and nobody waits for
-# a
+# Several tables of one PostgreSQL database: nobody waits for what another member has prepared, and nobody waits for a
 # lock in silence.
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -222,7 +222,9 @@ def test_what_is_prepared_cannot_be_altered(tmp_path: Path, postgres: Postgres) 
             db.execute("ALTER TABLE totals DROP COLUMN n")
         world.group().begin(QUERY)
         db.execute("ALTER TABLE totals RENAME COLUMN n TO m")
-    with pytest.raises(DataError, match=r"does not take it, so nobody has it: .*column 'n' .* is missing in the table"):
+    with pytest.raises(
+        DataError, match=r"does not take it, so no member has it: .*column 'n' .* is missing in the table"
+    ):
         world.write(2, 3)
     tables = sinks.read_together(world.sinks(), log=world.log)
     assert {name: table.num_rows for name, table in tables.items()} == {"totals": 6, "archive": 6}

@@ -58,7 +58,7 @@ def test_a_streaming_query(spark: SparkSession, tmp_path: Path) -> None:
     stream(spark, source, sinks.together(members, log=tmp_path / "log", by="output"), tmp_path / "checkpoint")
     more(1)
     own.batch = 1
-    with pytest.raises(Exception, match=r"batch 1 of query .* is decided, and in doubt: member 'odd'"):
+    with pytest.raises(Exception, match=r"batch 1 of query .* is decided, and unresolved: member 'odd'"):
         stream(spark, source, sinks.together(members, log=tmp_path / "log", by="output", patience=0.1),
                tmp_path / "checkpoint")  # fmt: skip
     assert members["even"].read().num_rows == 10
@@ -100,7 +100,7 @@ def test_delta_is_a_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write(0)
     write(1)
     table.down = True
-    with pytest.raises(StateError, match=r"batch 2 .* in doubt: member 'table'"):
+    with pytest.raises(StateError, match=r"batch 2 .* unresolved: member 'table'"):
         write(2)
     assert lake.read().num_rows == 9
     assert seen() == [0, 1]  # the lake is cut by its versions
@@ -109,7 +109,7 @@ def test_delta_is_a_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert seen() == [0, 1, 2, 3]
     with monkeypatch.context() as patch:
         patch.setattr(lake, "_append", lambda *about: (_ for _ in ()).throw(DataError("the store is gone")))
-        with pytest.raises(StateError, match=r"batch 4 .* in doubt: member 'lake' .* the store is gone"):
+        with pytest.raises(StateError, match=r"batch 4 .* unresolved: member 'lake' .* the store is gone"):
             write(4)
     assert table.read().num_rows == 15
     assert seen() == [0, 1, 2, 3]

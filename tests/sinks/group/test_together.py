@@ -176,7 +176,7 @@ def test_a_decision_that_could_not_be_written_is_none(world: World, monkeypatch:
     group.write(rows(0, 1), QUERY, 0)
     with monkeypatch.context() as patch:
         patch.setattr(logs, "write_lasting", fails_before)
-        with pytest.raises(DataError, match=r"batch 1 .* is not decided, so nobody has it: .*/log: No space left"):
+        with pytest.raises(DataError, match=r"batch 1 .* is not decided, so no member has it: .*/log: No space left"):
             group.write(rows(1, 2), QUERY, 1)
     assert all_have(world, (0, 1))
     group.write(rows(1, 3), QUERY, 1)
@@ -234,8 +234,9 @@ def test_one_that_stays_away_leaves_the_batch_in_doubt(world: World) -> None:
     group.write(rows(0, 1), QUERY, 0)
     own.down = 1000
     why = (
-        r"batch 1 of query 'shop' is decided, and in doubt: member 'own' .* does not have it yet: the server is gone. "
-        r"The other members have it, readers of read_together.. do not see it, later batches wait. Nothing is lost"
+        r"batch 1 of query 'shop' is decided, and unresolved: member 'own' .* does not have it yet: the "
+        r"server is gone. The other members have it, readers of read_together.. do not see it, later batches wait. "
+        r"Nothing is lost"
     )
     with documented("a member cannot be reached **after** the decision", StateError, why):
         group.write(rows(1, 2), QUERY, 1)
@@ -356,9 +357,9 @@ def test_a_member_that_leaves(world: World) -> None:
         sinks.together(members, log=world.log).write(rows(1, 2), QUERY, 1)
     assert dies(lambda: world.write(1, 2), "together:decided=kill")
     with documented(
-        "a member is gone, and an epoch is in doubt",
+        "a member is gone, and an epoch is unresolved",
         StateError,
-        match=r"member 'totals' .* cannot leave the group now: batch 1 is decided, and nobody",
+        match=r"member 'totals' .* cannot leave the group now: batch 1 is decided, and it is",
     ):
         sinks.together(members, log=world.log, removed="totals").write(rows(2, 3), QUERY, 2)
     world.group().begin(QUERY)
@@ -491,7 +492,7 @@ def test_rows_go_to_the_member_that_the_column_names(world: World) -> None:
         ),
         (
             lambda f: sinks.together(a=sinks.once(print, ledger=f)),
-            "a is once, which cannot be one of a group: nobody can take back",
+            "a is once, which cannot be one of a group: what a function",
         ),
         (
             lambda f: sinks.together(a=sinks.together(b=sinks.parquet(f))),
@@ -617,7 +618,7 @@ def test_a_server_that_keeps_too_few(tmp_path: Path, small_server: Postgres) -> 
 def test_what_is_in_doubt(world: World) -> None:
     world.write(0, 1)
     assert doubt_of_group(world.log).lines() == [
-        f"{world.log}: batch 0 of 'shop', decided {_when(world)}, is everywhere: nothing is in doubt",
+        f"{world.log}: batch 0 of 'shop', decided {_when(world)}, is everywhere: nothing is unresolved",
         *(f"  {m.name:<12} has it         {m.target}" for m in doubt_of_group(world.log).members),
     ]
     assert dies(lambda: world.write(1, 2), "sqlite:after-commit=kill")
@@ -627,7 +628,7 @@ def test_what_is_in_doubt(world: World) -> None:
         "orders": (1, False), "archive": (0, True), "totals": (0, True)
     }  # fmt: skip
     lines = found.lines()
-    assert lines[0].endswith("is in doubt")
+    assert lines[0].endswith("is unresolved")
     assert "later batches wait for archive, totals" in lines
     assert lines[-2].startswith("to resolve it: see that archive and totals can be reached and written to; then start")
     assert json.loads(json.dumps(found.document()))["members"][1]["lacks"] is True
@@ -643,4 +644,6 @@ def test_a_folder_without_a_log(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no group of sinks has a log there"):
         doubt_of_group(tmp_path)
     DecisionLog(tmp_path / "together").take(QUERY, {"a": "x"})
-    assert doubt_of_group(tmp_path).lines() == [f"{tmp_path / 'together'}: nothing is decided yet: nothing is in doubt"]
+    assert doubt_of_group(tmp_path).lines() == [
+        f"{tmp_path / 'together'}: nothing is decided yet: nothing is unresolved"
+    ]

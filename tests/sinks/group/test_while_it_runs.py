@@ -45,7 +45,9 @@ def test_a_member_that_is_deleted_is_not_begun_anew(world: World, lost: str) -> 
     group.write(rows(0, 1), QUERY, 0)
     kept = world.folder / "kept"
     (world.folder / lost).rename(kept)
-    with pytest.raises(StateError, match=r"so nobody has it: the last batch .* that is there is none, .* group's is 0"):
+    with pytest.raises(
+        StateError, match=r"so no member has it: the last batch .* that is there is none, .* group's is 0"
+    ):
         group.write(rows(1, 2), QUERY, 1)
     again = world.folder / lost
     shutil.rmtree(again) if again.is_dir() else again.unlink()
@@ -69,7 +71,7 @@ def test_one_whose_commit_fails_is_not_begun_anew(world: World, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(orders, "commit", fails)
         group.patience = 1.0  # a second attempt at least
-        with pytest.raises(StateError, match=r"is decided, and in doubt: member 'orders' .* that is there is none"):
+        with pytest.raises(StateError, match=r"is decided, and unresolved: member 'orders' .* that is there is none"):
             group.write(rows(1, 2), QUERY, 1)
     file.unlink()
     kept.rename(file)
@@ -102,7 +104,7 @@ def test_a_table_of_sqlite_that_is_dropped(world: World) -> None:
     group.write(rows(0, 1), QUERY, 0)
     with closing(sqlite3.connect(world.folder / "orders.db")) as db:
         db.execute("ALTER TABLE orders RENAME TO aside")
-    with pytest.raises(StateError, match=r"nobody has it: .*it is empty, yet 3 rows were written there"):
+    with pytest.raises(StateError, match=r"no member has it: .*it is empty, yet 3 rows were written there"):
         group.write(rows(1, 2), QUERY, 1)
     with closing(sqlite3.connect(world.folder / "orders.db")) as db:
         db.execute("ALTER TABLE aside RENAME TO orders")
@@ -142,7 +144,7 @@ def test_a_table_of_postgresql_that_is_dropped(tmp_path: Path, server: Postgres)
     group.write(rows(0, 1), QUERY, 0)
     with psycopg.connect(str(world.dsn), autocommit=True) as db:
         db.execute("ALTER TABLE totals RENAME TO aside")
-    with pytest.raises(StateError, match=r"nobody has it: .*it is empty, yet 3 rows were written there"):
+    with pytest.raises(StateError, match=r"no member has it: .*it is empty, yet 3 rows were written there"):
         group.write(rows(1, 2), QUERY, 1)
     with psycopg.connect(str(world.dsn), autocommit=True) as db:
         db.execute("DROP TABLE totals")
@@ -158,7 +160,7 @@ def test_what_the_machine_refuses_names_the_member(world: World, monkeypatch: py
     group = world.group()
     with monkeypatch.context() as patch:
         patch.setattr(files, "sync", full)
-        with pytest.raises(DataError, match=r"member 'archive' .* nobody has it: .*part-0.parquet: No space left"):
+        with pytest.raises(DataError, match=r"member 'archive' .* no member has it: .*part-0.parquet: No space left"):
             group.write(rows(0, 1), QUERY, 0)
     group.write(rows(0, 2), QUERY, 0)
     assert have(world, (0, 2))
@@ -166,7 +168,7 @@ def test_what_the_machine_refuses_names_the_member(world: World, monkeypatch: py
 
 def test_a_number_that_sqlite_cannot_hold(world: World) -> None:
     wide = pa.table({"n": pa.array([1, 2**64 - 1], pa.uint64())})
-    with pytest.raises(DataError, match=r"nobody has it: .*column 'n' has 18446744073709551615, and SQLite's whole"):
+    with pytest.raises(DataError, match=r"no member has it: .*column 'n' has 18446744073709551615, and SQLite's whole"):
         world.group().write(wide, QUERY, 0)
 
 
@@ -253,7 +255,7 @@ def lake(folder: Path, log: str = "log", **more: Any) -> Any:
 )
 def test_what_delta_cannot_take_is_not_decided(tmp_path: Path, batch: pa.Table, more: Any, words: str) -> None:
     """It would be in doubt for ever: no later attempt could be better."""
-    with pytest.raises(DataError, match=rf"member 'lake' .* does not take it, so nobody has it: .*{words}"):
+    with pytest.raises(DataError, match=rf"member 'lake' .* does not take it, so no member has it: .*{words}"):
         lake(tmp_path, **more).write(batch, QUERY, 0)
     group = lake(tmp_path)
     group.write(pa.table({"n": [1]}), QUERY, 0)
@@ -265,7 +267,7 @@ def test_columns_that_the_delta_table_has_not(tmp_path: Path) -> None:
     group.write(pa.table({"n": [1]}), QUERY, 0)
     with closing(sqlite3.connect(tmp_path / "orders.db")) as db:
         db.execute("ALTER TABLE log ADD COLUMN m INTEGER")
-    with pytest.raises(DataError, match=r"member 'lake' .* nobody has it: .*does not fit the Delta table"):
+    with pytest.raises(DataError, match=r"member 'lake' .* no member has it: .*does not fit the Delta table"):
         group.write(pa.table({"n": [1], "m": [1]}), QUERY, 1)
     assert group.last(QUERY) == 0
 
@@ -274,7 +276,7 @@ def test_a_delta_table_that_is_deleted_is_not_begun_anew(tmp_path: Path) -> None
     group = lake(tmp_path)
     group.write(pa.table({"n": [1]}), QUERY, 0)
     (tmp_path / "lake").rename(tmp_path / "kept")
-    with pytest.raises(StateError, match=r"so nobody has it: the last batch .* that is there is none"):
+    with pytest.raises(StateError, match=r"so no member has it: the last batch .* that is there is none"):
         group.write(pa.table({"n": [2]}), QUERY, 1)
 
 
@@ -287,7 +289,9 @@ def test_a_member_that_goes_away_before_it_commits(tmp_path: Path, kind: str) ->
     staged = group.stage(rows(1, 2), QUERY, 1)
     group.prepare(staged)
     target.rename(tmp_path / "kept")
-    with pytest.raises(StateError, match=rf"is decided, and in doubt: .*{kind}: it was deleted or moved while batch 1"):
+    with pytest.raises(
+        StateError, match=rf"is decided, and unresolved: .*{kind}: it was deleted or moved while batch 1"
+    ):
         group.commit(staged)
     shutil.rmtree(target, ignore_errors=True)
     (tmp_path / "kept").rename(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -128,8 +129,8 @@ def test_problems_are_told(name: str) -> None:
     ("name", "value", "why"),
     [
         ("nth", "n", "a row that comes out is the answer of many rows"),
-        ("late", "drop", "what becomes of late events is said at the step"),
-        ("wait", timedelta(1), "is said at the step at, with lateness="),
+        ("late", "drop", "what becomes of late events is declared at the step"),
+        ("wait", timedelta(1), "is declared at the step at, with lateness="),
         ("sequence", 1, "the order of rows is no part of its answers"),
         ("keep", True, "an answer is of many rows"),
         ("bad", "keep", "bad rows are not set aside there yet"),
@@ -138,8 +139,9 @@ def test_problems_are_told(name: str) -> None:
 )
 def test_options_without_a_meaning_are_refused(name: str, value: Any, why: str) -> None:
     p = pipeline(lambda x: x.at(lambda v: v), x=int)
-    with pytest.raises(UsageError, match=f"works by event time, and {name}= does not go with that on Spark: .*{why}"):
-        p.spark(object(), **{name: value})
+    stream = SimpleNamespace(isStreaming=True)
+    with pytest.raises(UsageError, match=f"{name}= does not go with .*, which works by event time: .*{why}"):
+        p.spark(stream, **{name: value})
 
 
 class Start(NamedTuple):

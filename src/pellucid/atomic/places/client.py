@@ -35,7 +35,7 @@ class Aborted(PellucidError):  # noqa: N818 - reads as what it is
 
 
 class NothingCame(PellucidError, TimeoutError):  # noqa: N818
-    """No message came in time; the transaction goes on, and the program decides what to do."""
+    """No message came in time; the transaction stays open, and the program decides what to do."""
 
 
 class InDoubt(PellucidError, TimeoutError):  # noqa: N818
@@ -161,7 +161,7 @@ class Place:
                 self.close()
                 raise NotReached(f"{self.name}: the connection was disturbed: {error}") from None
             except BaseException:
-                self.close()  # an answer that comes later belongs to nobody: what was begun is undone
+                self.close()  # an answer that comes later belongs to no call: what was begun is undone
                 raise
         return _good(answer, args.get("t"))
 
@@ -178,7 +178,7 @@ class Place:
         except OSError as error:
             self.close()
             raise NotReached(
-                f"{self.name}: nobody answers at {place.address} ({error.strerror or error}): start the place with "
+                f"{self.name}: no process answers at {place.address} ({error.strerror or error}): start the place with "
                 f"`pellucid net up {self.network.folder}`"
             ) from None
         self._link = Link(self._tls, self.name, self.name)
@@ -306,7 +306,7 @@ class Transaction:
         waits = ", ".join(map(str, answer.get("waits") or ())) or "an answer"
         raise InDoubt(
             f"{self.id}: is {answer['status']} after {seconds:g} seconds, and waits for {waits}: it is decided later; "
-            f"ask status({self.id!r}), or see `pellucid net doubt {self.place.network.folder}`"
+            f"ask status({self.id!r}), or see `pellucid net unresolved {self.place.network.folder}`"
         )
 
     def abort(self) -> None:

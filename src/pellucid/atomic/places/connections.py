@@ -123,13 +123,13 @@ SECONDS_TO_LISTEN = 1.0
 SECONDS_TO_GREET = 10.0
 SECONDS_OF_A_FRAME = 20.0
 UNREAD = 8 << 20  # bytes that the other end has not read
-WAITING = 4096  # messages for a place that cannot be reached; older ones are said again by who needs an answer
+WAITING = 4096  # messages for a place that cannot be reached; older ones are sent again by those that need an answer
 LONGEST_PAUSE = 1.0
 SECONDS_TO_CONNECT = 30.0  # over a slow connection
 
 
 def keep_alive(made: socket.socket | None) -> None:
-    """Have the system notice within seconds that the other end can no longer be reached, also where nothing is said."""
+    """Have the system notice within seconds that the other end can no longer be reached, also on an idle connection."""
     if made is None or made.family not in (socket.AF_INET, socket.AF_INET6):
         return
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -280,7 +280,7 @@ class Listening:
         return connection
 
     def close(self) -> None:
-        """Take nobody any more."""
+        """Take no more connections."""
         if self._server is not None:
             self._server.close()
 
@@ -291,7 +291,7 @@ def _cannot_listen(name: str, place: PlaceInfo, error: OSError) -> UsageError:
     elif error.errno == errno.EADDRNOTAVAIL:
         said = "is no address of this machine: start the place where it is"
     else:
-        said = f"cannot be listened at: {error.strerror or error}: mend that"
+        said = f"cannot be listened at: {error.strerror or error}: fix that"
     return UsageError(f"{name}: {place.address} {said}, or give it another in network.toml")
 
 
@@ -329,7 +329,7 @@ class Outgoing:
         self._gone = asyncio.Event()
         opened = asyncio.Event()
         self._connection = Connection(
-            Link(self._tls, self._name, self.peer), _Told(self._owner, opened.set, self._gone.set)
+            Link(self._tls, self._name, self.peer), _Notifying(self._owner, opened.set, self._gone.set)
         )
         loop = asyncio.get_running_loop()
         made = self._connection
@@ -353,8 +353,8 @@ class Outgoing:
             self._connection.end()
 
 
-class _Told:
-    """Between a connection that is made and its owner: who waits for it is told, too."""
+class _Notifying:
+    """Between a connection that is made and its owner: who waits for it is notified, too."""
 
     def __init__(self, owner: Owner, opened: Callable[[], None], closed: Callable[[], None]) -> None:
         self._owner, self._opened, self._closed = owner, opened, closed

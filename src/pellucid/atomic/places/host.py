@@ -2,8 +2,8 @@
 
 One loop: what has come in meanwhile is handled by the core, one after the other; all that the core wants written is
 written at once, with one sync for all of it; then answers and messages go out.  So many clients share one sync, and
-nothing is said before it lasts.  If the log cannot be written the process ends: what it has in memory is ahead of what
-lasts, and a restart begins with what lasts.
+nothing is sent before it is durable.  If the log cannot be written the process ends: what it has in memory is ahead of
+what is durable, and a restart begins with that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pellucid.internal.base.files import no_links, own_folder
 TICK = 0.1  # seconds
 SOON = 0.005  # after something was done: what can wait for others to share a sync waits no longer than that
 CROWDED = 20_000  # events that wait: who sends more is not read until there are fewer
-TOLD = 100  # refusals that are told in a minute; the others are counted
+REPORTED = 100  # refusals that are reported in a minute; the others are counted
 SAID_MOST = 10_000_000  # bytes, after which a start begins a new one
 FROM_CLIENTS: dict[str, dict[str, tuple[type, ...]]] = {  # what a client may ask, and of which types
     "begin": {"parent": (str, type(None))},
@@ -84,7 +84,7 @@ class Host:
         self._paths: dict[str, list[list[Any]]] = {}
         self._outgoing: dict[str, Outgoing] = {}
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="log")
-        self._told, self._untold, self._minute = 0, 0, 0
+        self._reported, self._unreported, self._minute = 0, 0, 0
         self._commits: deque[tuple[float, int]] = deque()  # of the last minute
         self.counts = {"events": 0, "writes": 0, "records": 0, "syncs": 0, "refused": 0}
         self._ticked = 0.0
@@ -152,7 +152,7 @@ class Host:
             await self._carry_out(effects)
             for event, one in zip(events, effects, strict=True):
                 if not isinstance(event, Refused):  # which was told when it was refused
-                    self._tell(one)
+                    self._report(one)
             if self._soon is None and any(not isinstance(event, Tick) for event in events):
                 self._soon = asyncio.get_running_loop().call_later(SOON, self._tick_soon)
             if self._paused and len(self._inbox) < CROWDED // 2:
@@ -170,7 +170,7 @@ class Host:
                 faults.point(f"place:before-{_dashed(record.kind)}")
         if sync:
             await asyncio.get_running_loop().run_in_executor(self._disk, self._append, writes, True)
-            self.newest.write(self.core.state)  # nothing is handled meanwhile: all that it has lasts
+            self.newest.write(self.core.state)  # nothing is handled meanwhile: all that it has is durable
         elif writes:
             self._append(writes, False)
         if faults.armed():
@@ -182,15 +182,15 @@ class Host:
             for request, reply in one.replies:
                 self._answer(request, reply)
 
-    def _tell(self, effects: Effects) -> None:
-        """What the core has written down that somebody has to know."""
+    def _report(self, effects: Effects) -> None:
+        """What the core has written down that operators have to know."""
         for record in effects.writes:
-            if record.kind == "refused" and self._told_now():
+            if record.kind == "refused" and self._may_report():
                 say(f"refused: {record['source']}: {record['what']}")
             elif record.kind == "behind":
                 self._say_copy(record["stand"], record["source"])
             elif record.kind == "accepted":
-                say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: goes on")
+                say(f"{record['who']} has accepted the loss of {', '.join(map(in_words, record['stands']))}: resumes")
 
     def _say_copy(self, stand: str, source: str) -> None:
         say(f"{an_older_copy(self.name, stand, source)}: {WHAT_TO_DO.format(self.network.folder, self.name)}")
@@ -344,23 +344,23 @@ class Host:
         return found
 
     def refused(self, what: str, source: str) -> None:
-        """Somebody sent what was not taken: told and written down, so many times a minute, and counted."""
+        """Input that was not taken: reported and written down, so many times a minute, and counted."""
         self.counts["refused"] += 1
-        if self._told_now():
+        if self._may_report():
             say(f"refused: {source}: {what}")
             self._event(Refused(what, source))
 
-    def _told_now(self) -> bool:
-        """Whether one more is told in this minute."""
+    def _may_report(self) -> bool:
+        """Whether one more is reported in this minute."""
         minute = int(time.time() // 60)
         if minute != self._minute:
-            if self._untold:
-                say(f"refused {self._untold:,} more in that minute")
-            self._minute, self._told, self._untold = minute, 0, 0
-        if self._told < TOLD:
-            self._told += 1
+            if self._unreported:
+                say(f"refused {self._unreported:,} more in that minute")
+            self._minute, self._reported, self._unreported = minute, 0, 0
+        if self._reported < REPORTED:
+            self._reported += 1
             return True
-        self._untold += 1
+        self._unreported += 1
         return False
 
 
@@ -417,7 +417,7 @@ def main(args: list[str]) -> int:
 def _in_background(tell: int, folder: str, name: str) -> int:
     """The rest of a process that was forked for one place; what it prints is in its folder."""
 
-    def told(text: str) -> None:
+    def answer(text: str) -> None:
         with contextlib.suppress(OSError):
             os.write(tell, f"{name} {text}\n".encode())
             os.close(tell)
@@ -431,12 +431,12 @@ def _in_background(tell: int, folder: str, name: str) -> int:
         for handle in (1, 2):
             os.dup2(said, handle)
         os.close(said)
-        serve(folder, name, lambda: told("listens"))
+        serve(folder, name, lambda: answer("listens"))
         return 0
     except BaseException as error:
         words = " ".join(_words(error).split())
         say(f"ends: {words}")
-        told(words)
+        answer(words)
         return 2
 
 

@@ -54,7 +54,7 @@ class Log(Protocol):
 
     def append(self, records: Iterable[Record], *, sync: bool = True) -> None:
         """Write them; with ``sync`` they, and all before them, last when it returns.  Without, they may be kept back
-        until the next that is synced.  If it raises, what is in memory is ahead of what lasts: start again."""
+        until the next that is synced.  If it raises, what is in memory is ahead of what is durable: start again."""
 
     def close(self) -> None:
         """Write what was kept back, and let go of the log."""
@@ -433,9 +433,8 @@ def _words(error: Exception) -> str:
 
 # How far a log was, noted beside it: for the common case that only the log is put back from an older copy.
 #
-# The note is written after each sync, without a sync of its own: it never says more than what lasts, so that no
-# crash
-# makes it speak against the log.  If it says less, nothing is wrong either; then only other places can notice.
+# The note is written after each sync, without a sync of its own: it never says more than what is durable, so that no
+# crash makes it speak against the log.  If it says less, nothing is wrong either; then only other places can notice.
 
 FILE = "newest"
 _WIDTH = 80  # a longer number would otherwise leave the rest of one before
@@ -488,14 +487,12 @@ class Newest:
 
 # A log that is gone: missing, empty or without records, though its place has run.
 #
-# To begin a new one in its place would lose in silence what was committed.  The signs that a place has run are the
-# note
-# beside its log (`pellucid.atomic.places.log`), and what its process printed.  What only other places
-# have
-# heard of, they tell when the place has started.
+# To begin a new one in its place would lose in silence what was committed.  The signs that a place has run are the note
+# beside its log (`pellucid.atomic.places.log`), and what its process printed.  What only other places have heard of,
+# they tell when the place has started.
 
 SAID = "said.log"  # in the folder of a place: what its process prints
-LISTENS = "listens at "  # what it prints after its first record lasts
+LISTENS = "listens at "  # what it prints after its first record is durable
 FIRST = "1/1"  # the first record of its first start, whose mark is not known
 
 
@@ -514,7 +511,7 @@ class Lost:
     @property
     def without(self) -> str:
         """What to do if it cannot be brought back."""
-        return f"if there is none, `pellucid net accept {self.folder} {self.place}` goes on without what is lost"
+        return f"if there is none, `pellucid net accept {self.folder} {self.place}` resumes without what is lost"
 
 
 def lost_log(network: Network, name: str) -> Lost | None:

@@ -8,7 +8,7 @@
     DIR/places/PLACE/         the durable log, the lock of the process, what it said
 
 A place on another machine needs ``network.toml`` and its own file of ``secrets/``, and no other.  The authority is made
-with the network and signs the certificates of its places; its key is not kept, so nobody can add a place later.
+with the network and signs the certificates of its places; its key is not kept, so no place can be added later.
 
 A **capability** is a token that cannot be guessed: one for each ``in`` and ``out`` of a place and one for each channel.
 A message goes along a path of them, and every place on its way compares the one that is its own, in constant time.
@@ -157,7 +157,7 @@ def address_of(text: str, where: str) -> tuple[str, int]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now, each another, and none that the system gives to connections: while a
+    """Ports of this machine that are not used now, each another, and none that the system gives to connections: while a
     place is down, a client that tries to reach it could otherwise be given the place's own port.
 
     >>> len(set(free_ports(3))), max(free_ports(3)) < _given_to_connections()
@@ -274,7 +274,7 @@ class Network:
         return {name: place.channels for name, place in self.places.items()}
 
     def place(self, name: str) -> PlaceInfo:
-        """What is said about a place; one that is not there is refused by name."""
+        """What the file has about a place; one that is not there is refused by name."""
         if name not in self.places:
             listed = ", ".join(self.places)
             raise UsageError(
@@ -364,7 +364,7 @@ class Network:
         self, secrets: Secrets, start: str, text: str, given: Mapping[str, bytes] | None = None
     ) -> list[list[Any]]:
         """The steps of a way with their tokens: those that the place has, else those ``given`` in a message.  A
-        capability that it lacks is told."""
+        capability that it lacks is named."""
         route = self.route(start, text)
         out: list[list[Any]] = []
         for way, name in route.path:
@@ -421,7 +421,7 @@ class Network:
             if mode & 0o077:
                 raise StateError(
                     f"{file}: others can read it (mode {mode:o}), and it holds keys: `chmod 600 {file}`, and make a "
-                    "new network if somebody may have read it"
+                    "new network if it may have been read"
                 )
             said = tomllib.loads(text)
             if (version := said.pop("version")) != SECRETS_VERSION:

@@ -179,7 +179,7 @@ def _room(target: Path | str) -> int | None:
 
 
 def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Numbers of each place, for whoever watches.  Of one that is stopped its log does not know whether senders
+    """Numbers of each place, for monitoring.  Of one that is stopped its log does not know whether senders
     elsewhere have aborted: there are at most ``messages``, and at least ``messages_at_least``."""
     out: dict[str, dict[str, Any]] = {}
     now = time.time()
@@ -213,7 +213,7 @@ def metrics(network: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Doubt:
-    """One thing that waits at a place: ``kind`` is prepared (in doubt), deciding, pending or lost (its place has
+    """One thing that waits at a place: ``kind`` is prepared (unresolved), deciding, pending or lost (its place has
     lost it with its log, which was accepted, and cannot say what became of it)."""
 
     place: str
@@ -239,7 +239,7 @@ class Doubt:
             out = [f"{self.what}  lost with the log of {self.place}, which cannot say what became of it"]
             out += [f"  waits      {one}: {known}" for one, known in self.waits]
             return [*out, f"  resolve    {self.resolve}"]
-        word = {"prepared": "in doubt", "deciding": "decided, not everywhere", "pending": "waits"}[self.kind]
+        word = {"prepared": "unresolved", "deciding": "decided, not everywhere", "pending": "waits"}[self.kind]
         out = [f"{self.what}  {word} at {self.place} since {_time(self.since)} ({_span(now - self.since)})"]
         if self.members and self.members != (self.what,):
             out.append(f"  members    {', '.join(self.members)}")
@@ -297,7 +297,7 @@ class Doubts:
         out = [line for one in self.copies for line in one.lines()]
         out += [line for one in self.found for line in one.lines(self.now)]
         out += [f"{one.name}: cannot be seen: {one.why}" for one in self.unseen]
-        return out or ["nothing is in doubt, and nothing waits"]
+        return out or ["nothing is unresolved, and nothing waits"]
 
 
 def doubts(network: Network, names: Sequence[str]) -> Doubts:
@@ -372,7 +372,7 @@ def _heard_of(name: str, places: Mapping[str, Looked]) -> dict[str, str]:
 
 
 def _lacks(seen: Mapping[str, Any], stand: str) -> bool:
-    """Whether a log, as it was looked at, has not the record that somebody has heard of; what was accepted counts."""
+    """Whether a log, as it was looked at, lacks a record that another place has heard of; what was accepted counts."""
     return not has_record(stand, seen["ends"], dict(map(stand_of, seen["accepted"])), seen["accepted_in"])
 
 
@@ -384,7 +384,7 @@ def _prepared(network: Network, places: dict[str, Looked], name: str, one: dict[
         resolve = here or "; ".join(_start(network, places, place) for place in missing)
         if missing and not here:
             resolve = f"{who} cannot decide it without {', '.join(missing)}: {resolve}"
-        resolve = resolve or f"{who} is asked until it answers; if that lasts, see whether {name} can reach it"
+        resolve = resolve or f"{who} is asked until it answers; if that takes long, see whether {name} can reach it"
     else:
         by_hand = f"`pellucid net {'abort' if decided is False else 'commit'} {network.folder} {what} --place {name}`"
         resolve = f"{_start(network, places, who)}; if it never comes back, by hand: {by_hand}"
@@ -509,7 +509,7 @@ def _has_start(one: Looked, t: str) -> bool:
 
 
 def warning(network: Network, what: str, outcome: str, place: str | None) -> tuple[str, str]:
-    """Where an attempt or a transaction is to be decided by hand, and what whoever does that must know."""
+    """Where an attempt or a transaction is to be decided by hand, and what must be known before."""
     every = doubts(network, list(network.places))
     about = [one for one in every.found if what == one.what or (one.kind == "prepared" and what in one.members)]
     decided = [one for one in about if one.kind == "deciding"]
@@ -519,8 +519,8 @@ def warning(network: Network, what: str, outcome: str, place: str | None) -> tup
     if not about:
         where = f" at {place}" if place else ""
         raise UsageError(
-            f"{what}: nothing of that name waits to be decided{where}: `pellucid net doubt {network.folder}` lists "
-            "what does"
+            f"{what}: nothing of that name waits to be decided{where}: `pellucid net unresolved {network.folder}` "
+            "lists what does"
         )
     if len({one.place for one in about}) > 1:
         listed = ", ".join(sorted({one.place for one in about}))
@@ -563,7 +563,7 @@ def decide_by_hand(network: Network, place: str, what: str, outcome: str, who: s
     secrets = network.secrets(place)
     with only_one(network, place):
         if (lost := lost_log(network, place)) is not None:
-            raise StateError(str(lost))  # a log that began anew here would hide the loss
+            raise StateError(str(lost))  # a log that began again here would hide the loss
         log = open_log(network.log_of(place), place)
         try:
             core = Core(place, network.tree_of(place, secrets), log.records())

@@ -22,12 +22,12 @@ from pellucid.internal.base.files import no_links, own_folder
 
 # The lock of a place: one process has its log, and others can see whether there is one.
 
-_TRIES = 100  # somebody may only have looked whether it runs, on a machine where that takes its time
+_TRIES = 100  # another process may only be looking whether it runs, on a machine where that takes its time
 
 
 @contextlib.contextmanager
 def only_one(network: Network, name: str) -> Iterator[None]:
-    """Be the one process of a place; a second one is refused, and is told which one is first."""
+    """Be the one process of a place; a second one is refused, with the process that was first."""
     folder = network.folder_of(name)
     own_folder(folder, "DIR", "lock")
     try:
@@ -88,7 +88,7 @@ BYTES = 1_000_000  # of a log, that a place reads at least in a second when it s
 def start(
     network: Network, names: Sequence[str] = (), *, seconds: float = SECONDS, calm: bool = False
 ) -> dict[str, int]:
-    """Start these places, each as a process of its own that goes on when this one ends; their process numbers.
+    """Start these places, each as a process of its own that outlives this one; their process numbers.
 
     One that runs already stays as it is.  Returns when all answer; what keeps one from it is raised.  A place reads its
     log when it starts: for each megabyte there is one of the ``seconds`` more.  ``calm``: what tests arm
@@ -122,7 +122,7 @@ def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> 
         raise
     finally:
         os.close(tell)
-    said = _told(hear, len(names), until)
+    said = _answers(hear, len(names), until)
     done.wait()
     for name in names:
         if said.get(name) != "listens":
@@ -130,8 +130,8 @@ def _begin(network: Network, names: Sequence[str], calm: bool, until: float) -> 
             raise StateError(f"{name} did not start: {said.get(name) or unsaid}")
 
 
-def _told(hear: int, count: int, until: float) -> dict[str, str]:
-    """What each said, until all have, nobody is left to say anything, or time is over."""
+def _answers(hear: int, count: int, until: float) -> dict[str, str]:
+    """What each said, until all have, none is left to say anything, or time is over."""
     text = b""
     with os.fdopen(hear, "rb", buffering=0) as pipe:
         while text.count(b"\n") < count and (left := until - time.monotonic()) > 0:
@@ -197,6 +197,6 @@ def _watch(found: Up, over: threading.Event) -> None:
     while not over.wait(0.05):
         for name in found.starts:
             if running(found.network, name) is None and not over.is_set():
-                found.starts[name] += 1  # before anybody can see that it is back
+                found.starts[name] += 1  # before it can be seen that it is back
                 with contextlib.suppress(PellucidError):
                     start(found.network, [name], calm=True)

@@ -1,6 +1,6 @@
-"""Capabilities as values: the way to a channel, which can be sent in a message and used by whoever has it.
+"""Capabilities as values: the way to a channel, which can be sent in a message and used by its receiver.
 
-Nobody can make one up, because its tokens cannot be guessed, and whoever gives one away gives no more than that way.
+It cannot be made up, because its tokens cannot be guessed, and it gives away no more than that way.
 """
 
 from __future__ import annotations
@@ -69,15 +69,12 @@ def fits(tokens: Any) -> bool:
 
 # What goes over a wire: frames of bounded length, with msgpack inside, read strictly.
 #
-# A frame is four bytes of length (big-endian) and so many bytes.  Whoever reads one believes nothing: a length
-# beyond the
-# bound is refused before a byte of it is kept, an empty frame too, and what is inside has to be one whole msgpack
-# object
-# of plain data, with text as keys, not too deep.
+# A frame is four bytes of length (big-endian) and so many bytes.  A reader trusts nothing: a length beyond the bound is
+# refused before a byte of it is kept, an empty frame too, and what is inside has to be one whole msgpack object of
+# plain data, with text as keys, not too deep.
 #
-# Values of users are packed once, by the client, and are bytes for everybody else.  msgpack would turn a tuple into
-# a
-# list and lose who it was; such values are refused, by their place in the value, instead of coming back as others.
+# Values of users are packed once, by the client, and are bytes for all others.  msgpack would turn a tuple into a list
+# and lose who it was; such values are refused, by their place in the value, instead of coming back as others.
 
 MOST = 1 << 20  # bytes of a frame
 ROOM = 16384  # bytes of a frame that are not the value of a message: who, the path with its tokens
@@ -123,7 +120,7 @@ class Frames:
 
     @property
     def partial(self) -> bool:
-        """Whether a frame has begun and is not whole: whoever sends it slowly is given a time."""
+        """Whether a frame has begun and is not complete: a slow sender is given a time."""
         return len(self._held) > self._at
 
     def add(self, data: bytes) -> None:
@@ -305,15 +302,15 @@ def _carried(value: Any, where: str, left: int) -> None:
 # Packets: values that only who has the key can make and read; others can pass them on (``crypt`` and ``decrypt``).
 #
 # A packet is bytes, so it can be part of any value that is sent.  Each is sealed with a key of its own, which is
-# derived
-# from the shared one and a fresh salt: no number of packets wears a key out, and equal values give unequal packets.
+# derived from the shared one and a fresh salt: no number of packets wears a key out, and equal values give unequal
+# packets.
 
 KEY = 32  # bytes
 _MARK, _SALT = b"PK1", 32
 
 
 def new_key() -> bytes:
-    """A key that nobody can guess, for `seal` and `unseal`.
+    """A key that cannot be guessed, for `seal` and `unseal`.
 
     >>> len(new_key())
     32
@@ -322,7 +319,7 @@ def new_key() -> bytes:
 
 
 def seal(key: bytes, value: Any) -> bytes:
-    """A packet: a value that is closed to everybody without the key, and that nobody can change.
+    """A packet: a value that is closed to all without the key, and that cannot be changed.
 
     >>> key = new_key()
     >>> unseal(key, seal(key, {"card": "4111"}))
@@ -350,7 +347,7 @@ def unseal(key: bytes, packet: bytes) -> Any:
         return unpack_value(cipher.decrypt(nonce, sealed, _MARK))
     except InvalidTag:
         raise DataError("the packet does not open: it was sealed with another key, or it was changed") from None
-    except BadFrame as error:  # whoever has the key put something else in
+    except BadFrame as error:  # a holder of the key put something else in
         raise DataError(f"the packet holds no value: {error}") from None
 
 

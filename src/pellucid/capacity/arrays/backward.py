@@ -38,7 +38,7 @@ from pellucid.internal.model.search import Budget, CutShort
 
 class Before(NamedTuple):
     """States before a transition: its number, its processes in the names of the cube after it, and how those (and the
-    cube's own) are named in the new cube; a name that is missing there can be anybody."""
+    cube's own) are named in the new cube; a name that is missing there can be any process."""
 
     cube: Cube
     transition: int
@@ -79,7 +79,7 @@ def before(compiled: Compiled, cube: Cube) -> Iterator[Before]:
             continue
         for chosen in choices(cube.width, compiled.parameters[t]):
             for found in _before(compiled, cube, touched, variables, t, chosen):
-                lasting = compiled.lasts(found)
+                lasting = compiled.unchanging(found)
                 if lasting is None:
                     continue
                 if len(lasting.atoms) > 1:
@@ -188,12 +188,10 @@ def _numbers_before(
 # Backward reachability: from the unsafe states back, until nothing new comes or a run can begin there.
 #
 # With an *oracle* (`oracle.Oracle`: the states that a few processes really reach) a node is first made more general:
-# the
-# smallest part of it that the oracle never saw takes its place, as in BRAB (Conchon, Goel, Krstić, Mebsout, Zaïdi,
-# 2013).
-# Such a *guess* has to be proved with everything else.  If a run begins in it, it was wrong: it is noted, and the
-# search
-# starts again with the other guesses.  What is left at the end is an inductive invariant, whoever guessed it.
+# the smallest part of it that the oracle never saw takes its place, as in BRAB (Conchon, Goel, Krstić, Mebsout, Zaïdi,
+# 2013).  Such a *guess* has to be proved with everything else.  If a run begins in it, it was wrong: it is noted, and
+# the search starts again with the other guesses.  What is left at the end is an inductive invariant, however it was
+# guessed.
 
 
 class Guesser(Protocol):
@@ -258,7 +256,7 @@ class Backward:
         believed: Callable[[Node], bool] = lambda node: True,
     ) -> None:
         """``numbers``: guesses may speak of integers.  ``believed`` says of a node of the unsafe states in which a run
-        begins whether it is a run; else the search goes on (and ends, at best, with nothing proved)."""
+        begins whether it is a run; else the search continues (and ends, at best, with nothing proved)."""
         self.compiled, self.budget, self.guesser, self.shortest = compiled, budget, guesser, shortest
         self.most_literals, self.numbers, self.believed = most_literals, numbers, believed
         self.layout = compiled.layout
@@ -433,8 +431,8 @@ def _about(layout: Layout, cube: Cube, few: set[int]) -> Cube:
 
 
 def candidates(compiled: Compiled, cube: Cube, processes: int, most: int, whole: Cube) -> list[Cube]:
-    """Parts of a cube, the most general ones first: few processes, few literals; what is said of numbers also in weaker
-    forms."""
+    """Parts of a cube, the most general ones first: few processes, few literals; statements about numbers
+    also in weaker forms."""
     layout = compiled.layout
     groups = [[c] for c in _literals(layout, cube._replace(atoms=NOTHING))]
     of = compiled.system.type_of

@@ -9,11 +9,11 @@ states are **not** reached.  It is right if
 
 Each is a statement about any number of processes.  A formula names some and a transition names some more; look at a
 state with its other processes left out: what init, guards and these formulas say of *all* processes still holds of
-those that are left, and what is said of some still holds of them.  So if there is a state that breaks the statement,
-there is one with just those processes, where a variable may point to somebody outside.  That is asked of z3.
+those that are left, and a statement about some still holds of them.  So if there is a state that breaks the statement,
+there is one with just those processes, where a variable may point to a process outside.  That is asked of z3.
 
-A formula may also say something of *everybody* (``Granted = True && forall y. Sharer[y] = False``; such a one names
-nobody).  That a state is not in it needs somebody of whom it is not true, who may be left out no more: so for each such
+A formula may also say something of *all* processes (``Granted = True && forall y. Sharer[y] = False``; such a one names
+none).  That a state is not in it needs a process of which it is not true, who may be left out no more: so for each such
 formula there may be one process more than those that are named, or not.
 """
 
@@ -32,12 +32,9 @@ __all__ = ["Fault", "check_certificate"]
 # A system with a given number of processes for z3, written from the meaning of the language and from nothing else.
 #
 # The checker of certificates and the maker of concrete runs use it; the search does not, and it does not use the
-# search.
-# Enumerations are small bit vectors, processes bit vectors too (integers if they are compared by order or with
-# numbers).
-# A guard about *all other* processes is about all of these; where the processes are only some of those that there
-# are,
-# that is less than the guard says.
+# search. Enumerations are small bit vectors, processes bit vectors too (integers if they are compared by order or with
+# numbers). A guard about *all other* processes is about all of these; where the processes are only some of those that
+# there are, that is less than the guard says.
 
 Place: TypeAlias = tuple[Any, ...]
 Frame: TypeAlias = "dict[Place, Any]"  # a z3 term for each cell
@@ -68,7 +65,7 @@ class Encoding:
 
         self.z3, self.system, self.count, self.open = z3, system, count, open
         self.processes = range(first, first + count)
-        self.somebody = [*self.processes, *([0] if system.outsiders else [])]  # values of type proc
+        self.process_values = [*self.processes, *([0] if system.outsiders else [])]  # values of type proc
         self.order = ordered(system)
         pointers = sum(count**d for d, of in system.symbols.values() if of == "proc") + len(system.transitions)
         self.bits = max(1, (first + count + (2 * pointers if open else 0)).bit_length())
@@ -103,7 +100,7 @@ class Encoding:
                 frame[(symbol, *p)] = term
                 values = self.system.values(of)
                 if of == "proc" and not self.open:
-                    facts.append(z3.Or([term == self.process_value(q) for q in self.somebody]))
+                    facts.append(z3.Or([term == self.process_value(q) for q in self.process_values]))
                 elif of != "bool" and values and len(values) < 1 << max(1, (len(values) - 1).bit_length()):
                     facts.append(z3.ULT(term, len(values)))
         return frame, facts
@@ -225,7 +222,7 @@ class Encoding:
                 term = z3.Const(f"{fresh}.{u.name}", self.sort(of))
                 values = self.system.values(of)
                 if of == "proc":
-                    facts += [] if self.open else [z3.Or([term == self.process_value(q) for q in self.somebody])]
+                    facts += [] if self.open else [z3.Or([term == self.process_value(q) for q in self.process_values])]
                 elif of != "bool" and values:
                     facts.append(z3.ULE(term, len(values) - 1))
                 open_[u.name] = term
@@ -330,12 +327,12 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def _everybody(states: States) -> int:
-    """How many of its parts are about everybody."""
+    """How many of its parts are about all processes."""
     return sum(isinstance(part, Quantified) for part in _parts(states.formula))
 
 
 def _understood(states: States) -> bool:
-    """Whether a quantifier is only where what is said above is true: a *for all* of one process, where nobody is
+    """Whether a quantifier is only where the above holds: a *for all* of one process, where none is
     named."""
     for part in _parts(states.formula):
         if isinstance(part, Quantified):

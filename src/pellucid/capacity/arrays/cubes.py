@@ -14,12 +14,9 @@ from pellucid.capacity.arrays.system import System
 # Conjunctions of linear comparisons: whether they can hold, what follows from them, and forgetting a variable.
 #
 # An atom is ``(op, constant, ((variable, factor), …))`` for "sum + constant op 0" with whole numbers, in one normal
-# form,
-# so that equal atoms are equal tuples.  Satisfiability is Fourier and Motzkin's elimination after equalities are put
-# in;
-# it is exact for reals and for the differences that most systems have.  For whole numbers with other factors it may
-# call
-# something possible that is not: a search then visits more, and never says *safe* for that.
+# form, so that equal atoms are equal tuples.  Satisfiability is Fourier and Motzkin's elimination after equalities are
+# put in; it is exact for reals and for the differences that most systems have.  For whole numbers with other factors it
+# may call something possible that is not: a search then visits more, and never says *safe* for that.
 
 Variable: TypeAlias = tuple[Any, ...]  # a symbol and processes, or "#" and a process
 Atom: TypeAlias = tuple[int, int, tuple[tuple[Variable, int], ...]]
@@ -196,7 +193,7 @@ def follows(atoms: Atoms, a: Atom, whole: Callable[[Iterable[Variable]], bool]) 
         return True
     known = variables(atoms)
     if any(v not in known for v, _ in a[2]):
-        return False  # nothing is said of that variable
+        return False  # the cube has nothing about that variable
     return _follows(atoms, a, whole(v for v, _ in a[2]))
 
 
@@ -272,14 +269,11 @@ def _add(out: set[Atom], a: Atom | bool) -> None:
 
 # Cubes: conjunctions about some distinct processes, small enough to compare in one operation.
 #
-# The cells of finite types (enumerations, processes) are *fields* of one big number: a bit is set for each value
-# that
-# the cube **excludes**.  So no bit is "anything may be there", "and" is ``|``, and a cube is more general than
-# another
+# The cells of finite types (enumerations, processes) are *fields* of one big number: a bit is set for each value that
+# the cube **excludes**.  So no bit is "anything may be there", "and" is ``|``, and a cube is more general than another
 # one when all its bits are set there.  A field of type ``proc`` has bit 0 for "none of those that are named" and bit
-# *i* for process *i*; the bits of processes that a cube does not name are as bit 0.  What is said of numbers, of
-# values
-# without constructors and of the order of processes stands beside it, as linear atoms.
+# *i* for process *i*; the bits of processes that a cube does not name are as bit 0.  What a cube says of numbers, of
+# values without constructors and of the order of processes stands beside it, as linear atoms.
 
 MOST_PROCESSES = 11  # in one cube
 Place: TypeAlias = tuple[Any, ...]  # a symbol's name and processes
@@ -507,8 +501,8 @@ class Layout:
     def tidy(self, cube: Cube) -> tuple[Cube, dict[int, int]]:
         """A cube without processes of which it says nothing, and how those that are left are named now.
 
-        A process of which is said only that a variable points to it is not needed either: then the variable points to
-        none of the others.
+        A process of which it is only known that a variable points to it is not needed either: then the variable points
+        to none of the others.
         """
         cube = self._unpointed(cube)
         used = sorted(self.used(cube))
@@ -597,11 +591,9 @@ def atom_text(a: Atom) -> str:
 
 # Whether one cube covers another under some names of its processes, found without trying all names.
 #
-# Of many processes there are very many namings, and almost all of them fail at the first process: what a cube says
-# of a
-# process alone (its *sign*) has to be said of the one that takes its place.  So names are given one after another,
-# to the
-# process with the fewest candidates first, and whatever is about processes that have names by then is looked at at
+# Of many processes there are very many namings, and almost all of them fail at the first process: what a cube says of a
+# process alone (its *sign*) has to be said of the one that takes its place.  So names are given one after another, to
+# the process with the fewest candidates first, and whatever is about processes that have names by then is looked at at
 # once.
 
 
@@ -614,7 +606,7 @@ class Pointer(NamedTuple):
 
 
 class Signs:
-    """A cube, prepared: what it says of nobody in particular, of each process alone, and of several of them."""
+    """A cube, prepared: what it says of no process, of each process alone, and of several of them."""
 
     def __init__(self, layout: Layout, cube: Cube) -> None:
         self.cube, self.layout = cube, layout
@@ -706,12 +698,9 @@ class Signs:
 # The cubes that were visited, and whether they cover another one.
 #
 # Where there are few processes, each cube is kept under all names that they can have among so many, so that one
-# operation
-# on two numbers says whether it covers another cube; where there are more, names are looked for (`matching`).  Where
-# no
-# single cube does, several may do so together: if a visited cube leaves only one cell open, that cell has to have
-# one of
-# the other values (as a solver propagates a clause), and so on.
+# operation on two numbers says whether it covers another cube; where there are more, names are looked for (`matching`).
+# Where no single cube does, several may do so together: if a visited cube leaves only one cell open, that cell has to
+# have one of the other values (as a solver propagates a clause), and so on.
 
 N = TypeVar("N")
 FEW = 4  # processes of a cube for which all names are kept
@@ -741,7 +730,7 @@ class Visited:
         return number
 
     def remove(self, number: int) -> None:
-        """Forget a cube that another one covers; the tables are made anew when there are many such."""
+        """Forget a cube that another one covers; the tables are rebuilt when there are many such."""
         self.cubes.pop(number, None)
         self.signs.pop(number, None)
 
@@ -773,7 +762,7 @@ class Visited:
         return self._plain[count], self._with_atoms[count]
 
     def compact(self) -> None:
-        """Make the tables anew, without cubes that were removed."""
+        """Rebuild the tables, without cubes that were removed."""
         self._plain.clear()
         self._with_atoms.clear()
 

@@ -3,9 +3,9 @@
 1. A few processes are run forwards (`oracle`).  An unsafe state that they reach gives a run.
 2. The search backwards guesses from what they reached (`backward`); what it ends with is an invariant.
 3. Without guesses, if they led nowhere.
-4. Where only runs are found in which somebody has stopped, once more, with what is true of somebody (`somebody`).
+4. Where only runs are found in which a process has stopped, once more, with lemmas about all processes (`lemmas`).
 
-*Proved* is said when the independent checker (`certificate`) accepts the invariant, *refuted* when the literal
+The answer is *proved* when the independent checker (`certificate`) accepts the invariant, *refuted* when the literal
 interpreter has made the run; anything else is *unknown*, with the reason.
 """
 
@@ -30,28 +30,23 @@ from pellucid.internal.model.counterexample import Run
 from pellucid.internal.model.search import Budget, CutShort, now, on_time, patiently
 from pellucid.internal.model.verdict import Verdict
 
-# What is true of somebody: statements that no cube can make, found where a guard speaks of everybody.
+# Lemmas that some process is so: statements that no cube can make, found where a guard speaks of all processes.
 #
-# Backwards, a guard about *all other* processes is forgotten for those that are not named, as if they had stopped.
-# So a
-# run may be found in which the owner of a line has stopped, and another one is given the line as if nobody had it.
-# What
-# forbids that is a statement such as *whenever the line is granted, somebody is in the set of sharers*: the states
-# in
-# which it is granted and **everybody** is outside that set are never reached.  Candidates are made from the guards
-# (everybody is so) and from the values of variables; those that a few processes never reached and that the checker
-# of
-# certificates accepts by themselves are used from then on: wherever the guard says that everybody is so, the
-# variables do
-# not have these values.  As with any proof, the checker has the last word.
+# Backwards, a guard about *all other* processes is forgotten for those that are not named, as if they had stopped.  So
+# a run may be found in which the owner of a line has stopped, and another one is given the line as if none had it.
+# What forbids that is a statement such as *whenever the line is granted, some process is in the set of sharers*: the
+# states in which it is granted and **every process** is outside that set are never reached.  Candidates are made from
+# the guards (all are so) and from the values of variables; those that a few processes never reached and that the
+# checker of certificates accepts by themselves are used from then on: wherever the guard says that all are so, the
+# variables do not have these values.  As with any proof, the checker has the last word.
 
 _WHO = "y1"
 _MOST, _TRIED = 3, 60  # lemmas that are used, and candidates that are looked at
 
 
 class Lemma(NamedTuple):
-    """States that are never reached: everybody is so, and variables have these values; and the transitions whose guard
-    says that everybody is so."""
+    """States that are never reached: all processes are so, and variables have these values; and the transitions whose
+    guard says that all are so."""
 
     states: y.States
     values: y.Formula
@@ -59,7 +54,7 @@ class Lemma(NamedTuple):
 
 
 def of_everybody(compiled: Compiled, t: int) -> list[y.Formula]:
-    """What the guard of a transition says of everybody, its own processes and all others: formulas about ``y1``.
+    """What the guard of a transition says of all processes, its own and all others: formulas about ``y1``.
 
     >>> from pellucid.capacity.arrays import read_text
     >>> s = read_text("array X[proc] : bool init (z) { X[z] = False } unsafe (x y) { X[x] = True && X[y] = True }"
@@ -165,8 +160,7 @@ def lemmas(compiled: Compiled, oracles: Sequence[Oracle], budget: Budget) -> lis
 
 # From the steps of a run to the run itself: values for everything that the steps leave open, and its replay.
 #
-# A search knows which transitions lead to an unsafe state, and for which processes.  z3 finds values to start with,
-# and
+# A search knows which transitions lead to an unsafe state, and for which processes.  z3 finds values to start with, and
 # those that are chosen on the way, for exactly so many processes; then the literal interpreter (`interpreter`) makes
 # every step, guards about all other processes included.  What it refuses is no run.
 
@@ -333,7 +327,7 @@ def decide(
 
     A proof's formulas are in ``details["never"]`` (states that are never reached, as `States`); a run is the
     counterexample.  With ``shortest`` a run is a shortest one of all numbers of processes, as far as time allows; what
-    was established is said in the notes.
+    was established is in the notes.
 
     >>> system = read_text('''
     ... type state = Idle | Busy
@@ -390,7 +384,7 @@ class _Work:
     visited: int = 0
     restarts: int = 0
     oracles: dict[int, Oracle] = field(default_factory=dict)
-    stopped: bool = False  # a run was found in which somebody has stopped, which is none
+    stopped: bool = False  # a run was found in which a process has stopped, which is none
     lemmas: list[Lemma] | None = None
 
     def decide(self) -> Run | list[States] | None:
@@ -413,7 +407,7 @@ class _Work:
                 if found is not None:
                     return found
                 on_time()
-                if self.stopped and self.lemmas is None and self.somebody(counts[0]):
+                if self.stopped and self.lemmas is None and self.find_lemmas(counts[0]):
                     ways, seconds = list(every), 0.3 / 4
                     break
                 if not part.over and way in ways:
@@ -424,8 +418,8 @@ class _Work:
             "a run was found only with processes that stop while others go on, which guards about all others forbid"
         )
 
-    def somebody(self, n: int) -> bool:
-        """Whether something is true of somebody that the search can make use of."""
+    def find_lemmas(self, n: int) -> bool:
+        """Whether there are lemmas that the search can make use of."""
         few = list(self.oracles.values()) or [self.explore(n)]
         self.lemmas = lemmas(self.compiled, few, self.budget.part(0.3))
         besides: dict[int, list[Formula]] = {}

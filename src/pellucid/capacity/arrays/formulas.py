@@ -111,7 +111,7 @@ class Compiled:
     """A system, ready for the search."""
 
     def __init__(self, system: y.System, besides: Mapping[int, Sequence[y.Formula]] = NONE) -> None:
-        """``besides``: what holds besides the guard whenever a transition, by its number, happens (`somebody`)."""
+        """``besides``: what holds besides the guard whenever a transition, by its number, happens (`Lemma`)."""
         self.system, self.besides = system, besides
         self.layout = Layout(system)
         self.layout.values |= possible_values(system)
@@ -400,7 +400,7 @@ class Compiled:
             self._fixed[count] = cube, known
         return self._fixed[count]
 
-    def lasts(self, cube: Cube) -> Cube | None:
+    def unchanging(self, cube: Cube) -> Cube | None:
         """A cube without what is so anyway; None if it says otherwise."""
         if not self.lasting:
             return cube

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Columns: TypeAlias = "dict[Place, NDArray[Any]]"
-_INTEGERS = range(-1, 3)  # tried where nothing is said of a number at the start
+_INTEGERS = range(-1, 3)  # tried where a number has no value at the start
 _MOST_STARTS = 60_000
 
 
@@ -189,9 +189,9 @@ class Oracle:
         """The states before the first step: what ``init`` fixes, and all choices for the rest."""
         fixed: dict[Place, int] = {}
         names = self.system.init.names
-        everybody = range(1, self.processes + 1)
+        all_processes = range(1, self.processes + 1)
         conjuncts = _conjuncts(self.system.init.formula)
-        for p in product(everybody, repeat=len(names)):
+        for p in product(all_processes, repeat=len(names)):
             bound = dict(zip(names, p, strict=True))
             for part in conjuncts:
                 match part:
@@ -212,7 +212,7 @@ class Oracle:
             if place in fixed:
                 options = [fixed[place]]
             elif of == "proc":
-                options = [*([0] if self.system.outsiders else []), *everybody]
+                options = [*([0] if self.system.outsiders else []), *all_processes]
             elif not self.system.values(of):
                 options = list(_INTEGERS) if of in y.NUMBERS else [0, 1]
                 self.exact = False
@@ -227,7 +227,7 @@ class Oracle:
         grid = np.array(list(product(*choices)), dtype=np.int64).reshape(total, len(places))
         columns: Columns = {p: np.ascontiguousarray(grid[:, i]).astype(self._dtype(p[0])) for i, p in enumerate(places)}
         keep: Any = True
-        for p in product(everybody, repeat=len(names)):
+        for p in product(all_processes, repeat=len(names)):
             bound = dict(zip(names, p, strict=True))
             keep = self._join(True, [keep, self._holds(self.system.init.formula, columns, bound, (), total)])
         if isinstance(keep, (bool, np.bool_)):
@@ -306,7 +306,7 @@ class Oracle:
             for p in permutations(range(1, self.processes + 1), len(states.names)):
                 bound = dict(zip(states.names, p, strict=True))
                 if self._about_reals(states.formula):
-                    continue  # nobody knows
+                    continue  # unknown
                 found = self._holds(states.formula, level, bound, (), 0)
                 if found is True or (not isinstance(found, bool) and bool(np.any(found))):
                     self._found = (0 if found is True else int(np.flatnonzero(found)[0])), i

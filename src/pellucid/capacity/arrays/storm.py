@@ -8,7 +8,7 @@ the paper's.
 
 Four things are not as printed, since the language is as it is.  Parameters of a transition are distinct processes, so
 a spout 1 could never emit to a bolt 1: there is a transition for each pair (``spout_emit_S1_B2``).  Numbers count
-from 1.  Queues are integers.  The delay ``C`` is chosen anew whenever time has passed, or every delay would be the
+from 1.  Queues are integers.  The delay ``C`` is chosen again whenever time has passed, or every delay would be the
 same.
 """
 
@@ -91,7 +91,7 @@ class _Storm:
         single = Compare("=", self.at("N_proc", self.bolt), Process("#1"))
         waiting = Compare(">", queue, _int(0))
 
-        def nobody(state: str) -> Formula:
+        def none_is(state: str) -> Formula:
             idle = Compare("<>", Cell("B", (here, "y")), Value(state))
             return Quantified(
                 "forall", False, ("y",), Or((Compare("<", self.at("N_proc", self.bolt), Process("y")), idle))
@@ -107,10 +107,10 @@ class _Storm:
         return [
             set_("setDoTake_T", "True", "DE", self.works(self.bolt, "x"), waiting, _is(mine, "I"), x=True),
             set_("setDoTake_F1", "False", "DE", Compare("=", queue, _int(0))),
-            set_("setDoTake_F2", "False", "DE", waiting, several, nobody("I")),
+            set_("setDoTake_F2", "False", "DE", waiting, several, none_is("I")),
             set_("setDoTake_F2a", "False", "DE", waiting, single, Compare("<>", one, Value("I"))),
             set_("setDoEmit_T", "True", "No", self.works(self.bolt, "x"), _is(mine, "E"), x=True),
-            set_("setDoEmit_F1", "False", "No", several, nobody("E")),
+            set_("setDoEmit_F1", "False", "No", several, none_is("E")),
             set_("setDoEmit_F1a", "False", "No", single, Compare("<>", one, Value("E"))),
         ]
 
@@ -171,7 +171,7 @@ class _Storm:
                 Update("P", left.indices, _real(bolt.time)), *self.done,
             )  # fmt: skip
             out.append(Transition(f"bolt_take_{b}", ("x",), guard, updates))
-        if not self.whole:  # a step of somebody else, who may be able to do one whenever flags are set
+        if not self.whole:  # a step of another one, which may be able to do one whenever flags are set
             out.append(Transition("elsewhere", (), _flag("SetFlags", "No"), self.done))
         return out
 
@@ -240,9 +240,7 @@ def storm_system(topology: Topology, bolt: str, limit: int, *, upstream: bool = 
         raise UsageError('the array-based system looks at every state, as the paper does: observe="any".')
     for name, b in topology.bolts.items():
         if b.ratio != 1:
-            raise UsageError(
-                f"bolt {name} puts out {b.ratio} tuples for each: the paper's system has one for one only."
-            )
+            raise UsageError(f"bolt {name} emits {b.ratio} tuples for each: the paper's system has one for one only.")
         if b.queue != "shared":
             raise UsageError(f"bolt {name} has a queue per worker: the paper's system has one that all share.")
     if limit < 1:

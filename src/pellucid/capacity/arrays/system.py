@@ -11,10 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 # Array-based systems as data: what Cubicle's language says, and nothing that an engine needs.
 #
-# A system has *processes*, nobody knows how many; global variables, and arrays with a cell for each process (or for
-# each
-# two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once.
-# ``init``
+# A system has an unknown number of *processes*; global variables, and arrays with a cell for each process (or for each
+# two).  A transition has processes as parameters, **distinct ones**, a guard and updates that happen at once. ``init``
 # holds for all processes (here two names may mean the same one); ``unsafe`` and ``invariant`` say what must not be
 # reached for any *distinct* processes: an invariant is written as the bad states, as Cubicle does.
 #
@@ -143,7 +141,7 @@ Formula: TypeAlias = Truth | Compare | Not | And | Or | Implies | Iff | If | Qua
 
 @dataclass(frozen=True)
 class Anything:
-    """A value that nobody knows."""
+    """An unknown value."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,7 @@ class System:
 
     @cached_property
     def outsiders(self) -> bool:
-        """Whether ``init`` says of a variable that it is none of the processes (``Home <> p``): then it is somebody
+        """Whether ``init`` says of a variable that it is none of the processes (``Home <> p``): then it is a process
         outside, and a variable of type proc may be that one, 0."""
         for part in inside(self.init.formula):
             match part:
@@ -336,8 +334,7 @@ def _processes(system: System) -> Iterator[str]:
 
 # The meaning of the language, literally: a system with a given number of processes, one state after another.
 #
-# Nothing here is clever, and no engine imports it: a run that an engine found is believed when this interpreter
-# makes
+# Nothing here is clever, and no engine imports it: a run that an engine found is believed when this interpreter makes
 # it, and small systems are explored here to judge the engines.  A state is a tuple of values, one for each cell:
 # constructors as text, processes as numbers, numbers as fractions; values of a type without constructors are numbers
 # that are only compared.
@@ -349,7 +346,7 @@ State: TypeAlias = tuple[Datum, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a run: a transition, its processes, and what was chosen for values that nobody knows."""
+    """A step of a run: a transition, its processes, and what was chosen for unknown values."""
 
     transition: str
     processes: tuple[int, ...]

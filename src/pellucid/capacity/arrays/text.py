@@ -92,10 +92,9 @@ INT: /[0-9]+/
 """
 
 
-# Cubicle's language, read: text becomes a `System`; a mistake is told with its line, column and a caret.
+# Cubicle's language, read: text becomes a `System`; a mistake is reported with its line, column and a caret.
 #
-# The grammar is in `grammar`.  Predicates and ``let`` are put in where they are used.  Each name is looked up and
-# each
+# The grammar is in `grammar`.  Predicates and ``let`` are put in where they are used.  Each name is looked up and each
 # comparison has its types checked here, so that everything behind this module can rely on them.
 
 MOST_DIMENSIONS = 2

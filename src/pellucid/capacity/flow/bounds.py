@@ -27,21 +27,17 @@ from pellucid.internal.model import components, on_time
 
 # A topology as a network of flows: how many tuples per unit of time can come to a queue for a long while.
 #
-# Every queue is a *server*: with workers that share it, of workers ÷ time; a queue of one worker, of 1 ÷ time.  A
-# spout
-# brings less than 1 ÷ gap.  A bolt puts out its ratio times what its servers serve; a server serves no more than
-# comes,
-# unless it is *stocked*: a queue that can get as long as one likes can be filled first, and then serves at full
-# speed
+# Every queue is a *server*: with workers that share it, of workers ÷ time; a queue of one worker, of 1 ÷ time.  A spout
+# brings less than 1 ÷ gap.  A bolt emits its ratio times what its servers serve; a server serves no more than comes,
+# unless it is *stocked*: a queue that can get as long as one likes can be filled first, and then serves at full speed
 # whatever comes.  With routing ``one`` a tuple goes to one of all queues that hear it; with ``all``, to one queue of
-# each
-# bolt that does.
+# each bolt that does.
 
 ONE = Fraction(1)
 
 
 class Pipe(NamedTuple):
-    """Tuples that somebody puts out for a queue, per unit of time."""
+    """Tuples that one source emits for a queue, per unit of time."""
 
     source: str
     place: Place
@@ -133,8 +129,8 @@ class Network:
     def limits(
         self, rates: Mapping[str, Fraction], stocked: Collection[Place], within: Collection[str] | None = None
     ) -> list[Limit]:
-        """What holds for every flow that lasts, ``within`` some bolts and what they hear; ``rates`` are the spouts'
-        (1 ÷ gap)."""
+        """What holds for every flow that is kept up, ``within`` some bolts and what they hear; ``rates`` are those of
+        the spouts (1 ÷ gap)."""
         on_time()
         found, bolts = [], {b: bolt for b, bolt in self.topology.bolts.items() if within is None or b in within}
         known = {p for b in bolts for p in self.of[b]}
@@ -160,7 +156,7 @@ class Network:
                 if group:
                     terms = {Pipe(b, p): ONE for p in group}
                     terms.update((Served(p), -bolt.ratio) for p in self.of[b])
-                    found.append(Limit(("puts out", b, g), terms, Fraction(0)))
+                    found.append(Limit(("emits", b, g), terms, Fraction(0)))
         return found
 
     def goal(self, place: Place) -> dict[Hashable, Fraction]:
@@ -220,16 +216,13 @@ class Network:
 #
 # A tuple that goes round comes back as the product of the ratios on its way.  If that is below 1 on every circle
 # (``one``), or if the matrix of ratios has a spectral radius below 1 (``all``), what goes round dies out, and every
-# flow
-# that the network allows can be had from empty queues.  That queues are *bounded* needs more:
+# flow that the network allows can be had from empty queues.  That queues are *bounded* needs more:
 #
-# - ``all`` with shared queues: nobody chooses, and the queues are those of a network with fixed routes, which depend
-#   continuously on what comes (Harrison and Reiman, 1981): bounded at equality, too.
+# - ``all`` with shared queues: there is no choice, and the queues are those of a network with fixed routes, which
+#   depend continuously on what comes (Harrison and Reiman, 1981): bounded at equality, too.
 # - ``one``: a queue *b* gets, beyond what the flow allows, at most what was stored elsewhere when it was last empty,
-# each
-#   tuple times the gain of its way to *b*.  So the longest queues satisfy Q ≤ G·Q + constants, and they are bounded
-# if
-#   the matrix of gains has a spectral radius below 1; else *unknown*.
+#   each tuple times the gain of its way to *b*.  So the longest queues satisfy Q ≤ G·Q + constants, and they are
+#   bounded if the matrix of gains has a spectral radius below 1; else *unknown*.
 #
 # All of it with exact numbers: a matrix M of numbers from 0 on has a spectral radius below 1 exactly if 1 − M can be
 # eliminated with positive pivots (it is then a nonsingular M-matrix).
@@ -311,7 +304,7 @@ def judged(topology: Topology, group: Sequence[str]) -> tuple[bool, bool, str]:
     elif max(gain[b, b] for b in group) >= 1:
         return False, False, f"a tuple that goes round the circle {ring} can come back as 1 or more"
     if not shared:
-        return True, False, f"in the circle {ring} somebody chooses the queue of a worker"
+        return True, False, f"in the circle {ring} a choice is made of the worker's queue"
     stored = [[gain[a, b] if a != b else Fraction(0) for a in group] for b in group]
     if below_one(stored):
         return True, True, ""
@@ -320,17 +313,14 @@ def judged(topology: Topology, group: Sequence[str]) -> tuple[bool, bool, str]:
 
 # Why a queue is bounded: proofs, one after the other, and the check that each has to pass.
 #
-# What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are bounded
-# hold.  So
-# a queue is bounded if no more can come to it than it serves, where every queue that is not proved to be bounded yet
-# counts as a store: whatever is true of it, it cannot send more.  Behind those it hears, each bolt is proved in
-# turn.
+# What comes to a queue in a time t is at most the flow times t, and a constant for what queues that are bounded hold.
+# So a queue is bounded if no more can come to it than it serves, where every queue that is not proved to be bounded yet
+# counts as a store: whatever is true of it, it cannot send more.  Behind those it hears, each bolt is proved in turn.
 #
-# Bolts that go in a circle can still be proved one by one, if even full stores of the others do not bring too much;
-# or
+# Bolts that go in a circle can still be proved one by one, if even full stores of the others do not bring too much; or
 # together, if `cycles` says that they cannot make each other longer without end.
 #
-# A proof has prices (`linear`): whoever doubts that no more can come multiplies them out.
+# A proof has prices (`linear`): to see that no more can come, multiply them out.
 
 
 @dataclass(frozen=True)
@@ -439,12 +429,11 @@ def why_unknown(topology: Topology, bolt: str, bounded: Collection[str]) -> str:
 
 # A flow as a schedule, and the machine that runs it.
 #
-# Each spout emits at the rate that the flow gives it, and tuples are dealt out to those who hear them as the flow
-# says,
-# in smooth weighted rounds.  Everything else follows from the urgent semantics.  Since all times are rational, such
-# a run
-# repeats itself in the end, unless queues grow; and if it comes back to a state with longer queues, where those were
-# never empty meanwhile, then it can go on like that for ever: a *growing loop*, which proves that there is no bound.
+# Each spout emits at the rate that the flow gives it, and tuples are dealt out to those who hear them as the flow says,
+# in smooth weighted rounds.  Everything else follows from the urgent semantics.  Since all times are rational, such a
+# run repeats itself in the end, unless queues grow; and if it comes back to a state with longer queues, where those
+# were never empty meanwhile, then it can go on like that for ever: a *growing loop*, which proves that there is no
+# bound.
 
 
 @dataclass(frozen=True)
@@ -789,11 +778,9 @@ def check_flows(found: Flows) -> bool:
 
 # From which gap on a queue is bounded, exactly.
 #
-# What can come grows with the rate along a line that bends downwards, and a queue that becomes unbounded at some
-# rate is
-# a store from there on: so the rates at which something changes are found one after the other, each as the point
-# where a
-# line meets a capacity.  Nothing is sampled, and nothing approached.
+# What can come grows with the rate along a line that bends downwards, and a queue that becomes unbounded at some rate
+# is a store from there on: so the rates at which something changes are found one after the other, each as the point
+# where a line meets a capacity.  Nothing is sampled, and nothing approached.
 
 
 @dataclass(frozen=True)

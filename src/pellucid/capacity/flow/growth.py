@@ -7,7 +7,7 @@ emits), the workers take what they can, and the spouts emit all they can before 
 from 2 on has the same answer.
 
 A bolt that hears another bolt which tuples can reach has no bound at any rate: only the bolt under analysis has to take
-before a spout emits.  So the queue of the other one is filled first, as long as you like, and then it puts out one
+before a spout emits.  So the queue of the other one is filled first, as long as you like, and then it emits one
 tuple after the other while the bolt under analysis takes none: a flag holds back spouts, and no bolt.
 """
 
@@ -56,7 +56,7 @@ def literal_bound(topology: Topology, bolt: str) -> LiteralBound:
     >>> print(literal_bound(figure_1(gap=1, workers=2), "B2"))
     B2: bounded: 2 can come while one is worked on, and there are 2 workers
     >>> print(literal_bound(figure_1(gap=9), "B3"))
-    B3: unbounded: B1 need not take while spouts emit, and then puts out all that waits before B3 takes any
+    B3: unbounded: B1 need not take while spouts emit, and then emits all that waits before B3 takes any
     """
     b = topology.bolt(bolt)
     if b.workers is ANY:
@@ -68,7 +68,7 @@ def literal_bound(topology: Topology, bolt: str) -> LiteralBound:
     tuples = sum(math.ceil(b.time / gap) for gap in heard)
     through = _through(topology, bolt)
     if through:
-        why = f"{through[-1]} need not take while spouts emit, and then puts out all that waits before {bolt} takes any"
+        why = f"{through[-1]} need not take while spouts emit, and then emits all that waits before {bolt} takes any"
         return LiteralBound(bolt, "unbounded", tuples, workers, why, through)
     if b.queue == "per worker" and workers > 1:
         return LiteralBound(bolt, "unknown", tuples, workers, "any worker's queue may be given the next tuple")
@@ -239,10 +239,8 @@ class _Run:
 
 # Runs that make an unbounded queue as long as one likes.
 #
-# The flow that shows that more comes than is served is turned into a schedule, and the machine runs it (`runs`).
-# Where
-# the flow needs stores, they are filled first, one phase each (*prepare and drain*); how much that is follows from
-# how
+# The flow that shows that more comes than is served is turned into a schedule, and the machine runs it (`runs`).  Where
+# the flow needs stores, they are filled first, one phase each (*prepare and drain*); how much that is follows from how
 # long the later phases take.  Without stores the run ends in a *growing loop*.
 
 

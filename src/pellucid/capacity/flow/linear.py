@@ -2,7 +2,7 @@
 
 Floating point would not do: whether a queue is bounded turns on equality.  The programs here are small (a variable for
 each subscription), and get smaller before they are solved (`smaller`), so the simplex method over fractions is enough;
-by Bland's rule it ends.  An optimum comes with its *prices* (the dual solution), from which anybody can check that no
+by Bland's rule it ends.  An optimum comes with its *prices* (the dual solution), from which it can be checked that no
 more is possible: `certified` does.
 """
 
@@ -17,13 +17,11 @@ from pellucid.internal.model import on_time
 
 # A linear program made smaller before it is solved, in a way that gives the prices back.
 #
-# Most of the network of a topology needs no simplex method: what comes to a bolt through one pipe alone *is* what
-# its one
-# source puts out, and a bolt that serves more than can ever come to it serves all that comes.  So variables are
-# taken out
-# that are in one limit only with a plus sign, and alone there: the goal never loses if they are as large as that
-# limit
-# lets them be.  And a limit is left out if others keep what it says.  What is left has the choices, and little else.
+# Most of the network of a topology needs no simplex method: what comes to a bolt through one pipe alone *is* what its
+# one source emits, and a bolt that serves more than can ever come to it serves all that comes.  So variables are taken
+# out that are in one limit only with a plus sign, and alone there: the goal never loses if they are as large as that
+# limit lets them be.  And a limit is left out if others keep what it says.  What is left has the choices, and little
+# else.
 
 Rows = dict[Hashable, dict[Hashable, Fraction]]
 ZERO = Fraction(0)

@@ -50,7 +50,7 @@ class MeasuredStep:
     able: float | None = None  # events per second that it could take, where that is known otherwise
     lag: float | None = None  # events that wait
     growth: float | None = None  # of the lag, per second, where it never was without one
-    out: float | None = None  # events that it puts out, per second
+    out: float | None = None  # events that it emits, per second
     workers: int = 1
     partitions: int | None = None  # of its input: no more workers than that have something to do
     keys: int | None = None  # different keys, or groups of keys: likewise
@@ -180,7 +180,7 @@ class Job:
         return [other for other, step in self.steps.items() if name in step.hears]
 
     def sources(self) -> list[str]:
-        """The steps that hear nobody."""
+        """The steps that hear no other."""
         return [name for name, step in self.steps.items() if not step.hears]
 
     def order(self) -> list[str]:
@@ -281,7 +281,7 @@ def objects(value: Any, what: str) -> list[Mapping[str, Any]]:
 
 
 def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
-    """Steps by name; two of one name are told apart by a number."""
+    """Steps by name; two of one name are distinguished by a number."""
     out: dict[str, MeasuredStep] = {}
     for step in steps:
         name, more = step.name, 2
@@ -293,12 +293,10 @@ def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
 
 # Micro-batches: what one costs, and what follows from that for the lag.
 #
-# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  Whoever
-# takes
-# all that waits, works on it and then looks again, as Spark does without a limit per trigger, is never done: while
-# it
-# works, more comes.  At ``rate`` rows a second the batches settle at ``rate * (fixed + row * n) = n`` rows, if
-# ``rate * row`` is below 1; otherwise each one is longer than the one before, and the lag grows for ever.
+# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  If you takes
+# all that waits, works on it and then looks again, as Spark does without a limit per trigger, is never done: while it
+# works, more comes.  At ``rate`` rows a second the batches settle at ``rate * (fixed + row * n) = n`` rows, if ``rate *
+# row`` is below 1; otherwise each one is longer than the one before, and the lag grows for ever.
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,10 @@ from pellucid.internal.model import Status, combined
 #
 # The *empirical arrival curve* of a recording says for each length of a window how many events came in the fullest
 # window of that length.  It bounds the queue for every stream that is no burstier than the recording, whatever the
-# order
-# of its bursts (network calculus; Cruz, 1991).  With W workers that need t for an event, the n-th begins at the
-# latest of
-# ``arrival(n - k * W) + k * t``; so whoever waits at some time came not more than ``k * t`` after those that it
-# waits
-# for, and the queue is at most ``curve(k * t) - k * W`` for some k.  The recording itself reaches this bound.
-# Between
-# two lengths that were measured the curve is taken for the longer one: the bound stays one.
+# order of its bursts (network calculus; Cruz, 1991).  With W workers that need t for an event, the n-th begins at the
+# latest of ``arrival(n - k * W) + k * t``; so a tuple that waits at some time came not more than ``k * t`` after those
+# that it waits for, and the queue is at most ``curve(k * t) - k * W`` for some k.  The recording itself reaches this
+# bound. Between two lengths that were measured the curve is taken for the longer one: the bound stays one.
 
 EXACT = 1500  # arrivals up to which every length is looked at
 
@@ -67,8 +63,8 @@ class Curve:
         return self.most[-1] / self.windows[-1] if self.windows[-1] > 0 else float("inf")
 
     def queue(self, time: float | Fraction, workers: int = 1) -> int:
-        """No queue before so many workers, each busy for ``time`` with an event, is ever longer (whoever is being
-        worked on does not wait any more; whoever comes at the same time does until all have come).
+        """No queue before so many workers, each busy for ``time`` with an event, is ever longer (an event that is being
+        worked on does not wait any more; one that comes at the same time does until all have come).
 
         >>> Curve((0.0, 1.0, 4.0), (2, 3, 6)).queue(time=1), Curve((0.0, 1.0, 4.0), (2, 3, 6)).queue(time=1, workers=2)
         (4, 2)
@@ -124,9 +120,9 @@ Arrival: TypeAlias = "float | tuple[float, int] | tuple[float, float, int]"
 
 
 def arrival_curve(arrivals: Iterable[Arrival], windows: Sequence[float] | None = None) -> Curve:
-    """The curve of events that came at these times, or of so many at each, or of so many between two times, nobody
-    knows when (then each may have come at either end).  ``windows`` are all lengths that occur, of up to 1,500 times,
-    and else 1, 2 and 5 of every power of ten.
+    """The curve of events that came at these times, or of so many at each, or of so many between two times, and it is
+    not known when (then each may have come at either end).  ``windows`` are all lengths that occur, of up to 1,500
+    times, and else 1, 2 and 5 of every power of ten.
 
     >>> arrival_curve([0, 0, 3, 4])
     Curve(windows=(0.0, 1.0, 3.0, 4.0), most=(2, 2, 3, 4), exact=True)
@@ -218,14 +214,10 @@ def window_lengths(shortest: float, longest: float) -> list[float]:
 
 # How many workers a measured step needs: the formula that autoscalers use in production, and what limits it.
 #
-# ``needed = lag / catch_up + rate * restart / catch_up + rate / target``: events per second to work off what waits,
-# to
-# work off what comes in while the job restarts, and to keep up with what comes with some room left (Flink's
-# autoscaler,
+# ``needed = lag / catch_up + rate * restart / catch_up + rate / target``: events per second to work off what waits, to
+# work off what comes in while the job restarts, and to keep up with what comes with some room left (Flink's autoscaler,
 # `AutoScalerUtils.getTargetProcessingCapacity`; rounded).  What a step must take is what comes to the sources, times
-# what
-# goes out for each event on the way.  The formula knows averages only; what bursts do is told by the curves beside
-# it.
+# what goes out for each event on the way.  The formula knows averages only; what bursts do is in the curves beside it.
 #
 # - A step never gets more workers than it has partitions or keys, and not more than ``1 / share`` of its hottest
 # key,
@@ -577,7 +569,7 @@ def _first(job: Job) -> str:
 
 
 def _fed(step: MeasuredStep, needed: Needed) -> MeasuredStep:
-    """What comes to a step if the steps before it keep up; measured, where nobody is before it."""
+    """What comes to a step if the steps before it keep up; measured, where none is before it."""
     return replace(step, rate=needed.rate) if step.hears else step
 
 

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 # What ``pellucid run --measure FILE`` writes: how fast the steps of a local run were, and what waited.
 #
-# All steps are one loop, so they share one worker; a step's busy time is its part of the time in the loop (measured
-# in
+# All steps are one loop, so they share one worker; a step's busy time is its part of the time in the loop (measured in
 # one push of 32) and its capacity what it could take alone.  The run as a whole is a step of its own, called as the
-# pipeline: that is the one whose queue is the input.  Of files nobody knows at which rate they came.
+# pipeline: that is the one whose queue is the input.  Of files it is not known at which rate they came.
 
 KIND = "measured run"
 
@@ -130,8 +129,7 @@ def _step(given: Mapping[str, Any], where: str, per: float, *, piped: bool) -> M
 # Records a local run while it goes: ``pellucid run --measure``.
 #
 # A pipe gives what is there: what a batch finds is what came while the one before was worked on, and waited.  A file
-# has
-# been there all the time: what waits is the rest of it, which is estimated by the part that is read.
+# has been there all the time: what waits is the rest of it, which is estimated by the part that is read.
 
 KEPT = 10_000  # batches, the last ones: a run from a pipe may go on for months
 
@@ -200,19 +198,14 @@ class Recorder:
 # What a Spark query tells of itself: the `StreamingQueryProgress` of its micro-batches.
 #
 # Spark 3 and 4 write the same fields: a JSON object for each batch with ``timestamp`` (when it began),
-# ``numInputRows``,
-# ``inputRowsPerSecond``, ``processedRowsPerSecond``, ``durationMs`` (``triggerExecution`` is the whole batch),
-# ``stateOperators`` and, for each of ``sources``, the offsets where the batch began and ended and the latest that
-# there
-# was.  A rate that is no number (nothing came, or no time passed) is left out by Spark, so rates are computed here,
-# from
-# rows and times.  Offsets are numbers for some sources and ``{topic: {partition: offset}}`` for Kafka: then the lag,
-# the
-# number of partitions and the busiest partition are known.
+# ``numInputRows``, ``inputRowsPerSecond``, ``processedRowsPerSecond``, ``durationMs`` (``triggerExecution`` is the
+# whole batch), ``stateOperators`` and, for each of ``sources``, the offsets where the batch began and ended and the
+# latest that there was.  A rate that is no number (nothing came, or no time passed) is left out by Spark, so rates are
+# computed here, from rows and times.  Offsets are numbers for some sources and ``{topic: {partition: offset}}`` for
+# Kafka: then the lag, the number of partitions and the busiest partition are known.
 #
-# A query is one step: Spark does not time the parts of a plan.  How many cores it had is not told; its workers count
-# as 1
-# ("as it runs now") unless somebody says it.
+# A query is one step: Spark does not time the parts of a plan.  How many cores it had is not told; its workers count as
+# 1 ("as it runs now") unless it is given.
 
 _FAR = 2**63  # no offset of Kafka is beyond it
 _CLOCK = 1.0  # seconds by which clocks may be wrong
@@ -403,7 +396,7 @@ def _took(batch: Mapping[str, Any], where: str) -> float:
 
 
 def _rows(batch: Mapping[str, Any], where: str) -> int:
-    """The rows of a batch; where somebody left the sum out, of its sources."""
+    """The rows of a batch; where the sum was left out, of its sources."""
     if "numInputRows" in batch:
         return int(counted(batch["numInputRows"], f"{where}: numInputRows"))
     return sum(int(counted(s.get("numInputRows"), f"{where}: numInputRows of a source")) for s in batch["sources"])
@@ -485,16 +478,13 @@ def arrivals_of(job: Job) -> list[tuple[float, float, int]]:
 # What Flink tells of a job: its vertices and their metrics, as its REST interface has them.
 #
 # A document is a job (``GET /jobs/ID``: ``name``, ``vertices`` with ``id``, ``name``, ``parallelism``,
-# ``maxParallelism``, and ``plan`` with who hears whom) in which each vertex has its ``metrics``: an object, or the
-# list
-# that ``/vertices/ID/subtasks/metrics`` gives (``{"id": "busyTimeMsPerSecond", "sum": …, "max": …, "avg": …}``), or
-# the
+# ``maxParallelism``, and ``plan`` with who hears whom) in which each vertex has its ``metrics``: an object, or the list
+# that ``/vertices/ID/subtasks/metrics`` gives (``{"id": "busyTimeMsPerSecond", "sum": …, "max": …, "avg": …}``), or the
 # one of ``/vertices/ID/metrics`` (``{"id": "0.busyTimeMsPerSecond", "value": "12.0"}``, with the number of the
 # subtask).
 #
 # Of the metrics are read ``busyTimeMsPerSecond`` (on average over the subtasks), ``numRecordsInPerSecond``,
-# ``numRecordsOutPerSecond`` and ``pendingRecords`` (``records-lag-max`` of Kafka) in all.  A source counts what it
-# puts
+# ``numRecordsOutPerSecond`` and ``pendingRecords`` (``records-lag-max`` of Kafka) in all.  A source counts what it puts
 # out where it does not count what it takes.
 
 _SKEWED = 1.05  # a busiest subtask with less than 5 % above its share is none

@@ -17,12 +17,9 @@ from pellucid.internal.model import on_time
 # Certificates of *proved*: zones that no step leaves and in which no queue reaches the limit; plain data.
 #
 # A certificate has the settled states only (under `literal`: all states), each with its zones: matrices of bounds on
-# the
-# differences of clocks, as texts such as ``"<3/5"`` and ``"<=1"``, None for no bound.  The clocks are, in this
-# order, the
-# constant 0, the spouts, and the busy workers of each bolt, the oldest first.  `checker` accepts a certificate or
-# says
-# what is wrong with it, and has nothing of the search.
+# the differences of clocks, as texts such as ``"<3/5"`` and ``"<=1"``, None for no bound.  The clocks are, in this
+# order, the constant 0, the spouts, and the busy workers of each bolt, the oldest first.  `checker` accepts a
+# certificate or says what is wrong with it, and has nothing of the search.
 
 Matrix = tuple[tuple[str | None, ...], ...]
 
@@ -140,8 +137,7 @@ def _bound(entry: int, scale: int) -> str | None:
 
 # Certificates for any number of workers: a certificate for each case, and that the cases are all there are.
 #
-# A case has a number for each bolt, and for some of them it stands for all larger ones: there it has a certificate
-# that
+# A case has a number for each bolt, and for some of them it stands for all larger ones: there it has a certificate that
 # nothing ever waits with that number, so that more workers would change nothing.
 
 

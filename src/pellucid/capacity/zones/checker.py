@@ -153,12 +153,9 @@ def _read(entry: str | None, unit: int) -> Bound | None:
 # The checker of certificates: a small program in plain Python that knows the semantics and nothing of the search.
 #
 # Zones prove that a limit is kept if (1) the beginning is in one of them, (2) every step from any of them leads into
-# one
-# of them, and (3) on no such step the limit is reached.  A step of the `urgent` semantics is a whole moment here: a
-# spout
-# emits, or some workers end; then takes and emits follow **in every order** that there is, one by one, and each
-# state in
-# between is looked at.  So it is also checked that the search was right to go through one order only.
+# one of them, and (3) on no such step the limit is reached.  A step of the `urgent` semantics is a whole moment here: a
+# spout emits, or some workers end; then takes and emits follow **in every order** that there is, one by one, and each
+# state in between is looked at.  So it is also checked that the search was right to go through one order only.
 
 Busy: TypeAlias = tuple[int, int]  # a clock (−1: a tuple that is taken just now) and the number of the worker
 
@@ -340,7 +337,7 @@ class Checker:
                     break  # they are all alike
 
     def emits(self, bolts: Bolts) -> Iterator[Bolts]:
-        """One worker that has ended puts out what is due."""
+        """One worker that has ended emits what is due."""
         for i, bolt in enumerate(bolts):
             for k, w in enumerate(bolt.ended):
                 owed = bolt.owed + self.bolts[i].ratio
@@ -352,7 +349,7 @@ class Checker:
                     break
 
     def delivered(self, bolts: Bolts, name: str, count: int) -> Iterator[Bolts]:
-        """Tuples of somebody, in every way in which they can go."""
+        """Tuples of a source, in every way in which they can go."""
         groups = []
         for b in self.topology.listeners(name):
             if b not in self.proof.bolts:

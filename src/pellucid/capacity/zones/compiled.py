@@ -37,7 +37,7 @@ def compiled(result: Any, parameters: str) -> Any:
 @intrinsic
 def numbers(context, address):  # type: ignore[no-untyped-def]
     """The numbers from an address on.  Arrays would be counted at every call, which is most of what such a call costs,
-    and most of the time that it takes to compile it; whoever calls holds them meanwhile."""
+    and most of the time that it takes to compile it; the caller holds them meanwhile."""
     kind = types.CPointer(types.int64)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -48,13 +48,10 @@ def numbers(context, address):  # type: ignore[no-untyped-def]
 
 # Difference bound matrices over whole numbers, with strict and weak bounds, compiled.
 #
-# A zone of n − 1 clocks is an n × n matrix, row by row in one array: entry (i, j) bounds xᵢ − xⱼ, and x₀ is 0.  A
-# bound
-# is one number: ``2·c`` for *< c*, ``2·c + 1`` for *≤ c*, so that a smaller number is a tighter bound and the sum of
-# two
-# is one addition.  All operations but `up` keep a matrix closed (every entry as tight as the others imply), which
-# makes
-# inclusion a comparison entry by entry.
+# A zone of n − 1 clocks is an n × n matrix, row by row in one array: entry (i, j) bounds xᵢ − xⱼ, and x₀ is 0.  A bound
+# is one number:  ``2·c`` for *< c*, ``2·c + 1`` for *≤ c*, so that a smaller number is a tighter bound and the sum of
+# two is one addition.  All operations but `up` keep a matrix closed (every entry as tight as the others imply), which
+# makes inclusion a comparison entry by entry.
 
 ZERO = 1  # ≤ 0
 
@@ -165,16 +162,12 @@ def relax(m, n, spouts, gap, inf):  # type: ignore[no-untyped-def]
 
 # What comes next under the `urgent` semantics, compiled: from a discrete state and its zone to those after one step.
 #
-# A **settled** state (phase 0) has nothing left to take or to end, and its zone has all the times until the next
-# end.
+# A **settled** state (phase 0) has nothing left to take or to end, and its zone has all the times until the next end.
 # From there a spout emits, where nothing ends at this very moment (phase 1 until its tuple is put somewhere), or a
-# worker
-# ends.  All ends of a moment come first (phase 2 + the bolt of the last one, so that each order of them is not gone
-# through again), then all takes, then time passes: no queue is longer in another order of the same ends and takes,
-# and
-# all orders leave the same behind.  Workers of a bolt are told apart by the age of their tuples only, the oldest
-# first:
-# that is the symmetry between them.  `layout` has the state.
+# worker ends.  All ends of a moment come first (phase 2 + the bolt of the last one, so that each order of them is not
+# gone through again), then all takes, then time passes: no queue is longer in another order of the same ends and takes,
+# and all orders leave the same behind.  Workers of a bolt are distinguished by the age of their tuples only, the oldest
+# first: that is the symmetry between them.  `layout` has the state.
 
 
 @compiled(NUMBER, "ppn")
@@ -253,7 +246,7 @@ def nothing_ends(c, s, m, n):  # type: ignore[no-untyped-def]
 def takes(c, s, m, n, kind, a, b, cost):  # type: ignore[no-untyped-def]
     """Every idle worker takes, where there is something to take; then time passes until the next end.
 
-    Where a queue has no end (`cap`: so many or more), what is left of it is anybody's guess: one result for each.
+    Where a queue has no end (`cap`: so many or more), what is left of it is not known: one result for each.
     """
     inf, bolts = c[y.INF], c[y.BOLTS]
     places, workers, apart, cap = numbers(c[y.AT]), numbers(c[y.WORKERS]), numbers(c[y.APART]), numbers(c[y.CAP])
@@ -312,7 +305,7 @@ def takes(c, s, m, n, kind, a, b, cost):  # type: ignore[no-untyped-def]
 
 @compiled(NUMBER, "pn")
 def listeners(c, who):  # type: ignore[no-untyped-def]
-    """How many choices a tuple of somebody has: the listeners that are looked at, and all others as one."""
+    """How many choices a tuple of this source has: the listeners that are looked at, and all others as one."""
     first = numbers(c[y.FIRST])
     return first[who + 1] - first[who] + numbers(c[y.OUTSIDE])[who]
 
@@ -334,7 +327,7 @@ def arrived(c, t, m, n, kind, a, b, cost):  # type: ignore[no-untyped-def]
 
 @compiled(NOTHING, "pppnnnnnn")
 def handed(c, t, m, n, who, count, kind, a, cost):  # type: ignore[no-untyped-def]
-    """Tuples of somebody (a spout, or a bolt after all spouts) go to who hears it."""
+    """Tuples of a source (a spout, or a bolt after all spouts) go to its listeners."""
     low, high, choices = numbers(c[y.FIRST])[who], numbers(c[y.FIRST])[who + 1], listeners(c, who)
     if count > 1 and choices > 1 and not c[y.ALL]:
         t[y.PENDING], t[y.SOURCE], t[y.FROM] = count, who, 0
@@ -342,13 +335,13 @@ def handed(c, t, m, n, who, count, kind, a, cost):  # type: ignore[no-untyped-de
         return
     kept = numbers(c[y.ROW3])
     copy(t, kept, c[y.WIDTH])
-    everybody = count == 0 or choices == 0 or c[y.ALL] != 0
-    for choice in range(1 if everybody else choices):
+    to_all = count == 0 or choices == 0 or c[y.ALL] != 0
+    for choice in range(1 if to_all else choices):
         copy(kept, t, c[y.WIDTH])
         for i in range(low, high):
-            if everybody or i == low + choice:
+            if to_all or i == low + choice:
                 more(c, t, numbers(c[y.HEARD])[i], count)
-        arrived(c, t, m, n, kind, a, -1 if everybody else choice, cost)
+        arrived(c, t, m, n, kind, a, -1 if to_all else choice, cost)
 
 
 @compiled(TRUTH, "pppn")
@@ -465,11 +458,9 @@ def begin(c, s):  # type: ignore[no-untyped-def]
 
 # What comes next under the `literal` semantics, compiled: the transitions of the paper's appendix, one by one.
 #
-# Time passes in `time_elapse` only, by more than 0 and by as much as one likes; a tuple whose time is over by then
-# is
+# Time passes in `time_elapse` only, by more than 0 and by as much as one likes; a tuple whose time is over by then is
 # done.  So a busy worker is always before its end, and its clock goes when it is done.  The phase of a state has the
-# flags: *CanTimeElapse*, *DoTake*, *DoEmit*, and what *SetFlags* says is next.  The bolt in question is the one
-# under
+# flags:  *CanTimeElapse*, *DoTake*, *DoEmit*, and what *SetFlags* says is next.  The bolt in question is the one under
 # analysis.
 
 
@@ -502,7 +493,7 @@ def stepped(c, t, z, n, kind, a, b, cost):  # type: ignore[no-untyped-def]
 
 @compiled(NOTHING, "pppnnnnnn")
 def given(c, t, z, n, who, count, kind, a, cost):  # type: ignore[no-untyped-def]
-    """Tuples of somebody go to who hears it: to all, or each to one."""
+    """Tuples of a source go to its listeners: to all, or each to one."""
     low, high, choices = numbers(c[y.FIRST])[who], numbers(c[y.FIRST])[who + 1], listeners(c, who)
     if count > 1 and choices > 1 and not c[y.ALL]:
         t[y.PENDING], t[y.SOURCE], t[y.FROM] = count, who, 0
@@ -510,18 +501,18 @@ def given(c, t, z, n, who, count, kind, a, cost):  # type: ignore[no-untyped-def
         return
     kept = numbers(c[y.ROW3])
     copy(t, kept, c[y.WIDTH])
-    everybody = count == 0 or c[y.ALL] != 0
-    for choice in range(1 if everybody else choices):
+    to_all = count == 0 or c[y.ALL] != 0
+    for choice in range(1 if to_all else choices):
         copy(kept, t, c[y.WIDTH])
         for i in range(low, high):
-            if everybody or i == low + choice:
+            if to_all or i == low + choice:
                 more(c, t, numbers(c[y.HEARD])[i], count)
-        stepped(c, t, z, n, kind, a, -1 if everybody else choice, cost)
+        stepped(c, t, z, n, kind, a, -1 if to_all else choice, cost)
 
 
 @compiled(NOTHING, "pppn")
 def placed_literally(c, s, m, n):  # type: ignore[no-untyped-def]
-    """The rest of a `bolt_emit` of several tuples: the next of them, to everybody who can get it."""
+    """The rest of a `bolt_emit` of several tuples: the next of them, to all that can get it."""
     t, who = numbers(c[y.ROW2]), s[y.SOURCE]
     low, high = numbers(c[y.FIRST])[who], numbers(c[y.FIRST])[who + 1]
     for choice in range(s[y.FROM], listeners(c, who)):
@@ -663,11 +654,9 @@ def begin_literally(c, s):  # type: ignore[no-untyped-def]
 
 # The search itself, compiled: waiting and passed zones, inclusion, nearest first.
 #
-# A node is a discrete state with a zone.  Nodes wait in lists by their cost (spout emits, or steps), the cheapest
-# are
-# left first.  A zone that is part of another one of the same discrete state is not kept; one that turns out to be
-# part of
-# a new one is *covered*: it is not looked at any more, and not left if it costs no less.  What is kept in the end is
+# A node is a discrete state with a zone.  Nodes wait in lists by their cost (spout emits, or steps), the cheapest are
+# left first.  A zone that is part of another one of the same discrete state is not kept; one that turns out to be part
+# of a new one is *covered*: it is not looked at any more, and not left if it costs no less.  What is kept in the end is
 # closed under steps, which is the certificate.
 
 WORKING, DONE, FOUND, MORE_NODES, MORE_ZONES, MORE_SLOTS, MORE_RESULTS, MORE_COSTS = range(8)

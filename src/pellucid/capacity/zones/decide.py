@@ -248,12 +248,9 @@ def _literally_longest(topology: Topology, network: Network, budget: Budget) -> 
 # Any number of workers, for each bolt independently: a proof by the numbers at which more change nothing.
 #
 # If no tuple ever waits in a settled state of a bolt with N workers, then one more worker never gets anything to do:
-# the
-# states and steps with N + 1 are those with N, and so on.  So N stands for all larger numbers, once it is *proved*
-# that
-# nothing waits; that depends on what is upstream alone.  Bolt by bolt, each after those it hears, the numbers 1, 2,
-# … N
-# are gone through, for each choice of the numbers before; what is left are finitely many questions with given
+# the states and steps with N + 1 are those with N, and so on.  So N stands for all larger numbers, once it is *proved*
+# that nothing waits; that depends on what is upstream alone.  Bolt by bolt, each after those it hears, the numbers 1,
+# 2, … N are gone through, for each choice of the numbers before; what is left are finitely many questions with given
 # numbers.
 #
 # Under the `literal` semantics the same is asked of every state: that nothing waits while no worker is idle.
@@ -387,15 +384,11 @@ class _Cases:
 
 # Thresholds, exactly: the least gap, and the least number of workers, at which a limit is kept.
 #
-# Below the least gap at which the queue is bounded every limit is reached: flow says which gap that is, and nothing
-# is
-# searched there.  From there on: every run that reaches the limit does so for all gaps below some number, its
-# widest, and
-# not for that number itself, for all its conditions on the gap are strict.  So the widest gap of a run that was
-# found is
-# the next to be tried, and the first at which there is no run is the threshold: it is safe, as is every gap above
-# it,
-# for whatever can happen with a wider gap can happen with a smaller one.
+# Below the least gap at which the queue is bounded every limit is reached: flow says which gap that is, and nothing is
+# searched there.  From there on: every run that reaches the limit does so for all gaps below some number, its widest,
+# and not for that number itself, for all its conditions on the gap are strict.  So the widest gap of a run that was
+# found is the next to be tried, and the first at which there is no run is the threshold: it is safe, as is every gap
+# above it, for whatever can happen with a wider gap can happen with a smaller one.
 
 Found: TypeAlias = Literal["at", "never", "always", "unknown"]
 _TINY = 2**10

@@ -2,7 +2,7 @@
 
 Only what can come to the bolt in question is in them: the spouts and bolts upstream of it.  A bolt puts nothing back
 on those that it hears, and what it takes or ends takes no time, so the others do not change what happens here.  They
-remain as one thing: somebody else who may get a tuple.
+remain as one thing: another listener that may get a tuple.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class Network:
         return Network(topology, bolt, spouts, bolts, scale)
 
     def listeners(self, name: str) -> tuple[str, ...]:
-        """Those who hear somebody and are looked at."""
+        """The listeners of a source that are looked at."""
         return tuple(b for b in self.topology.listeners(name) if b in self.bolts)
 
     def elsewhere(self, name: str) -> tuple[str, ...]:
-        """Those who hear somebody and are not looked at."""
+        """The listeners of a source that are not looked at."""
         return tuple(b for b in self.topology.listeners(name) if b not in self.bolts)
 
     def workers(self, bolt: str) -> int:
@@ -112,7 +112,7 @@ class Network:
         for name in (*self.spouts, *self.bolts):
             heard += [self.bolts.index(b) for b in self.listeners(name)]
             first.append(len(heard))
-            # a spout that emits to somebody else only loses time; a copy for somebody else changes nothing here
+            # a spout that emits to others only loses time; a copy for others changes nothing here
             matters = not self.listeners(name) or (t.routing == "one" and (name in self.bolts or literal))
             outside.append(int(matters and bool(self.elsewhere(name))))
         gaps = [self.whole(t.spouts[s].gap) for s in self.spouts]

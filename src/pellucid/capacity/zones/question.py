@@ -7,23 +7,21 @@ semantics; a *proved* one has a certificate, which a small checker has accepted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from pellucid.capacity.flow import flows
-from pellucid.capacity.topology import ANY, Number, Observation, Semantics, Topology, Workers, exact, figure_1
+from pellucid.capacity.topology import ANY, Number, Observation, Semantics, Topology, exact, figure_1
 from pellucid.capacity.zones.certificate import AnyCertificate, Certificate, certificate
 from pellucid.capacity.zones.decide import (
     AnyDecided,
     Decided,
     GapThreshold,
-    Longest,
     decide,
     decide_any,
     least_gap,
-    longest,
 )
 from pellucid.capacity.zones.network import cone
 from pellucid.capacity.zones.search import WITHIN, Fewest, Trace
@@ -179,7 +177,7 @@ class _Asked:
             status, checked = self._check(proof, len(proof.places))
             return status, found.explored, proof, f"by {len(proof.places):,} zones that no step leaves, {checked}"
         if found.trace is not None:
-            return found.status, found.explored, None, _told(found.trace, found.why)
+            return found.status, found.explored, None, _run_text(found.trace, found.why)
         return found.status, found.explored, None, found.why
 
     def _any(self, found: AnyDecided) -> tuple[Status, int, AnyCertificate | None, str]:
@@ -190,7 +188,7 @@ class _Asked:
             return status, found.zones, proof, f"for any number of workers, by {proof}; {checked}"
         numbers = ", ".join(f"{b} {n}" for b, n in found.numbers.items())
         if found.trace is not None:
-            return found.status, found.zones, None, f"with workers {numbers}: {_told(found.trace, found.why)}"
+            return found.status, found.zones, None, f"with workers {numbers}: {_run_text(found.trace, found.why)}"
         at = f"at workers {numbers}: " if numbers else ""
         return found.status, found.zones, None, f"{at}{found.why}; proved for {found.proved_for}"
 
@@ -204,7 +202,7 @@ class _Asked:
         return ("proved", "checked") if wrong is None else ("unknown", f"which the checker does not accept: {wrong}")
 
 
-def _told(trace: Trace, why: str) -> str:
+def _run_text(trace: Trace, why: str) -> str:
     """What is to be said about a run."""
     text = trace.why
     if trace.infimum is not None and trace.infimum == trace.duration > 0:
@@ -229,12 +227,9 @@ def _whole(question: str, parts: Mapping[str, CapacityPart], began: float, said:
 # The tables of Figure 1: the one that the paper asks for, and how long its queues get.
 #
 # The paper asks whether the queue of "bolt 1" reaches 2, or 3, for gaps below 1 and above 1, and got one answer of
-# four.
-# Its bolt 1 hears one spout by the text and both by the indices of the appendix; and the semantics are two.  Each
-# cell is
-# answered for *all* its gaps, by the exact threshold: below it every gap has a run that reaches the limit, from it
-# on
-# none has.
+# four.  Its bolt 1 hears one spout by the text and both by the indices of the appendix; and the semantics are two.
+# Each cell is answered for *all* its gaps, by the exact threshold: below it every gap has a run that reaches the limit,
+# from it on none has.
 
 READINGS = {"B1": "one spout", "B2": "both spouts"}
 BELOW, ABOVE = Fraction(4, 5), Fraction(5, 4)  # gaps at which a run is shown, on either side of 1
@@ -344,81 +339,6 @@ def _row(semantics: Semantics, bolt: str, limit: int) -> PaperRow:
     return PaperRow(
         semantics, bolt, limit, found, runs[0], runs[1], zones, wrong, decide_any(many, bolt, limit), now() - began
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class FigureRow:
-    """One choice of workers: for each bolt the threshold of each limit, and how long its queue gets from there on."""
-
-    workers: tuple[Workers, ...]
-    thresholds: dict[tuple[str, int], GapThreshold]
-    lengths: dict[str, Longest]
-
-
-def figure_table(
-    workers: Iterable[Sequence[int]], limits: Sequence[int] = (2, 3, 4, 8), *, seconds: float = 10.0
-) -> list[FigureRow]:
-    """Thresholds and longest queues of Figure 1, with these workers of B1, B2 and B3; so many seconds for each.
-
-    >>> (row,) = figure_table([(1, 1, 1)], limits=[2, 3])
-    >>> [str(row.thresholds[b, 3].gap) for b in ("B1", "B2", "B3")], str(row.lengths["B3"])
-    (['1', '2', '2'], '2/1')
-    """
-    rows = []
-    for numbers in workers:
-        t = figure_1(gap=1, workers=dict(zip(("B1", "B2", "B3"), numbers, strict=True)))
-        thresholds = {(b, limit): least_gap(t, b, limit, budget=Budget(seconds)) for b in t.bolts for limit in limits}
-        lengths = {}
-        for b in t.bolts:
-            bounded = thresholds[b, limits[-1]]
-            at = bounded.by_flow or bounded.gap
-            if bounded.status == "always":
-                lengths[b] = _at_small_gaps(t, bounded, seconds)
-                continue
-            assert at is not None
-            lengths[b] = longest(t.given(gap=at), b, budget=Budget(seconds))
-        rows.append(FigureRow(tuple(numbers), thresholds, lengths))
-    return rows
-
-
-def _at_small_gaps(t: Topology, found: GapThreshold, seconds: float) -> Longest:
-    """What the proof for every gap bounds, if it is reached at some gap."""
-    assert found.decided is not None and found.decided.zones is not None
-    most, settled = found.decided.zones.longest[found.bolt]
-    small = t.given(gap=Fraction(1, 100))
-    for length, observe in ((most, "any"), (settled, "settled")):
-        if length and decide(small, found.bolt, length, observe=observe, budget=Budget(seconds)).trace is None:  # type: ignore[arg-type]
-            return Longest(found.bolt, None, None, "unknown", f"no longer than {most}/{settled}")
-    return Longest(found.bolt, most, settled)
-
-
-def figure_markdown(rows: Sequence[FigureRow]) -> str:
-    """That table for a page: a line for the workers, a column for each bolt."""
-    table = [["workers of B1, B2, B3", "B1", "B2", "B3"]]
-    for row in rows:
-        line = [", ".join(map(str, row.workers))]
-        for b, length in row.lengths.items():
-            groups: dict[str, list[str]] = {}
-            for (name, limit), found in row.thresholds.items():
-                if name == b:
-                    groups.setdefault(_gap_text(found), []).append(str(limit))
-            parts = [f"{gap} (limit {', '.join(limits)})" for gap, limits in groups.items()]
-            line.append(f"{parts[0].split(' (')[0] if len(parts) == 1 else '; '.join(parts)}: {length}")
-        table.append(line)
-    return _markdown(table)
-
-
-def _gap_text(found: GapThreshold) -> str:
-    words = {
-        "never": "no gap",
-        "unknown": _between(found),
-        "always": "every gap" + (f" from {found.gap} on" if found.gap else ""),
-    }
-    return words.get(found.status, f"gap {found.gap}")
-
-
-def _between(found: GapThreshold) -> str:
-    return "unknown" if found.kept_from is None else f"between gap {found.gap} and {found.kept_from}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -248,10 +248,8 @@ def _longer(array: np.ndarray, size: int, value: int = 0) -> np.ndarray:
 # When the steps of a way happen: differences of times that must be kept, the least ones, and for which gaps.
 #
 # A way through zones fixes what happens at which *moment*, and what must lie between two moments: more than a gap
-# between
-# two emits of a spout, exactly the time of a tuple between its take and its end.  Whoever wants times solves these
-# differences: the longest path to a moment is when it can be at the earliest.  Where a difference is strict, that is
-# an
+# between two emits of a spout, exactly the time of a tuple between its take and its end.  To have times, solve these
+# differences: the longest path to a moment is when it can be at the earliest.  Where a difference is strict, that is an
 # infimum which no run attains, but one comes as near to it as one likes.
 
 
@@ -392,15 +390,14 @@ def _too_long(count: int, edges: Sequence[tuple[int, int, Fraction]]) -> list[in
 
 # From the labels of a search to what happened: which worker took, ended or emitted what at which moment.
 #
-# The search tells workers apart by age only; here they get their numbers.  What it leaves out, the bolts that are
-# not
+# The search tells workers apart by age only; here they get their numbers.  What it leaves out, the bolts that are not
 # upstream of the bolt in question, is put back by `run`.
 
 
 class Event(NamedTuple):
     """Something that happens at a moment: ``action`` is of the paper (an urgent *end* is a `bolt_emit`, or the end of a
     tuple in a final bolt); ``to`` has the queues that are looked at, ``away`` is how many tuples go elsewhere (with
-    ``all``, to everybody else)."""
+    ``all``, to all others)."""
 
     moment: int
     action: str
@@ -482,7 +479,7 @@ class Way:
         self.emitted = dict.fromkeys(network.spouts, 0)
         self.events: list[Event] = []
         self.pending: list[str] = []  # bolts with queues per worker: tuples that are still to be put into one
-        self.left: tuple[str, int] | None = None  # who puts out how many more
+        self.left: tuple[str, int] | None = None  # who emits how many more
         self.now, self.ending = 0, False
         for i, label in enumerate(labels):
             last = i == len(labels) - 1
@@ -650,9 +647,8 @@ class Way:
 
 # A way as a run of the whole topology, with exact times, as `replay` accepts it.
 #
-# The bolts that the search left out take, end and emit whenever they can: under the `urgent` semantics they must,
-# and it
-# changes nothing upstream; under the `literal` one they need not do anything.
+# The bolts that the search left out take, end and emit whenever they can: under the `urgent` semantics they must, and
+# it changes nothing upstream; under the `literal` one they need not do anything.
 
 WITHIN = Fraction(1, 100)
 
@@ -730,7 +726,7 @@ def trace(found: Zones, *, within: Number = WITHIN) -> Trace:
 
 
 def given_run(topology: Topology, bolt: str, limit: int, observe: Seen, steps: tuple[Step, ...]) -> Trace:
-    """A run that somebody else has found."""
+    """A run that was found elsewhere."""
     emits = sum(step.action == "spout_emit" for step in steps)
     shown = Trace(topology, bolt, limit, observe, steps, emits, None, None)
     assert shown.confirmed, f"the replay does not confirm a run: {shown.why}"

@@ -688,6 +688,19 @@ def mentions_failed(f: Formula) -> bool:
     return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
 
 
+def always_possible(formula: Formula) -> Formula | None:
+    """The condition of one push that can always come about again, if the formula says just that; else None.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> print(always_possible(parse("AG EF (out & !x)")), always_possible(parse("AG EF AX out")))
+    out & !x None
+    """
+    if formula.op != "AG" or formula.args[0].op != "EF":
+        return None
+    goal = formula.args[0].args[0]
+    return goal if not any(part.op in CTL | LTL for part in goal.walk()) else None
+
+
 def is_invariant(formula: Formula) -> Formula | None:
     """The state formula that must hold in every step, if the formula says just that; else None.
 

@@ -391,9 +391,7 @@ class _Atoms:
             streams = self.mentioned(
                 part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b)
             )
-            found = n.FALSE
-            for there, choice in self.choices(streams, body):
-                found = n.or_(found, n.and_(there, choice.all_of(of)))
+            found = n.any_of(n.and_(there, choice.all_of(of)) for there, choice in self.choices(streams, body))
             return found
         assert not isinstance(body, Expr)
         streams = self.mentioned(parts(body))
@@ -439,9 +437,7 @@ class _Atoms:
             pools = [pool or (slot,) for pool, slot in zip(pools, empty, strict=True)]
         out = []
         for choice in product(*pools):
-            there = n.TRUE
-            for slot in choice:
-                there = n.and_(there, slot.present)
+            there = n.all_of(slot.present for slot in choice)
             chosen = {self.names.identity(name): slot for name, slot in zip(streams, choice, strict=True)}
             out.append((there, dataclasses.replace(self, chosen=chosen)))
         return out
@@ -486,9 +482,7 @@ class _Atoms:
                     f"in {c}: {left.text} holds {_a(found)}: lists with floats in them are not compared in a formula, "
                     "as 0.0 and -0.0 are one number; compare other fields"
                 )
-            e = n.TRUE
-            for a, b in zip(left.leaves, right.leaves, strict=True):
-                e = n.and_(e, n.eq(a, b))
+            e = n.all_of(n.eq(a, b) for a, b in zip(left.leaves, right.leaves, strict=True))
             e = e if c.op == "=" else n.not_(e)
         else:
             ordered = left.type == right.type and (left.type == STR or isinstance(left.type, (TimeType, DecimalType)))

@@ -417,10 +417,8 @@ def word_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]
     out: list[Expr] = []
     for i, x, values in named:
         if all(s[i] in values for s in states) and x.type == STR:
-            any_of: Expr = n.FALSE
-            for c in values:
-                any_of = n.or_(any_of, n.eq(x, n.const(c)))
-            out.append(any_of)
+            one_of = n.any_of(n.eq(x, n.const(c)) for c in values)
+            out.append(one_of)
         seen = {s[i] for s in states}
         out += [n.not_(n.eq(x, n.const(c))) for c in values if c not in seen]
         for j, unless, g in guards:

@@ -200,9 +200,7 @@ class _Said:
         """Whether every event is there whose value a formula mentions outside operators of the past."""
         if f.op in PAST:
             return TRUE
-        out: Expr = TRUE
-        for arg in f.args:
-            out = n.and_(out, self.there(arg, view))
+        out = n.all_of(self.there(arg, view) for arg in f.args)
         for term in _terms(f.body):
             if isinstance(term, Before):
                 out = n.and_(out, view.present(f"Y {self.named(term.ref.name)}"))

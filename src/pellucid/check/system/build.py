@@ -29,7 +29,7 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Guess, Room, is_guess
 from pellucid.check.system.run import SystemRun
 from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chosen_lanes, plan
-from pellucid.check.system.variables import FALSE, TRUE, Lanes, Slot, Variable, any_of, groups
+from pellucid.check.system.variables import FALSE, TRUE, Lanes, Slot, Variable, groups
 from pellucid.errors import UsageError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr, walk
@@ -108,10 +108,7 @@ class System:
 
     def present(self, stream: str) -> Expr:
         """Whether the stream carries an event in this step."""
-        out = FALSE
-        for slot in self.streams[stream][1]:
-            out = n.or_(out, slot.present)
-        return out
+        return n.any_of(slot.present for slot in self.streams[stream][1])
 
     def value(self, stream: str) -> tuple[Expr, ...]:
         """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or
@@ -232,7 +229,7 @@ def build_system(
         # 0 running, 1 overflow, 2 failed, 3 too many keys, 4 outside
         size = 5 if graph.opaque() else 4 if keyed else 3
         stopped = {side: fresh(side, "stopped", INT, 0, size, "stopped", side) for side in apart}
-        running = _any(n.eq(cell, n.const(0)) for cell in stopped.values())
+        running = n.any_of(n.eq(cell, n.const(0)) for cell in stopped.values())
         slots = {}
         for at, parts in sources.items():
             present = n.and_(running, n.var(_MARK + parts[0][0], BOOL))
@@ -289,10 +286,10 @@ def build_system(
     for side, steps in apart.items():
         # In the order of the graph: what a later step does after a failure of an earlier one may make no sense.
         here = [pair for id, pair in run.trouble.items() if id in steps]
-        fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
+        fails[side] = n.and_(running[side], n.any_of(e for pair in here for e in pair))
         # queues may be shared by both
         over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))
-        wide = n.or_(wide, n.and_(running[side], _any(leaves_64 for _, leaves_64 in here)))
+        wide = n.or_(wide, n.and_(running[side], n.any_of(leaves_64 for _, leaves_64 in here)))
     # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of
     # any.
     stop = {}
@@ -300,16 +297,16 @@ def build_system(
         known_of = n.ite(fails[side], n.const(2), n.ite(n.and_(running[side], over), n.const(1), cell))
         known_of = n.ite(n.and_(running[side], run.beyond), n.const(3), known_of)
         stop[side] = n.ite(n.and_(running[side], run.outside), n.const(4), known_of)
-    partial = _any(n.eq(cell, n.const(3)) for cell in stop.values()) if run.beyond is not FALSE else FALSE
+    partial = n.any_of(n.eq(cell, n.const(3)) for cell in stop.values()) if run.beyond is not FALSE else FALSE
     if keys is not None and keys.chosen:
-        partial = any_of([s.unsure for slots_ in streams for s in slots_])
+        partial = n.any_of([s.unsure for slots_ in streams for s in slots_])
     live = {side: n.eq(cell, n.const(0)) for side, cell in stop.items()}
-    going = {id: _any(live[side] for side, steps in apart.items() if id in steps) for id in graph.position}
+    going = {id: n.any_of(live[side] for side, steps in apart.items() if id in steps) for id in graph.position}
     following = list(stop.values())
     for i, (step, label) in enumerate(order[len(apart) :], len(apart)):
         # A push that stops the system leaves the rest as it was: one state for each reason is enough.
         # (Steps that count the same share a cell, so it goes on as long as any side does.)
-        following.append(n.ite(_any(live.values()), run.cells[step, label], n.var(i, state[i].type)))
+        following.append(n.ite(n.any_of(live.values()), run.cells[step, label], n.var(i, state[i].type)))
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
     # What is guessed stands behind the sources, before what is lost.
     own = sum(v.role in ("present", "leaf") for v in inputs)
@@ -326,7 +323,7 @@ def build_system(
     named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
     kinds = {name: graph.nodes[i].type for name, i in place.items()}
     failures = {side: n.eq(cell, n.const(2)) for side, cell in stop.items()}
-    full = _any(n.eq(cell, n.const(1)) for cell in stop.values())
+    full = n.any_of(n.eq(cell, n.const(1)) for cell in stop.values())
     flat: list[Expr] = [
         *following,
         *run.lengths.values(),
@@ -334,13 +331,13 @@ def build_system(
         full,
         wide,
         partial,
-        _any(n.eq(cell, n.const(4)) for cell in stop.values()),
+        n.any_of(n.eq(cell, n.const(4)) for cell in stop.values()),
     ]
     for name, slots_ in named.items():
         sure = going[graph.nodes[place[name]].id]
         # an output is its pipeline's own, also where the step behind it is shared
         if sides is not None and name in outputs:
-            sure = _any(live[side] for side in apart if name in sides[side])
+            sure = n.any_of(live[side] for side in apart if name in sides[side])
         flat += [e for s in slots_ for e in (n.and_(sure, s.present), *s.leaves)]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
     following = [next(done) for _ in following]
@@ -354,7 +351,7 @@ def build_system(
             *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs)),
         ]
         before = substitute(list(lengths.values()), silence)
-        failed = _any(failures.values())
+        failed = n.any_of(failures.values())
         lengths = {id: n.ite(failed, old, now) for (id, now), old in zip(lengths.items(), before, strict=True)}
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
@@ -369,7 +366,7 @@ def build_system(
         lengths,
         {id: room.of(id) for id in lengths},
         full,
-        _any(failures.values()),
+        n.any_of(failures.values()),
         (*types.items(), *guess.sources),
         strict,
         wide,
@@ -401,13 +398,6 @@ def _carried(streams: Mapping[str, tuple[Type, tuple[Slot, ...]]]) -> list[Expr]
 
 def _no_lanes(graph: Graph, at: int) -> Lanes:
     raise AssertionError(f"{graph.nodes[at].id} is under no key")
-
-
-def _any(parts: Iterable[Expr]) -> Expr:
-    out = FALSE
-    for part in parts:
-        out = n.or_(out, part)
-    return out
 
 
 def _sides(graph: Graph, sides: Mapping[str, Sequence[str]] | None) -> dict[str, set[str]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.variables import FALSE, TRUE, Lanes, Slot, Variable, untracked
+from pellucid.check.system.variables import FALSE, Lanes, Slot, Variable, untracked
 from pellucid.errors import PellucidError
 from pellucid.internal.expr import node as n
 from pellucid.internal.expr.node import Expr, walk
@@ -369,9 +369,7 @@ def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[E
     first."""
     out = []
     for _ in range(takes):
-        ready: Expr = TRUE
-        for q in queues:
-            ready = n.and_(ready, q.some)
+        ready = n.all_of(q.some for q in queues)
         out.append((Slot(ready, ()), [q.front for q in queues]))
         for q in queues:
             q.take(ready)

@@ -137,7 +137,7 @@ class Came(Lanes):
             for j, (new, old) in enumerate(zip(key, held, strict=True)):
                 run.cells[self.name, f"key{mark}.{j}"] = n.ite(takes, new, old)
             before = n.and_(before, used)
-        run.beyond = n.or_(run.beyond, n.and_(present, n.not_(any_of(out))))
+        run.beyond = n.or_(run.beyond, n.and_(present, n.not_(n.any_of(out))))
         return tuple(out)
 
 
@@ -182,7 +182,7 @@ class Held(Lanes):
             since = run.cell(self.name, f"since{mark}", INT, self.after, self.after + 1, "key")
             known.append((since, _key_cells(run, self.name, mark, key)))
         hits = [n.and_(n.lt(since, none), _same(key, held)) for since, held in known]
-        missing = n.not_(any_of(hits))
+        missing = n.not_(n.any_of(hits))
         out = []
         for mark, hit, (since, held) in zip(self.marks, hits, known, strict=True):
             free = n.and_(missing, n.le(n.const(self.after - 1), since))  # also one that this event gives up
@@ -235,7 +235,7 @@ def untracked(slot: Slot) -> Expr:
     """Nothing is known of what a step makes of the event: it is under a key without a lane."""
     if not slot.lanes:
         return slot.unsure
-    return n.or_(slot.unsure, n.and_(slot.present, n.not_(any_of(slot.lanes))))
+    return n.or_(slot.unsure, n.and_(slot.present, n.not_(n.any_of(slot.lanes))))
 
 
 def groups(graph: Graph) -> list[int]:
@@ -262,14 +262,6 @@ def groups(graph: Graph) -> list[int]:
     return [find(i) if node.key is not None else -1 for i, node in enumerate(graph.nodes)]
 
 
-def any_of(lanes: Sequence[Expr]) -> Expr:
-    """Whether one of them holds."""
-    out: Expr = FALSE
-    for lane in lanes:
-        out = n.or_(out, lane)
-    return out
-
-
 def _marks(many: int) -> list[str]:
     return [""] if many == 1 else [f"@{i + 1}" for i in range(many)]
 
@@ -281,10 +273,7 @@ def _key_cells(run: SystemRun, name: str, mark: str, key: tuple[Expr, ...]) -> l
 
 
 def _same(a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
-    out: Expr = TRUE
-    for x, y in zip(a, b, strict=True):
-        out = n.and_(out, n.eq(x, y))
-    return out
+    return n.all_of(n.eq(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _is_a_key(key: Sequence[Expr]) -> Expr:

@@ -334,7 +334,7 @@ def _flow(node: Node, before: Sequence[Leaves | None], inside: bool) -> Leaves |
     if not any(first):
         return (False,) * node.type.width
     if node.fn is None:
-        return first if node.kind in ("trim", "decimate") else _refuse(node, "has times of events in it")
+        return first if node.processor.hands_on else _refuse(node, "has times of events in it")
     if node.fn.traced is None:
         _refuse(node, "has a function that cannot be traced, and may look at the time")
     outputs = node.fn.traced.outputs

@@ -45,7 +45,6 @@ from pellucid.internal.graph.timing import in_range, shown_time
 from pellucid.internal.model.sheet import event_text
 
 MOST_TIMES, MOST_EVENTS = 8, 24  # that are made up; times= and events= may give more
-_KEEP = ("filter", "key_by", "at", "trim", "decimate", "merge")  # steps that hand events on as they are
 _PLAIN: dict[Type, tuple[Any, ...]] = {BOOL: (False, True), INT: (0, 1), FLOAT: (0.0, 1.0), STR: ("a", "b")}
 
 
@@ -285,7 +284,7 @@ def time_leaves(graph: Graph) -> dict[str, tuple[Type, frozenset[int], frozenset
         if node.kind == "source":
             start = frozenset({node.id})
             event = [var(i, kind) for i, kind in enumerate(source_kinds(node.type))]
-        elif (node.kind in ("filter", "key_by", "at", "trim", "decimate") and len(node.inputs) == 1) or (
+        elif node.processor.hands_on or (
             node.kind == "merge" and all(b is not None and b == before[0] for b in before)
         ):
             event = before[0]

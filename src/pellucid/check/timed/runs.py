@@ -36,7 +36,6 @@ from pellucid.internal.model.sheet import Row, Sheet, Word, as_json
 _MORE = 16  # events more than the bound, in a run that is tried
 _KINDS = 12  # of events that are tried over and over
 _SAID = 4  # thresholds that a verdict speaks of
-_HAND_ON = ("filter", "key_by", "at", "trim", "decimate")  # steps that emit the source's own events
 
 
 @dataclass
@@ -117,7 +116,7 @@ class Reached:
         for node in graph.nodes:
             before = [own[i] for i in node.inputs]
             here = all(before) if node.inputs else direct
-            own.append(here and (not node.inputs or node.kind in _HAND_ON))
+            own.append(here and (not node.inputs or node.processor.hands_on))
             fns = [None if fn is None else Watched.of(fn, direct=here) for fn in (node.fn, node.on_time)]
             self.thresholds += [t for fn in fns if fn is not None for t in fn.thresholds]
             sub = None if node.sub is None else self._watched(node.sub, direct=here)

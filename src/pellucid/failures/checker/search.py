@@ -437,13 +437,10 @@ class Packed:
 # Fewer interleavings, the same answer (partial-order reduction), and why.
 #
 # **Crashes.**  F-FAIL of p disables p and changes nothing else, so it commutes with the steps of other tasks;
-# nothing is
-# seen of it.  So it may be put off until just before the F-RECOVER that follows (one that is never followed by a
-# recovery
-# may be left out: the rest of the execution is possible without it).  `lcs` does not look at volatile states, so it
-# does
-# not matter who failed.  Hence one move, *crash and recover*, is enough: no situation with a failed task is ever
-# built.
+# nothing is seen of it.  So it may be put off until just before the F-RECOVER that follows (one that is never followed
+# by a recovery may be left out: the rest of the execution is possible without it).  `lcs` does not look at volatile
+# states, so it does not matter who failed.  Hence one move, *crash and recover*, is enough: no situation with a failed
+# task is ever built.
 #
 # **Steps.**  In a situation choose, if there is one, a task p whose possible steps are all there, so that no other
 # task

@@ -488,10 +488,9 @@ def checksum_of(document: Mapping[str, Any]) -> str:
 # The cache: one folder for all that Pellucid can make again, in which no other user can write.
 #
 # What lies there is run, so nothing there is believed for where it lies.  What is *kept* has a seal: a code over its
-# name
-# and its content which cannot be made without the folder's key (a file of 32 random bytes, for the user
-# alone).  It is read whole, from a regular file of this user that no other user could write, and held against its seal
-# before anything looks at it.  Whatever fails is thrown away, said once, and made anew by who asked.
+# name and its content which cannot be made without the folder's key (a file of 32 random bytes, for the user alone).
+# It is read whole, from a regular file of this user that no other user could write, and held against its seal before
+# anything looks at it.  Whatever fails is thrown away, said once, and made anew by who asked.
 
 SUFFIX, KEY = ".pellucid-kept", "pellucid-seal.key"
 _SEAL = hashlib.sha256().digest_size

@@ -13,11 +13,19 @@ import click
 from pellucid.errors import DataError, UsageError
 from pellucid.internal.address import from_environment
 from pellucid.internal.base.files import read_small, scratch_folder
+from pellucid.internal.cli.run import as_words, flags, read_flags
 from pellucid.internal.cli.signals import Stopped, checkpoint
-from pellucid.internal.cli.terminal import code_of, columns, gone, once, renamed, tell
+from pellucid.internal.cli.terminal import code_of, gone, once, renamed, tell
+from pellucid.internal.request import EPOCHS, asked, by_time
 
 if TYPE_CHECKING:
     from pellucid.failures.audit import Audit
+
+
+_OWN = {
+    "pushes": "Pushes in an epoch; a twentieth of the input by default.",
+    "chunk": "Rows at a time; a quarter of an epoch by default.",
+}
 
 
 @click.command()
@@ -42,22 +50,13 @@ if TYPE_CHECKING:
     help="Only there: snapshot, commit, recovery, work, finish, moment, or a point's name. Repeat it for more.",
 )
 @click.option("--replay", metavar="FILE", help="Play a schedule again that an earlier test has left.")
-@click.option(
-    "--pushes", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default."
-)
-@click.option(
-    "--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default."
-)
-@click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="As for run.")
-@click.option("--value", metavar="COLUMN", help="As for run.")
-@click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", help="As for run.")
-@click.option("--nan", type=click.Choice(["fail", "keep"]), default="fail", help="As for run.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="As for run.")
-@click.option("--cut", multiple=True, metavar="STEP", help="As for run.")
+@flags("pushes", "chunk", "key", "value", "short", "nan", "workers", "cut", helps=_OWN)
 @click.option("--keep-going", is_flag=True, help="Do not end with the first run that is wrong.")
 @click.option("--folder", "kept", metavar="FOLDER", help="Leave all runs, their logs and traces here.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
-@renamed("--epochs", "--pushes")
+@renamed("--epochs", "--epoch-size")
+@renamed("--pushes", "--epoch-size")
+@renamed("--short", "--uneven")
 @renamed("--keep", "--folder")
 def crash(
     target: str,
@@ -67,17 +66,10 @@ def crash(
     seed: int | None,
     points: tuple[str, ...],
     replay: str | None,
-    pushes: int | None,
-    chunk: int | None,
-    keys: tuple[str, ...],
-    value: str | None,
-    short: str,
-    nan: str,
-    workers: int | None,
-    cut: tuple[str, ...],
     keep_going: bool,
     kept: str | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Run a pipeline under kill -9 of tasks, coordinator and the whole tree, and compare with the failure-free run.
 
@@ -100,23 +92,21 @@ def crash(
 
     graph = load_pipeline(target).graph
     refuse_wall_clock(graph)
-    if graph.timed and (cut or (workers or 1) > 1):
-        word = "--cut" if cut else "--workers"
-        raise UsageError(
-            f"{word} does not go with {graph.name}, which works by event time: such a pipeline is one worker, in which "
-            "the clock moves"
-        )
+    pushes, chunk = given.pop("pushes"), given.pop("chunk")
+    request = asked(EPOCHS, read_flags(graph, given), command=True)
+    if graph.timed:
+        by_time(graph, request, EPOCHS)
     names = [name for name, _ in graph.outputs]
     pairs: list[tuple[str, str]] = []
-    for given in outputs:
-        name, equals, place = given.partition("=")
+    for text in outputs:
+        name, equals, place = text.partition("=")
         if equals and name in names:
             pairs.append((name, from_environment(place)))
         elif len(names) == 1:
-            pairs.append((names[0], from_environment(given)))
+            pairs.append((names[0], from_environment(text)))
         else:
             raise UsageError(
-                f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}"
+                f"--out {text}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={text}"
             )
     places = once(pairs, "--out")
     rounds = None
@@ -125,19 +115,18 @@ def crash(
     folder = Path(kept) if kept else Path(scratch_folder("pellucid-crash-"))
     if kept and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--folder {kept}: is not empty: choose a folder of its own")
-    key = columns(keys, "--key")
-    more = [
-        *(["--key", ",".join(key)] if key else []),
-        *(["--value", value] if value else []),
-        *(["--workers", str(workers)] if workers else []),
-    ]
-    more += ["--short", short] if short != "fail" else []
-    more += ["--nan", nan] if nan != "fail" else []
-    more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:
         command = command_for(
-            target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more), idle=checkpoint
+            target,
+            inputs,
+            names,
+            places,
+            folder,
+            pushes=pushes,
+            chunk=chunk,
+            more=tuple(as_words(request)),
+            idle=checkpoint,
         )
         report = crash_it(
             command,
@@ -204,7 +193,7 @@ def audit(
 
     \b
     Examples:
-      pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/ --record
+      pellucid run pipeline.py:totals --in events.csv --out totals.csv --epoch-size 10000 --state state/ --record
       pellucid audit state/
       pellucid audit state/ --against totals-without-crash.csv --picture run.svg
     """

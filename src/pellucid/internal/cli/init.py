@@ -14,7 +14,7 @@ from pellucid.internal.cli.terminal import count_text, tell
 if TYPE_CHECKING:
     from pellucid.internal.data.describe import TableFound
 
-# ``pellucid tables``: what a file holds, as a record class in Python.
+# ``pellucid schema``: what a file holds, as a record class in Python.
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 
@@ -33,7 +33,7 @@ def tell_bad(found: TableFound) -> None:
 @click.option("--name", metavar="NAME", help="The name of the class; else one is made from that of the file.")
 @click.option("--out", metavar="FILE.py", help="Write it there, if nothing is there; else to standard output.")
 @click.option("--in-format", "form", type=_FORMATS, help="Instead of the ending of the name.")
-def tables(path: str, name: str | None, out: str | None, form: str | None) -> None:
+def schema(path: str, name: str | None, out: str | None, form: str | None) -> None:
     """Look at every row of a file, a folder or a pattern, and write the record class for it: a field for each column,
     its type, how many nulls it has. A row that cannot be read, as one with too many fields, is left out, and named.
 
@@ -41,13 +41,13 @@ def tables(path: str, name: str | None, out: str | None, form: str | None) -> No
 
     \b
     Examples:
-      pellucid tables flights.parquet
-      pellucid tables 'data/2013-*.csv' --name Flight --out flight.py
+      pellucid schema flights.parquet
+      pellucid schema 'data/2013-*.csv' --name Flight --out flight.py
     """
     if name is not None and not name.isidentifier():
         raise UsageError(f"--name {name}: is no name that a class in Python can have")
     if path == "-":
-        raise UsageError("tables looks at files: put what comes from the pipe in a file first")
+        raise UsageError("schema looks at files: put what comes from the pipe in a file first")
     from pellucid.internal.data.describe import describe, record_source
 
     found = describe(path, form)

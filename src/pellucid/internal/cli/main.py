@@ -18,7 +18,7 @@ import pellucid
 from pellucid.errors import DataError, PellucidError, from_outside, out_of_memory, printable, speaking_to
 from pellucid.internal.cli.first import begin
 from pellucid.internal.cli.signals import Stopped, checkpoint, settle
-from pellucid.internal.cli.terminal import by_new_names, refuse_repetition
+from pellucid.internal.cli.terminal import Verbs
 from pellucid.internal.secrets import redact
 
 # ``pellucid completion``: the script that lets a shell complete verbs and options.
@@ -75,7 +75,7 @@ def _no_reader() -> click.exceptions.Exit:
     return click.exceptions.Exit(141)
 
 
-class _Verbs(click.Group):
+class _Verbs(Verbs):
     """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to
     its repetition."""
 
@@ -85,15 +85,6 @@ class _Verbs(click.Group):
                 return super().make_context(*args, **extra)
             except BrokenPipeError:  # of --help and --version: click makes 1 of it
                 raise _no_reader() from None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, verb, rest = super().resolve_command(ctx, args)
-        if verb is not None:
-            rest = by_new_names(verb, rest)
-            refuse_repetition(verb, ctx, rest)
-        return name, verb, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -127,7 +118,11 @@ class _Verbs(click.Group):
             ) from None
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Verbs,
+    old={"tables": "schema"},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(pellucid.__version__, prog_name="pellucid")
 @click.option(
     "--verbose", is_flag=True, help="Say more: of run the time of each step; of an internal error the traceback."
@@ -138,7 +133,7 @@ def cli(verbose: bool) -> None:
     \b
     Examples:
       pellucid init demo                                start a small project
-      pellucid tables flights.parquet                   the record class for a file
+      pellucid schema flights.parquet                   the record class for a file
       pellucid run demo/pipeline.py:totals --in demo/events.csv
       pellucid show demo/pipeline.py:totals
       pellucid explain demo/pipeline.py:totals          what becomes of each step, here and on Spark
@@ -160,14 +155,14 @@ def cli(verbose: bool) -> None:
 def _add_verbs() -> None:
     from pellucid.internal.cli.check import check
     from pellucid.internal.cli.crash import audit, crash
-    from pellucid.internal.cli.init import init, tables
+    from pellucid.internal.cli.init import init, schema
     from pellucid.internal.cli.models.capacity import capacity
     from pellucid.internal.cli.models.places import net
     from pellucid.internal.cli.models.progress import progress
     from pellucid.internal.cli.run import run
     from pellucid.internal.cli.show import explain, export, show
 
-    for verb in (run, check, progress, capacity, net, crash, audit, show, explain, export, init, tables, completion):
+    for verb in (run, check, progress, capacity, net, crash, audit, show, explain, export, init, schema, completion):
         cli.add_command(verb)
 
 

@@ -6,21 +6,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.errors import StepError, UsageError, nearest, option
+from pellucid.errors import StepError, UsageError, nearest
 from pellucid.internal.address import Address, epochs_of, from_environment
 from pellucid.internal.cli.signals import checkpoint, stopping_means
 from pellucid.internal.cli.terminal import Progress, TellPlain, columns, count_text, once, rate_text, tell
-from pellucid.internal.data.bind import FAIL, BadOption, BadRows, said_bad
-from pellucid.internal.graph.model import why_cut
+from pellucid.internal.data.bind import BadOption, BadRows
 from pellucid.internal.secrets import redact
 from pellucid.sinks.interface import is_folder
 
@@ -33,60 +31,9 @@ if TYPE_CHECKING:
     from pellucid.internal.engine.epochs.coordinator import Report
     from pellucid.internal.engine.kernel.engine import StepTime
     from pellucid.internal.graph.model import Graph
+    from pellucid.internal.request import Request
 
 # What the options of ``pellucid run`` say: which file is for which source, what is said of the rows.
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What is said of the rows: their key, their order, what comes along, the column of a scalar."""
-
-    key: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    late: str = "fail"
-    keep: Any = ()
-    value: str | None = None
-    short: str = "fail"
-    bad: BadOption = FAIL
-    nan: str = "fail"
-    formats: Mapping[str, str] = field(default_factory=dict)
-    nulls: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        """Refuse ``--late`` where no order says what is late."""
-        if self.late == "fail":
-            return
-        if not self.order:
-            raise UsageError(f"--late {self.late} needs --order, the columns that say which row comes first")
-        from pellucid.internal.data.feed import check_late
-
-        check_late(self.late)
-
-
-def by_time(graph: Graph, rows: Rows, measure: str | None) -> Rows:
-    """What is said of the rows of a pipeline by event time: there inputs meet by time, and need not be of one
-    length."""
-    in_order = "rows count by their times, whatever order they come in"
-    if not any(node.kind == "at" for node in graph.nodes):
-        in_order = "it takes rows as they come: sort the file first"
-    for name, given, why in (
-        ("keep_columns", rows.keep, "an answer is of many rows: put the fields that you want into the events"),
-        ("order", rows.order, in_order),
-        ("late", rows.late != "fail", "what is late is said at the step, with late='drop', or by taking its .late"),
-        ("measure", measure, "what it would write down is of steps that no clock holds back"),
-    ):
-        if given:
-            raise UsageError(f"{option(name)} does not go with {graph.name}, which {why_cut(graph)}: {why}")
-    return replace(rows, short="silent")
-
-
-def bad_given(bad: str | None, most: int | None) -> BadOption:
-    """What ``--bad`` and ``--max-bad`` say."""
-    if bad == "keep":
-        raise UsageError("--bad keep: here rows that are set aside go to a file: give its name, as in --bad bad.csv")
-    if bad in ("-", ""):
-        raise UsageError(f"--bad {bad or repr(bad)}: expected the name of a file, as in --bad bad.csv")
-    return said_bad(bad, most)
 
 
 def refuse_bad_place(bad: BadOption, sinks: dict[str, str]) -> None:
@@ -117,7 +64,7 @@ def refuse_epochs(graph: Graph, given: tuple[str, ...]) -> None:
         if epochs_of(path) is not None:
             raise UsageError(
                 f"--in {path}: the rows of another run are read by a run with epochs, which can undo what depends on "
-                "them: give --pushes N (or --every SECONDS) and --state FOLDER"
+                "them: give --epoch-size N (or --every SECONDS) and --state FOLDER"
             )
 
 
@@ -169,7 +116,7 @@ def _which_each(names: list[str], path: str) -> str:
         return f"with several --out say which each is for, as in --out {names[0]}={path}"
     return (
         f"--out {path}: there is one output ({names[0]}), and several targets are given: a run with epochs writes it "
-        "to all of them (--pushes N --state FOLDER), and so does a query (--on spark --stream); else give one --out"
+        "to all of them (--epoch-size N --state FOLDER), and so does a query (--on spark --stream); else give one --out"
     )
 
 
@@ -427,16 +374,10 @@ def run_here(
     graph: Graph,
     inputs: dict[str | None, str | tuple[str, ...]],
     sinks: dict[str, str],
-    limit: int | None,
-    rows: Rows,
-    in_format: str | None,
-    out_format: str | None,
-    exists: str,
-    chunk: int,
-    cores: int | None,
+    request: Request,
     stdout: Any,
+    *,
     verbose: bool,
-    measure: str | None = None,
 ) -> LocalReport:
     """Read, push and write, chunk by chunk; the output files appear at the end, all of them or none; ``measure`` is a
     file for what `pellucid.capacity.measured` reads."""
@@ -450,9 +391,11 @@ def run_here(
     from pellucid.internal.engine.in_memory import OnCores, cores_here
     from pellucid.internal.engine.kernel.engine import plain_reasons
 
-    refuse_bad_place(rows.bad, sinks)
+    bad, limit, cores, measure = request.aside, request.limit, request.cores, request.measure
+    exists, out_format = request.exists or "overwrite", request.out_format
+    refuse_bad_place(bad, sinks)
     paths = [one for given in inputs.values() for one in paths_of(given)]
-    for path in [*sinks.values(), *(extra for extra in (rows.bad.address, measure) if extra)]:
+    for path in [*sinks.values(), *(extra for extra in (bad.address, measure) if extra)]:
         refuse_same_file(path, paths)
     progress, report = Progress(), LocalReport()
     try:
@@ -462,21 +405,21 @@ def run_here(
                 pa.set_cpu_count(cores)
             readers = {}
             for source, given in inputs.items():
-                reader = open_reader(given, in_format, idle=checkpoint)
+                reader = open_reader(given, request.in_format, idle=checkpoint)
                 readers[source] = stack.enter_context(contextlib.closing(reader))
             places = {id(reader): inputs[source] for source, reader in readers.items()}
             pipes = any(one == "-" or flows(one) for one in paths)
-            again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
+            again = None if pipes else lambda reader: open_reader(places[id(reader)], request.in_format)
             feed = Feed(
-                graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
-                order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, formats=rows.formats, again=again,
-                nulls=rows.nulls, lenient=bool(rows.bad),
+                graph, readers, value=request.value, key=request.key, rows=request.chunk, limit=limit,
+                short=request.short, order=request.order, late=request.late, keep=request.keep, nan=request.nan,
+                formats=request.time_format, again=again, nulls=request.nulls, lenient=bool(bad),
             )  # fmt: skip
             if graph.timed:
                 write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
-                write.open_bad(rows.bad, exists, stack)
+                write.open_bad(bad, exists, stack)
                 _by_time(graph, feed, write, progress, report, limit)
-                report.bad = write.bad.count if rows.bad else None
+                report.bad = write.bad.count if bad else None
                 if verbose:
                     report.told.append("how long each step took is not measured by event time yet")
                 return _done(report, write, sinks, progress, cores)
@@ -487,11 +430,11 @@ def run_here(
             recorder = _recorder(pipes) if measure is not None else None
             tell_plain = TellPlain(engine.why_plain, [step.id for step, _, _ in plain_reasons(graph)])
             write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
-            write.open_bad(rows.bad, exists, stack)
+            write.open_bad(bad, exists, stack)
             several = (cores or cores_here()) > 1 and not pipes
             for fed in stack.enter_context(ahead(feed)) if several else feed:
                 checkpoint()
-                failed: list[StepError] | None = [] if rows.bad else None
+                failed: list[StepError] | None = [] if bad else None
                 results: list[Output] = []
                 if fed.batch.count:
                     watched = recorder.batch(fed.batch.count, fed.share) if recorder else contextlib.nullcontext()
@@ -511,7 +454,7 @@ def run_here(
     finally:
         progress.clear()
     report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
-    report.bad = write.bad.count if rows.bad else None
+    report.bad = write.bad.count if bad else None
     report.cores = engine.cores
     if cores is not None and cores > engine.cores:
         report.told.append(f"on one core, not {cores}: {engine.why_one}")
@@ -588,79 +531,19 @@ def _placed(feed: Feed, fed: Fed) -> Iterator[None]:
         raise
 
 
-# ``pellucid run --pushes``: the options, the line of progress and the report; the work is `engine.epochs`.
-
-
-@dataclass(frozen=True)
-class EpochOptions:
-    """The options that only a run with epochs has; None or empty where they were not given.
-
-    >>> EpochOptions(pushes=100, state="state").wanted("local")
-    True
-    >>> EpochOptions(pushes=100).wanted("local")
-    Traceback (most recent call last):
-    pellucid.errors.UsageError: --pushes needs a folder for the snapshots: give --state FOLDER
-    """
-
-    pushes: int | None = None
-    every: float | None = None
-    state: str | None = None
-    workers: int | None = None
-    cut: tuple[str, ...] = ()
-    record: bool = False
-    snapshots: int | None = None
-    patience: float | None = None
-    retries: int | None = None
-    from_start: bool = False
-    changed: tuple[str, ...] = ()
-
-    @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> EpochOptions:
-        """Take these options out of all."""
-        return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
-
-    def wanted(self, engine: str) -> bool:
-        """Whether this is a run with epochs; refused where the options do not go together."""
-        given = [f.name.replace("_", "-") for f in fields(self) if getattr(self, f.name) not in (None, (), False)]
-        if engine == "spark":  # there it is for outputs that commit together
-            given = [name for name in given if name != "patience"]
-        if not given:
-            return False
-        if engine != "local":
-            raise UsageError(
-                f"--{given[0]} goes with the local engine: with --on spark give --stream --checkpoint FOLDER"
-            )
-        for name in ("every", "patience"):
-            if getattr(self, name) is not None and math.isnan(getattr(self, name)):
-                raise UsageError(f"--{name} nan: expected a number of seconds")
-        if self.pushes is None and self.every is None:
-            raise UsageError(f"--{given[0]} is for a run with epochs: give --pushes N, or --every SECONDS")
-        if self.state is None:
-            raise UsageError(f"--{given[0]} needs a folder for the snapshots: give --state FOLDER")
-        return True
-
-    def settings(self) -> dict[str, Any]:
-        """What was given, for `Settings`."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
-        return {name: value for name, value in found.items() if value is not None}
+# ``pellucid run --epoch-size``: the options, the line of progress and the report; the work is `engine.epochs`.
 
 
 def run_with_epochs(
     graph: Graph,
     inputs: dict[str | None, str | tuple[str, ...]],
     outputs: dict[str, str],
-    in_format: str | None,
-    out_format: str | None,
-    rows: Rows,
-    chunk: int,
-    limit: int | None,
-    exists: str | None,
-    options: EpochOptions,
+    request: Request,
     as_json: bool,
     members: dict[str, str] | None = None,
 ) -> None:
-    """Run, say what happened, and how to go on."""
-    from pellucid.internal.engine.epochs import run_epochs
+    """Run, say what happened, and how to resume."""
+    from pellucid.internal.engine.epochs import run_request
     from pellucid.internal.engine.explain import why_plain
 
     progress = _Progress()
@@ -670,16 +553,13 @@ def run_with_epochs(
         progress.clear()
         tell(text)
 
-    assert options.state is not None
+    assert request.state is not None
     drops = stopping_means("the epoch that was open is dropped; the same command goes on")
     try:
         with contextlib.redirect_stdout(sys.stderr), drops:
-            report = run_epochs(
-                graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
-                idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
-                in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=rows.short, exists=exists,
-                keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, bad=rows.bad.address,
-                nulls=rows.nulls or None, max_bad=rows.bad.most, members=members, **options.settings(),
+            report = run_request(
+                graph, inputs, outputs, request, request.state, say=say, progress=progress.show, idle=checkpoint,
+                members=members,
             )  # fmt: skip
     finally:
         progress.clear()
@@ -687,7 +567,7 @@ def run_with_epochs(
     tell(_line(report, members))
     if as_json:
         click.echo(
-            json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)})
+            json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, request.state, report)})
         )
 
 

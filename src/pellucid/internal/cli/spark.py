@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import shutil
@@ -33,16 +32,16 @@ from pellucid.internal.cli.spark_places import delimiter_of, format_of, reader, 
 from pellucid.internal.cli.terminal import (
     StatusLine,
     TellPlain,
-    columns,
     count_text,
     once,
     rate_text,
     tell,
     tell_left_out,
 )
-from pellucid.internal.data.bind import FAIL, BadOption, BadRow, too_many
+from pellucid.internal.data.bind import BadRow, too_many
 from pellucid.internal.data.cells import check_nulls, missing_in
 from pellucid.internal.graph.model import refuse_answer_names
+from pellucid.internal.request import SPARK, Request, by_time
 from pellucid.internal.secrets import redact
 from pellucid.sinks.decisions import DecisionLog
 from pellucid.sinks.interface import absolute, on_this_machine, sink_of
@@ -67,42 +66,6 @@ if TYPE_CHECKING:
     from pellucid.internal.pipeline import Pipeline
     from pellucid.spark.plan import SparkPlan
 
-# The options of ``run`` that are for Spark, without Spark: every run looks at them.
-
-
-@dataclass(frozen=True)
-class SparkOptions:
-    """The options of ``run`` that are for Spark."""
-
-    master: str | None = None
-    conf: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    late: str = "fail"
-    wait: str | None = None
-    sequence: int | None = None
-    gaps: str = "fail"
-    partitions: int | None = None
-    stream: bool = False
-    trigger: str | None = None
-    checkpoint: str | None = None
-    drop: tuple[str, ...] = ()
-    exists: str | None = None
-    patience: float | None = None
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    verbose: bool = False
-
-    def given(self) -> list[str]:
-        """The names of those that differ from their defaults.
-
-        >>> SparkOptions(order=("seq",), verbose=True).given()
-        ['order']
-        """
-        return [
-            name for name, value in vars(self).items() if value != getattr(SparkOptions, name) and name != "verbose"
-        ]
-
-
 # ``pellucid run --on spark``: the same pipeline as a Spark job, over files or tables, or as a never-ending query.
 #
 # What can be known to be wrong without Spark is told before Spark starts, which takes seconds.
@@ -110,24 +73,16 @@ class SparkOptions:
 
 @dataclass(frozen=True)
 class Places:
-    """What is read and written, and what the columns mean."""
+    """What is read and written."""
 
     inputs: Mapping[str | None, str] = field(repr=False)  # may have a password in them
     outputs: Mapping[str, str] = field(repr=False)
-    key: tuple[str, ...] = ()
-    value: str | None = None
-    in_format: str | None = None
-    out_format: str | None = None
-    nan: str = "fail"
-    keep: Any = ()
-    formats: Mapping[str, str] = field(default_factory=dict)
-    nulls: tuple[str, ...] = ()
-    bad: BadOption = FAIL
     members: Mapping[str, str] | None = None  # targets that commit together, and whose rows each gets
 
-    def form_of(self, output: str) -> str | None:
-        """The format that was said for an output; rows that are set aside have that of their file."""
-        return None if self.bad and output == BAD else self.out_format
+
+def _form_of(request: Request, output: str) -> str | None:
+    """The format that is asked for an output; dead letters have that of their file."""
+    return None if request.aside and output == BAD else request.out_format
 
 
 @dataclass
@@ -178,36 +133,29 @@ class SparkReport:
         return made | {k: v for k, v in counts.items() if v is not None} | {"seconds": round(self.seconds, 6)}
 
 
-def json_line(report: SparkReport) -> str:
-    """The report as a versioned document."""
-    return json.dumps({"pellucid": 1, "verb": "run", **report.document()})
-
-
-def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any) -> SparkReport:
+def run_on_spark(p: Pipeline, places: Places, request: Request, stdout: Any, *, verbose: bool) -> SparkReport:
     """Run, and say what was done; whatever Spark throws becomes one clear message."""
     from pellucid.spark.session import session
 
-    with _explained(p, places, options.verbose):
-        plan = _check(p, places, options)
+    with _explained(p, places, request, verbose):
+        plan = _check(p, places, request)
         shown = {name: redact(place) for name, place in places.outputs.items()}
         report = SparkReport(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
         report.forgets = any(node.kind == "forget" for node in p.graph.nodes)
         before = signal.getsignal(signal.SIGINT)
         there = _session_is_there()
-        spark = session(
-            master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose
-        )
+        spark = session(master=request.master, conf=conf(request.conf), name=f"pellucid {p.name}", verbose=verbose)
         with contextlib.suppress(ValueError):  # in another thread there are no signals
             # PySpark puts its own there, which calls the JVM in the middle of a call
             signal.signal(signal.SIGINT, before)
-        work = Work(p, spark, places, options, stdout, report, left=there)
+        work = Work(p, spark, places, request, stdout, report, left=there)
         try:
             _ship(p)
             work.tell_what_is_left_out()
-            if options.verbose:
+            if verbose:
                 for line in (f"{p.name} on Spark", *str(plan).splitlines()):
                     tell(line)
-            if options.stream:
+            if request.stream:
                 stream(work)
             else:
                 batch(work)
@@ -241,15 +189,15 @@ class Work:
     p: Pipeline
     spark: Any
     places: Places
-    options: SparkOptions
+    request: Request
     stdout: Any
     report: SparkReport
     left: bool = False  # its session is stopped, or is not ours to stop
 
     def outputs(self) -> list[str]:
         """The names of all outputs, also of those that nobody wants."""
-        late = ["late"] if self.options.late == "keep" else []
-        return [*[name for name, _ in self.p.graph.outputs], *late, *([BAD] if self.places.bad else [])]
+        late = ["late"] if self.request.late == "keep" else []
+        return [*[name for name, _ in self.p.graph.outputs], *late, *([BAD] if self.request.aside else [])]
 
     @cached_property
     def tell_plain(self) -> TellPlain:
@@ -265,22 +213,21 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        o, places = self.options, self.places
+        o, places = self.request, self.places
         frames = {}
         folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
         begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
-            order, keep = columns(o.order, "--order"), kept_names(self.p.graph, places.inputs, places.keep)
-            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), order, keep, places.nulls)
-            frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
-        if o.late == "keep" or places.bad:
+            order, keep = o.order, kept_names(self.p.graph, places.inputs, o.keep)
+            wanted = wanted_of(self.p.graph, name, o.value, list(o.key), order, keep, o.nulls)
+            frames[name] = reader(self.spark, path, o.in_format, o.stream, wanted, begun=begun.get(name))
+        if o.late == "keep" or o.aside:
             more["tag"] = "output"
-        if places.bad:
-            more |= {"bad": "keep", "max_bad": None if o.stream else places.bad.most}
+        if o.aside:
+            more |= {"bad": "keep", "max_bad": None if o.stream else o.aside.most}
         given: list[Any] = [frames[None]] if None in frames else [frames]
-        chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
-        chosen |= {"keep": places.keep or None, "time_format": places.formats, "nan": places.nan}
-        made = self.p.spark(*given, key=list(places.key), order=list(columns(o.order, "--order")), **chosen, **more)
+        words = ("key", "order", "value", "late", "sequence", "gaps", "keep", "time_format", "nan")
+        made = self.p.spark(*given, **{word: getattr(o, word) for word in words}, **more)
         if folder and not begun:
             remember(folder, {name: df.schema for name, df in frames.items()})
         return made
@@ -289,11 +236,7 @@ class Work:
         """Rows as JSON Lines on stdout, in their order; how many."""
         from pyspark.sql import functions as F
 
-        by = [
-            F.col(f"`{c}`")
-            for c in [*columns(self.options.order, "--order"), *self.places.key, "nth"]
-            if c in df.columns
-        ]
+        by = [F.col(f"`{c}`") for c in [*self.request.order, *self.request.key, "nth"] if c in df.columns]
         lines = (df.orderBy(*by) if by else df).select(json_text(df.schema).alias("line"))
         count = 0
         for row in lines.toLocalIterator():
@@ -327,7 +270,7 @@ class Work:
 
 
 @contextlib.contextmanager
-def _explained(p: Pipeline, places: Places, verbose: bool) -> Iterator[None]:
+def _explained(p: Pipeline, places: Places, request: Request, verbose: bool) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -342,29 +285,24 @@ def _explained(p: Pipeline, places: Places, verbose: bool) -> Iterator[None]:
         if isinstance(ours, DataError):
             from pellucid.spark.files import blamed
 
-            missing = missing_in(places.nulls, _declared(p.graph, places).items())
-            said = blamed(said, places.inputs.values(), places.in_format, missing)
+            missing = missing_in(request.nulls, _declared(p.graph, places, request).items())
+            said = blamed(said, places.inputs.values(), request.in_format, missing)
         if len(places.inputs) == 1:
             said = said.replace("the DataFrame: ", f"{next(iter(places.inputs.values()))}: ")
         raise type(ours)(said) from None
 
 
-def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
+def _check(p: Pipeline, places: Places, o: Request) -> SparkPlan:
     """Refuse what is wrong before Spark starts; the plan otherwise."""
     from pellucid.spark.plan import choose
 
-    refuse_keep(p.graph, places.inputs, places.keep, waits=o.wait is not None or o.gaps == "wait")
+    refuse_keep(p.graph, places.inputs, o.keep, waits=o.wait is not None or o.gaps == "wait")
     if "-" in places.inputs.values():
         raise UsageError("Spark does not read the standard input: give a file or a folder with --in")
     if o.stream and o.checkpoint is None:
         raise UsageError(
             "--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop"
         )
-    for name in ("trigger", "checkpoint", "wait", "drop") if not o.stream else ("partitions", "exists"):
-        if name in o.given():
-            raise UsageError(f"--{name} {'goes' if not o.stream else 'does not go'} with --stream")
-    if not o.stream and o.gaps == "wait":
-        raise UsageError("--gaps wait goes with --stream: in a batch, what is missing does not come any more")
     if o.late == "keep" and "late" not in places.outputs:
         raise UsageError("--late keep needs a place for late rows: give --out late=FILE")
     if o.stream and (o.master or "").startswith("sc://"):
@@ -374,64 +312,55 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
         )
     refuse_group(places, o)
     conf(o.conf), wait(o.wait), trigger(o.trigger)
-    kinds = [_kind(path, places) for path in places.inputs.values()]
+    kinds = [_kind(path, o) for path in places.inputs.values()]
     texts = [kind in ("csv", "tsv") for kind in kinds]
-    check_nulls(places.nulls, _declared(p.graph, places).items(), p.name, text=any(texts))
-    if places.nulls and o.stream and any(texts):
-        refuse_streamed_words(places.nulls)
-    if places.bad:
+    check_nulls(o.nulls, _declared(p.graph, places, o).items(), p.name, text=any(texts))
+    if o.nulls and o.stream and any(texts):
+        refuse_streamed_words(o.nulls)
+    if o.aside:
         _check_bad(p, places, o)
     for name, path in places.outputs.items():
-        target(path, o.stream, places.form_of(name), o.exists)
+        target(path, o.stream, _form_of(o, name), o.exists)
         refuse_unwritable("--out", path, into=o.stream)
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     if p.graph.timed:
-        _check_times(p, places, o)
+        by_time(p.graph, o, SPARK)
+        refuse_answer_names(p.graph, o.key)
     tagged = len(places.inputs) > 1
     plan = choose(
-        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=places.nan == "keep",
-        bad=bool(places.bad), wide=not tagged and len(p.graph.sources) > 1,
+        p.graph, key=bool(o.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=o.nan == "keep",
+        bad=bool(o.aside), wide=not tagged and len(p.graph.sources) > 1,
     )  # fmt: skip
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan
 
 
-def _check_times(p: Pipeline, places: Places, o: SparkOptions) -> None:
-    """Refuse what does not go with event time."""
-    from pellucid.spark.plan import refuse_options
-
-    names = ("late", "wait", "sequence", "gaps", "drop")
-    given = [(name, getattr(o, name), getattr(SparkOptions, name)) for name in names]
-    refuse_options(p.graph, [*given, ("keep", places.keep, ()), ("bad", bool(places.bad), False)])
-    refuse_answer_names(p.graph, places.key)
-
-
-def _check_bad(p: Pipeline, places: Places, o: SparkOptions) -> None:
+def _check_bad(p: Pipeline, places: Places, o: Request) -> None:
     """Refuse what cannot be done with rows that are set aside."""
     if BAD in [name for name, _ in p.graph.outputs]:
         raise UsageError(f"--bad makes an output called {BAD!r}, and {p.name} has one: rename it")
     if o.sequence is not None:
         raise UsageError("--bad does not go with --sequence: a row that is set aside would be missing in the sequence")
     for path in places.inputs.values():
-        kind = _kind(path, places)
+        kind = _kind(path, o)
         if kind in ("csv", "tsv", "jsonl"):
             raise UsageError(
                 f"--bad: {path} is {kind}, which Spark itself reads, and fails on a row as a whole: give Parquet or a "
                 "table, or run it on this machine, without --on spark"
             )
-    refuse_letter_names([*places.key, *columns(o.order, "--order")])
+    refuse_letter_names([*o.key, *o.order])
 
 
-def _kind(path: str, places: Places) -> str:
+def _kind(path: str, o: Request) -> str:
     """The format of an input; empty if it is no file."""
-    return "" if path.startswith(("table:", "kafka://")) else format_of(path, places.in_format)
+    return "" if path.startswith(("table:", "kafka://")) else format_of(path, o.in_format)
 
 
-def _declared(graph: Graph, places: Places) -> dict[str, Type]:
+def _declared(graph: Graph, places: Places, o: Request) -> dict[str, Type]:
     """The columns of all inputs, as what sources declare them."""
-    found = [wanted_of(graph, name, places.value, (), ()).types for name in places.inputs]
+    found = [wanted_of(graph, name, o.value, (), ()).types for name in places.inputs]
     return {column: t for types in found for column, t in types.items()}
 
 
@@ -510,7 +439,7 @@ def can_be_members(places: Places) -> list[str]:
     return fit if len(fit) > 1 and any(known[name] for name in fit) else []
 
 
-def refuse_group(places: Places, o: SparkOptions) -> None:
+def refuse_group(places: Places, o: Request) -> None:
     """Refuse, before Spark starts, what does not go with several targets that commit together, or needs them."""
     fit = can_be_members(places) if o.stream else []
     if not fit:
@@ -533,8 +462,6 @@ def refuse_group(places: Places, o: SparkOptions) -> None:
                 f"--out {Address.of(places.outputs[name])}: {what} cannot be one of several targets that commit "
                 "together: write to it from a query of its own"
             )
-    if o.patience is not None and math.isnan(o.patience):
-        raise UsageError("--patience nan: expected a number of seconds")
     there: dict[str, str] = {}
     for name in fit:
         place = places.outputs[name]
@@ -555,7 +482,7 @@ def _all_get_all(members: Mapping[str, str] | None) -> bool:
 
 def group_of(work: Work) -> Any:
     """What ``foreachBatch`` gets; None if the outputs do not commit together."""
-    o, places = work.options, work.places
+    o, places = work.request, work.places
     fit = can_be_members(places)
     folder = absolute(str(o.checkpoint))
     log = os.path.join(folder, FOLDER)
@@ -654,8 +581,8 @@ class Outputs:
 def batch(work: Work) -> None:
     """All that there is, once."""
     begin = time.monotonic()
-    made = work.frame(partitions=work.options.partitions)
-    if work.options.late == "keep" or work.places.bad:
+    made = work.frame(partitions=work.request.partitions)
+    if work.request.late == "keep" or work.request.aside:
         made = {name: made.filter(made["output"] == name).select(*_own(made, name)) for name in work.outputs()}
     frames = made if isinstance(made, dict) else {work.outputs()[0]: made}
     with contextlib.ExitStack() as stack:
@@ -665,7 +592,7 @@ def batch(work: Work) -> None:
                 for name, path in work.places.outputs.items():
                     checkpoint()
                     rows, done = _write(work, frames[name], name, path, stack)
-                    if work.places.bad and name == BAD:
+                    if work.request.aside and name == BAD:
                         work.report.bad = rows
                     else:
                         work.report.rows_out += rows
@@ -681,7 +608,7 @@ def batch(work: Work) -> None:
 
 def _write(work: Work, df: Any, name: str, path: str, stack: contextlib.ExitStack) -> tuple[int, Callable[[], None]]:
     """Write one output; how many rows, and what makes it appear."""
-    kind, place = target(path, False, work.places.form_of(name), work.options.exists)
+    kind, place = target(path, False, _form_of(work.request, name), work.request.exists)
     if kind == "print":
         return work.print(df), lambda: None
     if kind == "sink":
@@ -698,7 +625,7 @@ def _write(work: Work, df: Any, name: str, path: str, stack: contextlib.ExitStac
         counted = as_cells(counted)
     elif kind == "json" and any(f.dataType.typeName() in ("double", "float", "struct") for f in counted.schema.fields):
         counted, kind = counted.select(json_text(counted.schema).alias("value")), "text"
-    writer = counted.write.mode("overwrite" if local or work.options.exists == "overwrite" else "errorifexists")
+    writer = counted.write.mode("overwrite" if local or work.request.exists == "overwrite" else "errorifexists")
     for word, option in (WRITTEN if kind == "csv" else {}).items():
         writer = writer.option(word, option)
     writer.format(kind).save(written)
@@ -755,14 +682,13 @@ def _counted(df: Any) -> tuple[Any, Callable[[], int]]:
 
 # A streaming query on Spark, for the command line: until it has read all there is, or a signal stops it.
 #
-# A signal is noted, not raised: an exception in the middle of a call to the JVM would leave the connection half
-# read, and
-# the next call would get the answer of the last one.
+# A signal is noted, not raised: an exception in the middle of a call to the JVM would leave the connection half read,
+# and the next call would get the answer of the last one.
 
 
 def stream(work: Work) -> None:
     """A query, until it is stopped or (``--trigger once``) has read all there is."""
-    o, report = work.options, work.report
+    o, report = work.request, work.report
     assert o.checkpoint is not None
     folder = absolute(o.checkpoint)
     begin = time.monotonic()
@@ -823,20 +749,20 @@ def place_of(work: Work, path: str) -> Any:
     def show(df: Any, batch: int) -> None:
         work.report.rows_out += work.print(df)
 
-    return Printed(show, ledger=_under(absolute(str(work.options.checkpoint)), "pellucid-printed"))
+    return Printed(show, ledger=_under(absolute(str(work.request.checkpoint)), "pellucid-printed"))
 
 
 def _counting(work: Work, sink: Any) -> Any:
     texts = {
-        d: [p for p in work.places.inputs.values() if delimiter_of(p, work.places.in_format) == d] for d in (",", "\t")
+        d: [p for p in work.places.inputs.values() if delimiter_of(p, work.request.in_format) == d] for d in (",", "\t")
     }
 
-    aside = _BadRows(work) if work.places.bad else None
+    aside = _BadRows(work) if work.request.aside else None
 
     def write(df: Any, batch: int) -> None:
         for delimiter, places in texts.items():
             if places:
-                look_at(absolute(str(work.options.checkpoint)), batch, places, delimiter)
+                look_at(absolute(str(work.request.checkpoint)), batch, places, delimiter)
         with aside.counted(df, batch) if aside is not None else contextlib.nullcontext(0) as bad:
             sink(df, batch)
         work.report.rows_out += sink.last_written.rows - (0 if sink.last_written.skipped else bad)
@@ -852,8 +778,8 @@ class _BadRows:
     """
 
     def __init__(self, work: Work) -> None:
-        self._work, self._most = work, work.places.bad.most
-        self._file = Path(absolute(str(work.options.checkpoint))) / "pellucid-bad.json"
+        self._work, self._most = work, work.request.aside.most
+        self._file = Path(absolute(str(work.request.checkpoint))) / "pellucid-bad.json"
         work.report.bad = 0
 
     @contextlib.contextmanager

@@ -14,9 +14,12 @@ import click
 from pellucid.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from pellucid.internal.model.verdict import Outcome
 
 _UNKNOWN: Mapping[str, float] = MappingProxyType({})
+_NO_VERBS: Mapping[str, str] = MappingProxyType({})
 
 
 def count_text(count: int, word: str) -> str:
@@ -77,7 +80,8 @@ class StatusLine:
     def __init__(self) -> None:
         self._stream = sys.stderr
         self.shown = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._begin, self._last, self._width = time.monotonic(), 0.0, 0
+        self._begin, self._last = time.monotonic(), 0.0
+        self._live: Live | None = None
 
     @property
     def seconds(self) -> float:
@@ -92,20 +96,30 @@ class StatusLine:
         self._last = now
         return True
 
-    def draw(self, *parts: str) -> None:
-        """Draw it with these parts."""
-        line = printable("  ".join(parts))
-        self._stream.write("\r" + line.ljust(self._width))
-        self._stream.flush()
-        self._width = len(line)
+    def draw(self, *parts: Any) -> None:
+        """Draw it with these parts: texts, or what rich draws."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+        from rich.text import Text
+
+        line = Table.grid(padding=(0, 2))
+        line.add_row(*(Text(printable(part), no_wrap=True) if isinstance(part, str) else part for part in parts))
+        if self._live is None:
+            console = Console(file=self._stream)
+            self._live = Live(
+                console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+            console.show_cursor(True)  # a signal may end the process at any moment
+        self._live.update(line, refresh=True)
 
     def clear(self) -> None:
         """Take it away."""
-        if self.shown and self._width:
+        live, self._live = self._live, None
+        if live is not None:
             with contextlib.suppress(OSError):  # the terminal may be gone
-                self._stream.write("\r" + " " * self._width + "\r")
-                self._stream.flush()
-            self._width = 0
+                live.stop()
 
 
 class Progress(StatusLine):
@@ -116,22 +130,21 @@ class Progress(StatusLine):
         if not self.due():
             return
         seconds = max(self.seconds, 1e-9)
-        parts = [count_text(events, "event"), rate_text(events / seconds)]
+        parts: list[Any] = [count_text(events, "event"), rate_text(events / seconds)]
         if share is not None:
-            filled = int(20 * min(share, 1.0))
-            parts.insert(0, f"{100 * min(share, 1.0):3.0f}% {'█' * filled}{'░' * (20 - filled)}")
+            from rich.progress_bar import ProgressBar
+
+            parts[:0] = [f"{100 * min(share, 1.0):3.0f}%", ProgressBar(total=1.0, completed=min(share, 1.0), width=20)]
             if share > 0.01 and seconds > 1:
                 left = int(seconds / share - seconds)
                 parts.append(f"{left // 60}:{left % 60:02} left")
         self.draw(*parts)
 
 
-# Options that are given twice, or by a name of old: no value is lost without a word; and what verbs that give
-# verdicts
+# Options that are given twice, or by a name of old: no value is lost without a word; and what verbs that give verdicts
 # share: an option, and the table of exit codes.
 #
-# Click lets the last of several values win.  Here an option either takes several values, and uses them all, or
-# refuses
+# Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
 # the second one.
 
 #: Of every verb that gives verdicts: its exit code is 0 for *bounded* as well.
@@ -160,6 +173,27 @@ def code_of(statuses: Iterable[str], *, bounded_is_enough: bool = False) -> int:
 def exit_code(outcomes: Iterable[Outcome]) -> int:
     """The exit code of the worst outcome that did not pass."""
     return code_of(o.status for o in outcomes if not o.passed)
+
+
+class Verbs(click.Group):
+    """A group of verbs in which no option is lost to its repetition; ``old`` has names that verbs had before."""
+
+    def __init__(self, *args: Any, old: Mapping[str, str] = _NO_VERBS, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._old = old
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self._old:
+            new = self._old[args[0]]
+            tell(f"pellucid: {args[0]} is called {new} now")
+            args = [new, *args[1:]]
+        name, verb, rest = super().resolve_command(ctx, args)
+        if verb is not None:
+            rest = by_new_names(verb, rest)
+            refuse_repetition(verb, ctx, rest)
+        return name, verb, rest
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
@@ -210,7 +244,7 @@ def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
             if name not in told:
                 tell(f"pellucid: {name} is called {names[name]} now")
             told.add(name)
-            arg = names[name] + equals + value
+            arg = names[name] + equals + value  # a new name may bring its value: --exists=overwrite
         out.append(arg)
     return out
 

@@ -4,7 +4,7 @@
 What fits: integers of any width into int (a uint64 must fit in 64 bits), integers and floats of any width into
 float, texts and dictionaries of texts into str, a member's name or value into an enum.  What could lose
 something is refused: floats into int, decimals, times.  A null is no event and is refused with its row, a NaN where
-nobody has said that it is a value (``nan``).  Where an int may be missing, floats that are whole numbers fit as well:
+it was not said to be a value (``nan``).  Where an int may be missing, floats that are whole numbers fit as well:
 that is how pandas and others keep ints with holes.
 """
 
@@ -143,7 +143,7 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
 
 
 def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any:
-    """What an output stream put out, as a record batch of this schema; ``key`` names the columns of its key.
+    """What an output stream emitted, as a record batch of this schema; ``key`` names the columns of its key.
 
     >>> out = Output("out", INT, [[1, 2]])
     >>> output_batch(out, output_schema(INT, "out")).to_pydict()
@@ -247,7 +247,7 @@ def column_at(batch: Any, path: str) -> Any:
 
 
 def columns_of_nothing(schema: Any) -> list[str]:
-    """The columns of which no row holds anything, so that nobody knows what they would hold: a record may be meant.
+    """The columns of which no row holds anything, so that it is not known what they would hold: a record may be meant.
 
     >>> columns_of_nothing(pa.schema([("x", pa.int64()), ("p", pa.struct([("a", pa.null())]))]))
     ['p.a']

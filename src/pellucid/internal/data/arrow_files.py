@@ -2,9 +2,9 @@
 
 Two things in a damaged file end a process before Arrow can say what is wrong: the header of a page that claims
 gigabytes, which Arrow takes before it looks at the page; and facts about a column that contradict each other, which
-Arrow notices where nobody catches it, when Python asks it about the column.  So the index, and the headers of the pages
-of small files, are read here first (Thrift's compact protocol, of which only places and sizes matter).  What cannot be
-read here is left to Arrow to complain of.
+Arrow notices in C++ and ends the process, when Python asks it about the column.  So the index, and the headers of
+the pages of small files, are read here first (Thrift's compact protocol, of which only places and sizes matter).
+What cannot be read here is left to Arrow to complain of.
 """
 
 from __future__ import annotations
@@ -192,8 +192,7 @@ class _Struct:
 # Formats that Arrow reads without parsing: Parquet, Arrow files (also Feather 2) and Arrow streams.
 #
 # What such a file says of itself (lengths, offsets, indices, the encoding of texts) is believed by everything that
-# touches its memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before
-# Arrow
+# touches its memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before Arrow
 # has checked all of it, and whatever Arrow has against a file is one :class:`~pellucid.errors.DataError`.
 
 # What Arrow raises for a file that is not what it says: also a length that no memory holds, a name that is no text.

@@ -53,7 +53,7 @@ class Place:
         return f"{self.name if self.file is None else self.file(i)}: {self.row(i)}"
 
     def refuse(self, i: int, why: str, column: str | None = None) -> None:
-        """A row that cannot be read; whoever goes on after it must not use what it reads there.
+        """A row that cannot be read; a caller that continues must not use what it reads there.
 
         >>> Place("a.csv", lambda i: f"row {i + 1}").refuse(2, "column 'x' is null", "x")
         Traceback (most recent call last):
@@ -105,7 +105,7 @@ class _Picked(Place):
 
 def together(name: str, places: Sequence[tuple[int, Place]]) -> Place:
     """The place of the rows of several batches, one after the other, of which each has so many; with what was noted of
-    them.  ``name`` is said of all rows if they are of several files.
+    them.  ``name`` stands for all rows if they are of several files.
 
     >>> place = together("a and b", [(n, Place(f, lambda i: f"row {i + 1}")) for f, n in (("a", 2), ("b", 3))])
     >>> place.at(1), place.at(2)
@@ -170,7 +170,7 @@ def keeps_nan(nan: str) -> bool:
 
 
 def no_nan(t: Type) -> str:
-    """What is said of a NaN that nobody has asked for: it may be a value, or mean that there is none.
+    """The message about a NaN that was not asked for: it may be a value, or mean that there is none.
 
     >>> from pellucid.internal.expr.types import FLOAT
     >>> print(no_nan(FLOAT))
@@ -438,8 +438,7 @@ def written_path(path: str) -> str:
 
 # ``keep=``: columns of the row whose push put an event out, whatever they hold.
 #
-# An event is put out by the push of a row, so the row at hand has them; the pipeline knows nothing of them.  What
-# comes
+# An event is emitted by the push of a row, so the row at hand has them; the pipeline knows nothing of them.  What comes
 # out has, in this order: the key, the order, the kept columns, the event.
 
 KEEP = "the name of a column, a list of names, or True for all"
@@ -447,13 +446,13 @@ KEEP = "the name of a column, a list of names, or True for all"
 
 @dataclass(frozen=True)
 class Kept:
-    """Which columns come along, each with the input that has it; ``every``: all that the event has not itself."""
+    """The passthrough columns, each with the input that has it; ``every``: all that the event has not itself."""
 
     columns: tuple[tuple[str, str], ...] = ()  # (input, column)
     every: bool = False
 
     def of(self, t: Type, name: str) -> list[tuple[str, str]]:
-        """The columns that come along with an output."""
+        """The passthrough columns of an output."""
         own = own_paths(t, name)
         return [(source, column) for source, column in self.columns if column not in own]
 
@@ -493,8 +492,8 @@ def kept_columns(
     place: Mapping[str, str],
     graph: str,
 ) -> Kept:
-    """The columns that come along, of inputs with these columns; ``there`` are the key's and the order's, which come
-    along anyway.
+    """The passthrough columns, of inputs with these columns; ``there`` are the key's and the order's, which are there
+    anyway.
 
     >>> from pellucid.internal.expr.types import INT
     >>> said = {"inputs": {"x": ["x", "note", "user"]}, "there": ["user"], "place": {"x": "events"}, "graph": "p"}
@@ -513,7 +512,7 @@ def kept_columns(
             first = next(iter(inputs))
             example = repr({first: list(keep) if keep is not True else True})
             raise UsageError(
-                f"{graph} has several inputs ({', '.join(inputs)}): say of which the columns come along, as in "
+                f"{graph} has several inputs ({', '.join(inputs)}): say of which columns pass through, as in "
                 + (
                     f"keep={example}"
                     if listener() == "Python"
@@ -585,11 +584,9 @@ def keep_word(value: object = None) -> str:
 
 # Rows that cannot be read, or on which a step fails: set aside, and written down.
 #
-# Such a row is as if it had never been pushed: it changes no state and puts nothing out.  Where rows of several
-# inputs
+# Such a row is as if it had never been pushed: it changes no state and puts nothing out.  Where rows of several inputs
 # are one push because they have one number, none of them is pushed, as what comes later must stay side by side.  So
-# every
-# row is either pushed, or stands in the dead letters once, with the reason.
+# every row is either pushed, or stands in the dead letters once, with the reason.
 
 #: What may be said of bad rows besides an address: they end the run, or come as an output called ``bad``.
 BAD = ("fail", "keep")

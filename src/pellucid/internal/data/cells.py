@@ -124,8 +124,7 @@ def bool_of(text: str) -> bool:
 # Words for nothing in CSV files: ``--null NA``, ``nulls=["NA", "-999"]``.
 #
 # In a column that is declared as ``T | None`` a cell that is such a word is ``None``, exactly as an empty one is; in
-# quotes it is a text, as an empty text in quotes is.  In all other columns a word is what it was without being
-# named: a
+# quotes it is a text, as an empty text in quotes is.  In all other columns a word is what it was without being named: a
 # text, or what is refused where a number is declared.
 
 

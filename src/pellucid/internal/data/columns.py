@@ -77,7 +77,7 @@ class Batch:
 
 @dataclass
 class Output:
-    """What one output stream put out: leaf columns; where asked for, the push and the key of each event.
+    """What one output stream emitted: leaf columns; where asked for, the push and the key of each event.
 
     The key is the one that came with the data, if the engine runs per key, else that of ``key_by``.
     """
@@ -365,7 +365,7 @@ def dict_rows(
     extra: Sequence[tuple[str, Sequence[Any]]],
     fields: Sequence[tuple[str, Type]],
 ) -> list[dict[str, Any]]:
-    """The events of an output as dicts: the key, what comes along, the event's own columns."""
+    """The events of an output as dicts: the key, the passthrough columns, the event's own columns."""
     columns: list[tuple[str, Sequence[Any]]] = [(name, events_of(t, leaves)) for name, (t, leaves) in key.items()]
     columns += extra
     events = output.events()

@@ -339,7 +339,7 @@ class CsvReader(TextReader):
         return found
 
     def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
-        refuse_loose(block, self.delimiter, self.name)  # where a row ends, nobody knows there
+        refuse_loose(block, self.delimiter, self.name)  # where a row ends is not known there
         rows, (_, cells) = self._rows_of(block), rows_in(block.data, self.delimiter, blank=self.single)
         maybe = suspects(rows, cells, len(self.names), wanted, lambda data: self._texts(data, numbers_in(wanted)))
         if not _is_text(block.data):

@@ -1,6 +1,6 @@
 """What a table holds, as a record class: names, types, which columns have nulls.
 
-Every row is looked at, so that what is said is true of all of them.  A column of text is a number, a truth value or a
+Every row is looked at, so that the answer is true of all of them.  A column of text is a number, a truth value or a
 time only if every cell of it is.
 """
 

@@ -66,14 +66,11 @@ from pellucid.internal.graph.model import Graph, refuse_answer_names
 
 # Rows in the order that columns say: which row of which input is which push.
 #
-# Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key
-# and
+# Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key and
 # order are one push, as on Spark; where an input has no such row it is silent.  Two rows of one input with equal key
-# and
-# order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row
-# twice:
-# then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys may be
-# equal: they stay as they came.
+# and order are an error, because nothing says which is first, unless ``late="drop"`` says that they are the same row
+# twice: then one is left out, and the caller refuses those that differ (`refuse_different`).  Rows of different keys
+# may be equal: they stay as they came.
 
 #: What is done about a row whose key and order were there before.
 LATE = ("fail", "drop")
@@ -172,7 +169,7 @@ def line_up(inputs: Sequence[Keyed], order: Sequence[str], late: str = "fail") -
     >>> line_up([Keyed([], [pa.array([3, 1, 3])], place)], ["seq"])
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: events: row 3: order seq=3 is there twice (also row 1): nobody knows which is first; name
+    pellucid.errors.DataError: events: row 3: order seq=3 is there twice (also row 1): which is first is unknown; name
     more columns in order=, or if it is the same row twice say late='drop'
     """
     sizes = [len(one.order[0]) for one in inputs]
@@ -256,8 +253,8 @@ def _refuse_doubled(
     one = inputs[s]
     row, before = (int(ranked[j] - starts[s]) for j in (i, i - 1))
     raise DataError(
-        f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): nobody knows "
-        f"which is first; name more columns in {option('order')}, or if it is the same row twice say "
+        f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(before)}): which "
+        f"is first is unknown; name more columns in {option('order')}, or if it is the same row twice say "
         f"{option('late', 'drop')}"
     )
 
@@ -280,7 +277,7 @@ def refuse_different(
     Traceback (most recent call last):
     ...
     pellucid.errors.DataError: events: row 2: order seq=1 is there twice (also row 1), but with other values (x=10 and
-    x=20): nobody knows which is first; name more columns in order=, or leave one of them out
+    x=20): which is first is unknown; name more columns in order=, or leave one of them out
     """
     again, counts = doubled
     if not len(again):
@@ -294,7 +291,7 @@ def refuse_different(
             what = ", ".join(f"{n}={a} and {n}={b}" for n, (a, b) in differ.items())
             raise DataError(
                 f"{one.place.at(row)}: {_said(one, order, row)} is there twice (also {one.place.row(first)}), but with "
-                f"other values ({what}): nobody knows which is first; name more columns in {option('order')}, or leave "
+                f"other values ({what}): which is first is unknown; name more columns in {option('order')}, or leave "
                 "one of them out"
             )
 
@@ -307,8 +304,7 @@ def _said(one: Keyed, order: Sequence[str], row: int) -> str:
 
 # Files in the order that columns say.
 #
-# A first reading takes the key's and the order's columns alone.  If the rows are in order already, they are then
-# read
+# A first reading takes the key's and the order's columns alone.  If the rows are in order already, they are then read
 # chunk by chunk as ever, with bounded memory; else everything that is needed is read, and sorted in memory.  A pipe
 # cannot be read twice: it is read to its end, and sorted.
 
@@ -354,7 +350,7 @@ def with_order(wanted: Mapping[str, Type], order: OrderTypes) -> tuple[dict[str,
 
 
 def order_type(reader: Reader, column: str, read: Mapping[str, Type], order: OrderTypes) -> Any:
-    """The Arrow type in which a column of the order comes along."""
+    """The Arrow type in which a column of the order passes through."""
     found = read.get(column) or dict(order.typed).get(column)
     return arrow_type(found) if found is not None and is_text(reader) else reader.field_type(column)
 
@@ -632,7 +628,7 @@ class Fed:
     first: int
     share: float | None
     places: list[Place] = field(default_factory=list)
-    along: dict[str, Any] = field(default_factory=dict)  # columns that come along, a value for each push
+    along: dict[str, Any] = field(default_factory=dict)  # passthrough columns, a value for each push
     parts: list[Any] = field(default_factory=list)  # what the places speak of: the rows as they were read
     bad: list[tuple[int, BadRow]] = field(default_factory=list)  # rows that cannot be read, with their pushes
     fills: list[int] = field(default_factory=list)  # for each place the last source that it feeds
@@ -676,9 +672,9 @@ def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[st
 
 
 def uneven(ended: str, rows: int, other: str) -> str:
-    """What is said of an input that ends before another."""
+    """The message about an input that ends before another."""
     return (
-        f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row "
+        f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} has more: the i-th push takes the i-th row "
         f"of each; complete it, or say {option('short', 'silent')} if an input that has ended is to be silent from "
         "then on"
     )
@@ -809,7 +805,7 @@ class Feed:
                 )
 
     def _along(self, keep: Any) -> Along:
-        """The columns that come along, and their types."""
+        """The passthrough columns, and their types."""
         outputs = {name: self.graph.nodes[i].type for name, i in self.graph.outputs}
         refuse_order_names(outputs, self.order)
         names = ["*"] if self.wide else list(self.sources)

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 #
 # Files of a folder come in the order of their names; folders like ``month=2`` say the value of a column, and whole
 # numbers among them come in the order of numbers (``month=2`` before ``month=10``).  Names that begin with ``_`` or
-# ``.``
-# are no data.
+# ``.`` are no data.
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _WILD = re.compile(r"[*?\[]")
@@ -455,10 +454,10 @@ class Reader(Protocol):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that can come along as they are: a struct is one."""
+        """The columns that can pass through as they are: a struct is one."""
 
     def kept_type(self, column: str) -> Any:
-        """The Arrow type of a column that comes along."""
+        """The Arrow type of a passthrough column."""
 
     def chunks(
         self,
@@ -514,7 +513,7 @@ def unpacked(raw: Any, path: str) -> Any:
 
 
 class _Unpacked:
-    """A stream in which whatever is wrong with the packing is said in one way."""
+    """A stream in which whatever is wrong with the packing raises one kind of error."""
 
     def __init__(self, raw: Any, how: str) -> None:
         import bz2
@@ -636,7 +635,7 @@ def input_files(path: str | Sequence[str], form: str | None = None) -> list[Foun
 
 
 def paths_of(path: str | Sequence[str]) -> list[str]:
-    """The single files of an input, for whoever looks at their names; what cannot be read is said when it is."""
+    """The single files of an input, for their names alone; what cannot be read is reported when it is read."""
     paths = [path] if isinstance(path, str) else list(path)
     out = []
     for one in paths:

@@ -97,7 +97,7 @@ def pandas_array(
             return _each(name, t, _present(series, False), len(series), place)
         raise DataError(f"{place.name}: column {name!r} mixes types: {error}") from None
     if isinstance(t, OptionalType) and array.null_count == len(array):
-        return pa.nulls(len(array))  # of a column without a value nobody knows the type: pandas says float
+        return pa.nulls(len(array))  # the type of a column without a value is not known: pandas says float
     return array
 
 
@@ -160,7 +160,7 @@ def _records(name: str, series: Any, types: Mapping[str, Type], place: Place, na
 _NONE: Mapping[str, Type] = MappingProxyType({})
 _NO_FORMATS: Mapping[str, str] = MappingProxyType({})
 
-Along: TypeAlias = "Sequence[tuple[str, Any]]"  # columns that come along, by name
+Along: TypeAlias = "Sequence[tuple[str, Any]]"  # passthrough columns, by name
 
 
 def read(
@@ -362,7 +362,7 @@ def result(
 
 
 def _between(columns: Any, extra: Any, event: int) -> list[Any]:
-    """The key's columns, what comes along, the event's columns."""
+    """The key's columns, the passthrough columns, the event's columns."""
     at = len(columns) - event
     return [*columns[:at], *extra, *columns[at:]]
 

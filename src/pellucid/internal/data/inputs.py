@@ -15,30 +15,24 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import DataError, StepError, UsageError, nearest
 from pellucid.internal.data.bind import (
     COLUMNS,
-    FAIL,
-    SHORT,
     BadOption,
     BadRow,
     BadRows,
     Kept,
     Place,
     as_text,
-    keeps_nan,
     kept_columns,
-    key_columns,
     missing_keys,
     of_row,
     own_paths,
     refuse_order_names,
     refuse_twice,
     row_text,
-    said_bad,
-    said_keep,
     schema,
     shorten,
     table_of,
 )
-from pellucid.internal.data.cells import check_formats, said_formats
+from pellucid.internal.data.cells import check_formats
 from pellucid.internal.data.columns import (
     Column,
     Given,
@@ -58,6 +52,7 @@ from pellucid.internal.graph.stream import silent
 
 if TYPE_CHECKING:
     from pellucid.internal.data.feed import Keyed, Lineup
+    from pellucid.internal.request import Request
 
 #: Kinds that have columns with names.
 TABLES = ("DataFrame", "Table", "RecordBatch", "dicts", "polars", "lazy", "Dataset", "stream")
@@ -116,7 +111,7 @@ class Input:
     kind: str
     shows: str
     data: Any
-    reads: tuple[str, ...] | None = None  # the columns that are read; others only come along
+    reads: tuple[str, ...] | None = None  # the columns that are read; others only pass through
 
     @property
     def is_table(self) -> bool:
@@ -135,7 +130,7 @@ class Input:
         return list(self.data.columns) if self.kind == "polars" else list(self.data.schema.names)
 
     def narrowed(self, reads: Sequence[str] | None, keeps: Sequence[str]) -> Input:
-        """With the columns that are read (None: all) and those that come along; as something that can be read and
+        """With the columns that are read (None: all) and the passthrough columns; as something that can be read and
         taken from."""
         if self.kind == "dicts":
             return self
@@ -234,7 +229,7 @@ def kind_of_module(data: Any) -> str:
     return type(data).__module__.partition(".")[0].lstrip("_")
 
 
-# Which columns of a table a run needs: those of its sources, of the key, of the order, and those that come along.
+# Which columns of a table a run needs: those of its sources, of the key, of the order, and the passthrough columns.
 
 
 def needed_columns(
@@ -283,54 +278,6 @@ def heads(columns: Sequence[str], paths: Sequence[str]) -> list[str]:
 
 # Data in memory, bound to the sources of a pipeline and checked: what a run needs before its first push.
 
-_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad", "nan", "time_format")
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
-    doubled rows, of bad ones and of NaN, what an input is that ends early, on how many cores it runs."""
-
-    key: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    late: str = "fail"
-    keep: Any = ()
-    short: str = "fail"
-    cores: Any = None
-    bad: BadOption = FAIL
-    nan: bool = False
-    formats: Mapping[str, str] = field(default_factory=dict)  # of times in texts, by column
-
-    @classmethod
-    def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
-        """The options among these keywords, and the rest; a source of the same name comes first."""
-        sources = {graph.nodes[i].id for i in graph.sources}
-        rest = {name: given for name, given in named.items() if name in sources or name not in _WORDS}
-        given = {name: value for name, value in named.items() if name not in rest}
-        short = given.get("short", "fail")
-        if short not in SHORT:
-            raise UsageError(
-                f"short={short!r}: expected 'fail', or 'silent' if an input that ends before the others is silent from "
-                "then on"
-            )
-        order = key_columns(given.get("order"), who="order=")
-        late = given.get("late", "fail")
-        if late != "fail":
-            from pellucid.internal.data.feed import check_late
-
-            check_late(late)
-            if not order:
-                raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
-        keep, bad = said_keep(given.get("keep")), said_bad(given.get("bad"), given.get("max_bad"))
-        key, nan = key_columns(given.get("key")), keeps_nan(given.get("nan", "fail"))
-        formats = said_formats(given.get("time_format"))
-        return cls(key, order, late, keep, short, given.get("cores"), bad, nan, formats), rest
-
-    def place(self, graph: str, source: str) -> Place:
-        """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
-        place = place_of(graph, source) if source else Place(graph, lambda i: f"position {i:,}")
-        return replace(place, bad={}) if self.bad else place
-
 
 @dataclass
 class Ready:
@@ -340,8 +287,8 @@ class Ready:
     inputs: dict[str, Input]
     given: list[Given]
     kept: Kept
+    options: Request
     lineup: Lineup | None = None
-    options: RunOptions = field(default_factory=RunOptions)
     places: dict[str, Place] = field(default_factory=dict)  # of each input
 
     @property
@@ -360,7 +307,7 @@ class Ready:
         return np.where(pushes < self.given[at].count, pushes, -1)
 
     def along(self, output: Output, pushes: Any) -> list[tuple[str, Any]]:
-        """The columns that come along with an output, between its key and its events: the order's, and those that are
+        """The passthrough columns of an output, between its key and its events: the order's, and those that are
         kept."""
         from pellucid.internal.data.frames import shown_as
 
@@ -399,8 +346,10 @@ def _indices(pushes: Any) -> Any:
     return pa.array(np.asarray(pushes, dtype=np.int64))
 
 
-def by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Input]:
-    """Each source's data; one table for several sources goes under the name ''."""
+def by_source(
+    graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any], words: Callable[[], Sequence[str]] = tuple
+) -> dict[str, Input]:
+    """Each source's data; one table for several sources goes under the name ''.  ``words`` gives the other keywords."""
     sources = [graph.nodes[i].id for i in graph.sources]
     listing = ", ".join(sources)
     if len(data) == 1 and not named and len(sources) > 1:
@@ -411,13 +360,8 @@ def by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> 
         raise UsageError(f"{graph.name} has {len(sources)} source(s) ({listing}), found {len(data)} inputs")
     given = dict(zip(sources, data, strict=False))
     for name, events in named.items():
-        if name == "nulls" and name not in sources:
-            raise UsageError(
-                f"{graph.name}: nulls= names cells of CSV files (run_epochs, pellucid run --null): in a table that is "
-                "here put None in their place, as in frame.replace({'NA': None})"
-            )
         if name not in sources:
-            known = [*sources, *_WORDS]
+            known = [*sources, *words()]
             raise UsageError(f"{graph.name} has no source {name!r}: its sources are {listing}{nearest(name, known)}")
         if name in given:
             raise UsageError(f"{graph.name}: the source {name!r} is given twice, by position and by name")
@@ -432,12 +376,19 @@ def by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> 
     return {name: input_of(events, graph.name) for name, events in given.items()}
 
 
-def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> Ready:
+def _place(graph: Graph, source: str, options: Request) -> Place:
+    """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
+    place = place_of(graph.name, source) if source else Place(graph.name, lambda i: f"position {i:,}")
+    return replace(place, bad={}) if options.sets_aside else place
+
+
+def make_ready(graph: Graph, inputs: dict[str, Input], options: Request) -> Ready:
     """Bind the inputs to the sources, in the order that is asked for."""
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
     outputs = {name: graph.nodes[i].type for name, i in graph.outputs}
-    kept = _kept(graph, inputs, outputs, options)
-    _check_formats(graph, types, inputs, options)
+    kept = _kept(graph, inputs, outputs, options) if options.keep else Kept()
+    if options.time_format:
+        _check_formats(graph, types, inputs, options)
     refuse_order_names(outputs, options.order)
     for name, one in inputs.items():
         if one.is_table:
@@ -445,12 +396,12 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
             others = [*options.key, *options.order]
             reads = needed_columns(one.columns, sources, others, wide=not name, key=options.key)
             inputs[name] = one.narrowed(reads, kept.from_input(name))
-    places = {name: options.place(graph.name, name) for name in inputs}
-    run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options=options, places=places)
-    if options.bad and run.apart:
+    places = {name: _place(graph, name, options) for name in inputs}
+    run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options, places=places)
+    if options.sets_aside and run.apart:
         for given, name in zip(run.given, types, strict=True):
             _silence([given], set(places[name].bad or ()))
-    elif options.bad and not options.order:
+    elif options.sets_aside and not options.order:
         _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
         from pellucid.internal.data.feed import as_given, line_up, refuse_different, without_bad
@@ -483,10 +434,10 @@ def _silence(given: list[Given], gone: set[int]) -> None:
             one.mask = [here and i not in gone for i, here in enumerate(mask)]
 
 
-def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> None:
-    check_formats(options.formats, _read(types, wide="" in inputs), graph.name)
+def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: Request) -> None:
+    check_formats(options.time_format, _read(types, wide="" in inputs), graph.name)
     for name, one in inputs.items():
-        if options.formats and one.kind in ("list", "dicts"):
+        if options.time_format and one.kind in ("list", "dicts"):
             raise UsageError(
                 f"{graph.name}: time_format= is for columns of texts, so the source {name!r} must be a DataFrame or an "
                 f"Arrow table, found {shorten(one.data)}; make times of them with datetime.strptime"
@@ -502,9 +453,7 @@ def _read(types: Mapping[str, Type], *, wide: bool) -> list[tuple[str, Type]]:
     ]
 
 
-def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: RunOptions) -> Kept:
-    if not options.keep:
-        return Kept()
+def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: Request) -> Kept:
     for name, one in inputs.items():
         if not one.is_table and (not isinstance(options.keep, Mapping) or name in options.keep):
             raise UsageError(
@@ -529,13 +478,13 @@ def _given(
     graph: Graph,
     types: Mapping[str, Type],
     inputs: Mapping[str, Input],
-    options: RunOptions,
+    options: Request,
     places: Mapping[str, Place],
 ) -> list[Given]:
     if "" in inputs:
         return _given_wide(graph, types, inputs[""], options, places[""])
     out = []
-    missing = missing_keys(_read(types, wide=False), options.key)
+    missing = missing_keys(_read(types, wide=False), options.key) if options.key else {}
     for source, t in types.items():
         one, place = inputs[source], places[source]
         for what in ("key", "order"):
@@ -545,28 +494,32 @@ def _given(
                 refuse_scalars(graph.name, source, t, what, one.data)
         if one.kind in ("list", "dicts"):
             if one.kind == "list":
-                given = from_events(graph.name, source, t, one.data, place, nan=options.nan)
+                given = from_events(graph.name, source, t, one.data, place, nan=options.nan_is_value)
             else:
                 names = [c for c in one.columns if c not in (*options.key, *options.order)] or one.columns
                 known = one.columns if source in one.columns else names
-                given = from_dicts(graph.name, source, t, one.data, place, known, nan=options.nan)
+                given = from_dicts(graph.name, source, t, one.data, place, known, nan=options.nan_is_value)
             given.key = {name: key_values(one.data, name, place, missing.get(name)) for name in options.key}
             out.append(given)
         else:
             from pellucid.internal.data.frames import read
 
             kind, data = one.readable()
-            out.append(read(kind, source, t, data, place, options.key, missing, options.formats, nan=options.nan))
+            out.append(
+                read(kind, source, t, data, place, options.key, missing, options.time_format, nan=options.nan_is_value)
+            )
     if not options.order:
         _refuse_uneven(graph, types, inputs, out, options)
     return out
 
 
-def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: RunOptions, place: Place) -> list[Given]:
+def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Request, place: Place) -> list[Given]:
     if one.kind != "dicts":
         from pellucid.internal.data.frames import read_wide
 
-        return read_wide(graph.name, types, one.readable()[1], options.key, place, options.formats, nan=options.nan)
+        return read_wide(
+            graph.name, types, one.readable()[1], options.key, place, options.time_format, nan=options.nan_is_value
+        )
     out = []
     missing = missing_keys(_read(types, wide=True), options.key)
     key = {name: key_values(one.data, name, place, missing.get(name)) for name in options.key}
@@ -581,7 +534,7 @@ def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Ru
         rows: list[Any] = [
             silent if row.get(source) is None else row[source] if record else {source: row[source]} for row in one.data
         ]
-        given = from_dicts(graph.name, source, t, rows, place, [source], nan=options.nan)
+        given = from_dicts(graph.name, source, t, rows, place, [source], nan=options.nan_is_value)
         given.key = dict(key)
         out.append(given)
     return out
@@ -596,7 +549,7 @@ def _refuse_no_table(graph: Graph, source: str, what: str, data: Any) -> None:
 
 
 def _refuse_uneven(
-    graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], given: list[Given], options: RunOptions
+    graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], given: list[Given], options: Request
 ) -> None:
     silences = {
         s for s in types if isinstance(inputs[s].data, list) and not inputs[s].data
@@ -612,7 +565,7 @@ def _refuse_uneven(
 
 
 def _keyed(
-    name: str, types: Mapping[str, Type], one: Input, given: list[Given], options: RunOptions, place: Place
+    name: str, types: Mapping[str, Type], one: Input, given: list[Given], options: Request, place: Place
 ) -> Keyed:
     """The columns of an input that say whose a row is, and when it comes."""
     import pyarrow as pa
@@ -648,7 +601,7 @@ def _keyed(
                 )
             array = column_at(table, column)
         declared = next((t for path, t in _read(types, wide=not name) if path == column), None)
-        order.append(order_values(array, column, declared, place, options.formats.get(column)))
+        order.append(order_values(array, column, declared, place, options.time_format.get(column)))
     return Keyed(key, order, place)
 
 

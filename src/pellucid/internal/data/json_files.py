@@ -336,7 +336,7 @@ _JSON_KINDS = {bool: pa.bool_(), Whole: pa.int64(), float: pa.float64(), str: pa
 class JsonLinesReader(TextReader):
     """JSON Lines: an object on each line, or, for one scalar source, the value itself.
 
-    ``assumed`` names the kind of input for which this format was assumed, as nobody said which it is.
+    ``assumed`` names the kind of input for which this format was assumed, as it was not given.
     """
 
     def __init__(
@@ -482,7 +482,7 @@ class JsonLinesReader(TextReader):
     def _fast(self, data: bytes, wanted: Mapping[str, Type], bare: str | None) -> Any:
         """The columns by Arrow's parser; None where it may take for one thing what is another."""
         if lists_in(wanted):
-            return None  # nobody looks inside for what Arrow takes wrongly
+            return None  # what Arrow takes wrongly inside of them is not looked for
         if not data.isascii():
             data.decode("utf-8")  # Arrow takes texts as they come
         if bare is not None:

@@ -221,12 +221,12 @@ def _said(value: Any) -> str:
     return str(value) if isinstance(value, (dt.date, dt.timedelta, Decimal)) else shorten(value)
 
 
-# Columns that come along with the events of an output file: the order's, and those that are kept.
+# Passthrough columns of an output file: the order's, and those that are kept.
 
 
 @dataclass(frozen=True)
 class Along:
-    """Which columns come along, in their order, and of which types."""
+    """The passthrough columns, in their order, and their types."""
 
     order: tuple[str, ...] = ()
     kept: Kept = field(default_factory=Kept)
@@ -243,7 +243,7 @@ class Along:
         return [*order, *(column for _, column in self.kept.of(t, name))]
 
     def schema(self, t: Type, name: str, key: Mapping[str, Type]) -> Any:
-        """The columns of an output: the key's, what comes along, the event's."""
+        """The columns of an output: the key's, the passthrough columns, the event's."""
         refuse_types("key", name, t, {column: arrow_type(kind) for column, kind in key.items()})
         plain = output_schema(t, name, key)
         at = len(plain) - len(event_fields(t, name))
@@ -260,7 +260,7 @@ class Along:
         schema: Any,
         where: Where | None = None,
     ) -> Any:
-        """What an output put out, with the values that came along in these rows of the columns; texts may be codes.
+        """What an output emitted, with the passthrough columns of these rows; texts may be codes.
         ``where`` names the row of an event."""
         names = self.names(output.type, output.name, list(key))
         refuse_other_keys(output, list(key), where, self.formats)
@@ -360,13 +360,10 @@ def _has_form(t: Any, form: str) -> bool:
 
 # Rows that are packed by gzip on their way into a file.
 #
-# ``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so
-# that the
-# same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that whoever
-# reads a
-# pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This one
-# ends
-# when it is told to, or not at all.
+# ``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so that
+# the same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that what
+# reads a pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This
+# one ends when it is closed, or not at all.
 
 _LEVEL = 5
 _GZIP = 31  # zlib's word for "with gzip's header and checksum"
@@ -404,9 +401,8 @@ class Packer:
 
 # ``exists=``: what becomes of an output that is there already: refused, overwritten, or added to.
 #
-# Also what is added to appears whole or not at all: the old rows are copied into the new file first, which then
-# takes the
-# name.
+# Also what is added to appears whole or not at all: the old rows are copied into the new file first, which then takes
+# the name.
 
 #: What is done about an output that is there already.
 EXISTS = ("refuse", "overwrite", "append")
@@ -537,7 +533,7 @@ class Writer:
         self._prepared = False
         self._sink: Any = None
         self._target = os.path.realpath(path) if path != "-" else "-"
-        self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
+        self.live = path == "-" or _special(path)  # another program may be reading: do not hold lines back
         try:
             self._raw = self._open(stdout)
             self._stream: Any = Packer(self._raw) if packed else self._raw
@@ -559,7 +555,7 @@ class Writer:
             raise
 
     def _after_lines(self, form: str) -> Any:
-        """A sink that goes on behind the lines that are there."""
+        """A sink that appends to the lines that are there."""
         header = io.BytesIO()
         sink = _SINKS[form](header, self.schema)
         old_lines(self.path, header.getvalue(), self._stream.write)
@@ -753,7 +749,7 @@ class _ParquetSink:
             else:
                 table = pa.Table.from_batches([_undictionaried(b, self._schema) for b in batches], self._schema)
                 table = table.cast(self._given) if table.schema != self._given else table
-            while len(self._packing) >= _WAITING:  # what went wrong with an earlier one is said here
+            while len(self._packing) >= _WAITING:  # raises what went wrong with an earlier one
                 self._packing.popleft().result()
             self._packing.append(self._pool.submit(writer.write_table, table))
         self._waiting, self._rows = [], 0
@@ -851,7 +847,7 @@ _SINKS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def no_json_nan(column: str) -> str:
-    """What is said of a NaN that is to be written as JSON.
+    """The message about a NaN that is to be written as JSON.
 
     >>> no_json_nan("mean")
     "column 'mean' has a NaN, for which JSON has no word: write CSV or Parquet, or replace it in a map"

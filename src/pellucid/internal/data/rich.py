@@ -325,7 +325,7 @@ _LONGEST = 86_399_999_913_600  # the seconds of a timedelta
 
 
 def refuse_odd_times(array: Any, column: str) -> None:
-    """Refuse times of a column that nobody declared, if files of text have no form for them.
+    """Refuse times of a column that is not declared, if files of text have no form for them.
 
     >>> refuse_odd_times(pa.array([2**40], pa.timestamp("s")), "at")
     Traceback (most recent call last):
@@ -383,8 +383,7 @@ def _text_of(value: Any) -> str:
 # Lists as columns: Arrow's lists as the texts that say them (`expr.types.ListType`), and back.
 #
 # The elements of all rows are one array, so each leaf of theirs is read as a column is, with the same refusals; a
-# message
-# names the row and the element.
+# message names the row and the element.
 
 
 def is_list(t: Any) -> bool:

@@ -381,7 +381,7 @@ def _bare_return(data: bytes, before: int) -> int | None:
 class Chunk:
     """Some rows of an input: a record batch, the absolute number of its first row, and how far the input is read.
 
-    ``done`` of ``total`` is for a progress bar (bytes or rows; ``total`` is 0 where nobody knows it).
+    ``done`` of ``total`` is for a progress bar (bytes or rows; ``total`` is 0 where it is not known).
     """
 
     batch: Any
@@ -425,11 +425,11 @@ class TextReader:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that can come along."""
+        """The columns that can pass through."""
         return list(self.names)
 
     def kept_type(self, column: str) -> Any:
-        """A cell that nobody reads is a text; one that is not there is null."""
+        """A cell of a column that no source reads is a text; one that is not there is null."""
         return pa.string()
 
     def chunks(

@@ -15,8 +15,7 @@ from pellucid.internal.draw.svg import number as _n
 from pellucid.internal.graph.model import Graph, Node
 from pellucid.internal.graph.processors import PROCESSORS
 
-# The pictograms: each kind of processor recognisable at a glance, as in Model Checking of Stream Processing
-# Pipelines
+# The pictograms: each kind of processor recognisable at a glance, as in Model Checking of Stream Processing Pipelines
 # (2021), Figure 1.
 #
 # Each is drawn by hand on a square of 40 by 40 as SVG paths, in the current colour; no font is needed for what
@@ -231,10 +230,8 @@ def _number(text: str) -> str:
 
 # The graph as a picture: one self-contained SVG, for papers, pages and notebooks.
 #
-# Every kind of processor has its own pictogram, as in Model Checking of Stream Processing Pipelines (2021), Figure
-# 1; a
-# window holds the picture of its sub-pipeline; a dot is a fork; slots on a pipe are the queue that the paper leaves
-# out
+# Every kind of processor has its own pictogram, as in Model Checking of Stream Processing Pipelines (2021), Figure 1; a
+# window holds the picture of its sub-pipeline; a dot is a fork; slots on a pipe are the queue that the paper leaves out
 # of its figures. No script, no font and no file from elsewhere; light and dark follow the reader's setting.
 
 _GAP_X, _GAP_Y = 26.0, 22.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pellucid.errors import DataError, PellucidError, StepError, UsageError, option
@@ -17,8 +16,8 @@ from pellucid.internal.data.bind import type_of_key
 from pellucid.internal.data.columns import Batch, Column, Given, Output
 from pellucid.internal.data.inputs import (
     KEPT,
+    Input,
     Ready,
-    RunOptions,
     by_source,
     chosen,
     letters,
@@ -30,7 +29,8 @@ from pellucid.internal.data.inputs import (
 from pellucid.internal.engine.kernel.engine import Engine, StepTimes
 from pellucid.internal.engine.kernel.exchange import cut
 from pellucid.internal.expr.types import Type
-from pellucid.internal.graph.model import Graph, refuse_answer_names, why_cut
+from pellucid.internal.graph.model import Graph, refuse_answer_names
+from pellucid.internal.request import CALL, Request, asked, by_time, in_python, words_of
 
 # On how many cores a run goes: on all of them where that pays, with the same events out.
 #
@@ -211,17 +211,21 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     >>> run_in_memory(pipeline(lambda x: x.trim(1), x=int).graph, ([1, 2, 3],), {})
     [2, 3]
     """
-    options, named = RunOptions.taken_from(graph, named)
-    refuse_kept([name for name, _ in graph.outputs], options.bad)
-    options = _by_time(graph, options)
-    run = make_ready(graph, by_source(graph, data, named), options)
+    options, inputs = _asked(graph, data, named)
+    bad = options.aside if options.sets_aside else None
+    if bad is not None:
+        refuse_kept([name for name, _ in graph.outputs], bad)
+    if graph.timed:
+        options = by_time(graph, options, CALL)
+        refuse_answer_names(graph, options.key)
+    run = make_ready(graph, inputs, options)
     first = next(iter(run.inputs))
     shows = run.inputs[first].shows
     along = bool(options.order or run.kept.columns)
     positions = shows in ("Series", "DataFrame") or bool(options.key) or along
-    failed: list[StepError] | None = [] if options.bad else None
+    failed: list[StepError] | None = [] if bad is not None else None
     outputs, pushed = _push_given(run, positions=positions, failed=failed)
-    aside = letters(run, failed or [], pushed, options.bad)
+    aside = letters(run, failed or [], pushed, bad) if bad is not None else []
     results = []
     for output in outputs:
         if shows == "list":
@@ -230,20 +234,20 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
         from pellucid.internal.data.frames import result
 
         if graph.timed:
-            said: dict[str, Any] = {"formats": options.formats}
+            said: dict[str, Any] = {"formats": options.time_format}
             results.append(result(shows, output, run.inputs[first].data, _no_rows(len(output)), options.key, **said))
             continue
         pushes = output.positions if pushed is None or not positions else [pushed[int(p)] for p in output.positions]
         rows = run.rows(first, pushes) if shows in ("Series", "DataFrame") else None
         extra = run.along(output, pushes) if along else []
-        said = {"where": run.where(pushes), "formats": options.formats}
+        said = {"where": run.where(pushes), "formats": options.time_format}
         results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra, **said))
     names = [o.name for o in outputs]
-    if options.bad.to == "keep":
+    if bad is not None and bad.to == "keep":
         names, results = [*names, KEPT], [*results, shown_letters(aside, shows)]
         return dict(zip(names, results, strict=True))
-    if options.bad.address is not None:
-        write_letters(aside, options.bad.address)
+    if bad is not None and bad.address is not None:
+        write_letters(aside, bad.address)
     if len(results) == 1:
         return results[0]
     if names == [f"out{i + 1}" for i in range(len(names))]:
@@ -258,14 +262,17 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     >>> trace_in_memory(pipeline(lambda x: x.decimate(2), x=int).graph, ([1, 2, 3],), {})
     [[1], [], [3]]
     """
-    options, named = RunOptions.taken_from(graph, named)
-    if options.bad:
+    options, inputs = _asked(graph, data, named)
+    if options.sets_aside:
         raise UsageError(f"{graph.name}.trace gives events, push by push: bad= goes with a run, as in p(table, bad=…)")
     if options.keep:
         raise UsageError(
             f"{graph.name}.trace gives events, push by push: keep= goes with a run, as in p(table, keep=…)"
         )
-    run = make_ready(graph, by_source(graph, data, named), _by_time(graph, options, pushes=True))
+    if graph.timed:
+        options = by_time(graph, options, CALL, but="order")
+        refuse_answer_names(graph, options.key)
+    run = make_ready(graph, inputs, options)
     count = max(g.count for g in run.given)
     if graph.timed:
         return _trace_by_time(run, count)
@@ -279,23 +286,12 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     return [{name: trace[i] for name, trace in traces.items()} for i in range(count)]
 
 
-def _by_time(graph: Graph, options: RunOptions, *, pushes: bool = False) -> RunOptions:
-    """The message for a pipeline by event time: there the inputs meet by time, and not row by row.  Which row comes
-    first counts only push by push."""
-    if not graph.timed:
-        return options
-    if options.order and not pushes:
-        raise UsageError(
-            f"{option('order')} does not go with {graph.name}, which works by event time: rows count by their times, "
-            "whatever order they come in"
-        )
-    if options.keep:
-        raise UsageError(
-            f"{graph.name} {why_cut(graph)}, where an answer is of many rows: keep= has no one row to take columns "
-            "from; put the fields that you want into the events"
-        )
-    refuse_answer_names(graph, options.key)
-    return replace(options, short="silent")
+def _asked(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Request, dict[str, Input]]:
+    """What these keywords ask for, and the inputs; a source of the name of an option comes first."""
+    sources = {graph.nodes[i].id for i in graph.sources}
+    words = {name: value for name, value in named.items() if name not in sources and in_python(name)}
+    rest = {name: value for name, value in named.items() if name not in words}
+    return asked(CALL, words), by_source(graph, data, rest, words_of)
 
 
 def _no_rows(count: int) -> Any:
@@ -342,9 +338,10 @@ def _push_given(
         if graph.timed:
             from pellucid.internal.engine.timed.engine import run_batch
 
-            check_cores(run.options.cores)  # it goes on one, and the result would be the same
             return run_batch(graph, key, batch), rows
 
+        if key is None:
+            return Engine(graph).push_batch(batch, positions=positions, failed=failed), rows
         one_key = "" in run.inputs or run.lineup is not None
         engine = OnCores(graph, key=key, cores=run.options.cores, one_key=one_key)
         return engine.push_batch(batch, positions=positions, failed=failed), rows

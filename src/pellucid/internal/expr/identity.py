@@ -35,8 +35,7 @@ from pellucid.internal import PACKAGE
 
 # Code as a form that any process agrees on, and whose code it is.
 #
-# The form is made of the instructions: where a line stands, comments, docstrings and annotations are not in it;
-# every
+# The form is made of the instructions: where a line stands, comments, docstrings and annotations are not in it; every
 # constant, name and turn is.  It is that of one version of Python.
 
 _SKIPPED = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}

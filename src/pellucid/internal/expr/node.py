@@ -35,9 +35,10 @@ each target that can have it; ``tests/expr/test_node.py`` goes over all of them.
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -521,6 +522,24 @@ def or_(a: Expr, b: Expr) -> Expr:
     if b is not_(a) and not fails(a):
         return TRUE
     return _node("or", BOOL, (a, b))
+
+
+def any_of(parts: Iterable[Expr]) -> Expr:
+    """Whether one of them holds.
+
+    >>> any_of([]), any_of([var(0, BOOL), var(1, BOOL)])
+    (False, v0 or v1)
+    """
+    return functools.reduce(or_, parts, const(False))
+
+
+def all_of(parts: Iterable[Expr]) -> Expr:
+    """Whether each of them holds.
+
+    >>> all_of([]), all_of([var(0, BOOL), var(1, BOOL)])
+    (True, v0 and v1)
+    """
+    return functools.reduce(and_, parts, const(True))
 
 
 def ite(c: Expr, t: Expr, e: Expr) -> Expr:

@@ -188,6 +188,15 @@ class Graph:
         _ = self.forgotten_by, self.clocks  # refuse streams that do not meet
 
     @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What engines have made of this graph, by the type of its key, for the next engine of it: kernels.  It stays
+        here when the graph goes to another process."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "derived"}
+
+    @cached_property
     def clocks(self) -> tuple[Type | None, ...]:
         """For each step the type of the times that its events have, None if they have none."""
         found: list[Type | None] = []
@@ -196,7 +205,7 @@ class Graph:
             found.append(clock_of(node.kind, made, [found[j] for j in node.inputs], node.describe()))
         return tuple(found)
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         """Whether a step waits for event time."""
         return any(node.processor.timed for node in self.nodes)
@@ -514,7 +523,8 @@ def refuse_timed(graph: Graph, who: str) -> None:
     pellucid.errors.UsageError: step 'when' (at v, ...) works by event time, which a check does not know yet: such a
     pipeline runs here, as p(data), p.trace(data), p.engine(), p.run_epochs(…) and pellucid run, and on Spark
     """
-    _refuse(next((node for node in graph.nodes if node.processor.timed), None), who)
+    if graph.timed:
+        _refuse(next(node for node in graph.nodes if node.processor.timed), who)
 
 
 def refuse_loops(graph: Graph, who: str) -> None:

@@ -241,6 +241,11 @@ class Processor:
         return self.keeps in ("value", "state")
 
     @property
+    def hands_on(self) -> bool:
+        """Whether the events that it emits are events of its one input, as they are."""
+        return self.passes == "first" and self.inputs == "one" and not self.forgets
+
+    @property
     def plain(self) -> bool:
         """Whether what it does with an event depends on that event alone, whatever its parameters, and emits one at
         most."""

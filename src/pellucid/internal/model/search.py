@@ -22,14 +22,10 @@ from pellucid.internal import PACKAGE
 # what else the machine does.
 #
 # A question is given seconds (``timeout=``), and its parts are given shares of them.  On a quiet machine a second of
-# work
-# is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short
-# that
-# is done in time elsewhere: *proved* at noon, *unknown* at night.  So all of these seconds are processor time of
-# this
-# process.  Time in which it sleeps or waits counts a tenth, so that a function that sleeps ends, too; time in which
-# it is
-# ready and other programs have the processors counts nothing, where the system tells it (Linux does).
+# work is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short
+# that is done in time elsewhere: *proved* at noon, *unknown* at night.  So all of these seconds are processor time of
+# this process.  Time in which it sleeps or waits counts a tenth, so that a function that sleeps ends, too; time in
+# which it is ready and other programs have the processors counts nothing, where the system tells it (Linux does).
 
 T = TypeVar("T")
 
@@ -244,8 +240,7 @@ class Search(Generic[S, L]):
 #
 # What knows of budgets looks at them itself; a ``while True`` in a function that a check calls does not.  So where a
 # question may call such functions it is asked in a block of `stopping`.  When its time is up a second thread looks
-# whether the question is in a function of the user's, and has Python raise an exception there.  That reaches
-# whatever
+# whether the question is in a function of the user's, and has Python raise an exception there.  That reaches whatever
 # runs as Python; one long call of C (``sum(range(10**15))``, ``time.sleep``) ends first.
 
 _AGAIN = 0.2  # seconds between two looks

@@ -151,8 +151,7 @@ def versioned(document: dict[str, Any], *, indent: int | None = None) -> str:
 
 # A counterexample as a table for a terminal: one column for each step, only what changed.
 #
-# ``-`` is silence; a queue is shown where its contents change; a record that is too long for a cell has a row for
-# each
+# ``-`` is silence; a queue is shown where its contents change; a record that is too long for a cell has a row for each
 # field.  A table that is too wide continues below, so nothing is cut off but very long events.
 
 _LONGEST = 32  # of a cell

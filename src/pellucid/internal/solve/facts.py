@@ -88,8 +88,7 @@ def independent(known: Iterable[Sequence[int]], new: Iterable[list[int]]) -> lis
 
 # What is exactly true of the arithmetic of doubles, as formulas over an order (`pellucid.check.smt.lemmas`).
 #
-# Each operation is the exact result of its arguments, rounded to the nearest double.  Rounding keeps the order,
-# leaves
+# Each operation is the exact result of its arguments, rounded to the nearest double.  Rounding keeps the order, leaves
 # doubles as they are, and is off by at most half a unit in the last place; results beyond the largest double are
 # infinite.  From that follow, for finite arguments:
 #

@@ -57,16 +57,12 @@ def _check(solver: Any, milliseconds: int, assumptions: tuple[Any, ...]) -> bool
 # Strings that are looked into, as z3's strings; and functions of which only their consistency is known, as
 # uninterpreted ones.
 #
-# Both are sequences of code points.  z3 has those below 0x30000 only, Python all below 0x110000; no operation here
-# can
-# tell: each of them stays the same if the characters that no constant has are renamed one by one, in their order,
-# and
+# Both are sequences of code points.  z3 has those below 0x30000 only, Python all below 0x110000; no operation here can
+# tell: each of them stays the same if the characters that no constant has are renamed one by one, in their order, and
 # 65,536 are left above those that a constant may have.  So a run with stranger characters has a twin among z3's
-# strings,
-# unless more different characters than that matter in it.  Constants beyond are refused.
+# strings, unless more different characters than that matter in it.  Constants beyond are refused.
 #
-# ``facts`` are true of the real functions: their answers to the constants of the system, and what a search has
-# learnt
+# ``facts`` are true of the real functions: their answers to the constants of the system, and what a search has learnt
 # from calling them.
 
 HIGHEST = 0x1FFFF  # the largest code point of a constant

@@ -1,6 +1,6 @@
 """Did this network keep the promise?  The audit of the logs of places.
 
-A place writes down what it does before anybody hears of it, so the logs of a network *are* the run: begin, send, take,
+A place writes down what it does before others hear of it, so the logs of a network *are* the run: begin, send, take,
 commit, abort.  The audit puts them into one order in which causes come before effects (`order`), goes through it record
 by record with the rules of the extended calculus and of the protocol (`judge`), looks at the whole once more by the
 definitions (`facts`), and replays small runs on the machine of the calculus itself (`calculus`).  Each check can say
@@ -38,11 +38,9 @@ __all__ = ["PlacesAudit", "Row", "Violation", "audit", "audit_logs"]
 
 # The logs of a network, read without disturbing it.
 #
-# Places may be running.  First it is noted how far each log is, then all are read: whatever a record that was there
-# at
+# Places may be running.  First it is noted how far each log is, then all are read: whatever a record that was there at
 # the first look depends on was there before it, and so is there at the second.  Only what was there at the first is
-# judged; the rest serves as evidence.  How far each log was, by the note beside it and by what processes that run
-# have
+# judged; the rest serves as evidence.  How far each log was, by the note beside it and by what processes that run have
 # heard, is asked before that: a log that has less is an older copy.
 
 Record = tuple[int, str, Mapping[str, Any]]
@@ -115,7 +113,7 @@ class PlacesAudit(Judgement):
     records: int
     restarts: int
     transactions: Mapping[str, str]  # each with what it has come to
-    doubt: Mapping[str, str]  # transactions in doubt, and by which attempt
+    doubt: Mapping[str, str]  # unresolved transactions, and by which attempt
     checks: tuple[str, ...]
     counts: Mapping[str, int]
     violations: tuple[Violation, ...]
@@ -143,7 +141,7 @@ class PlacesAudit(Judgement):
 
     def _story(self) -> str:
         words = [f"{self.count(status):,} {status}" for status in ("committed", "aborted", "pending", "active")]
-        doubt = f" ({len(self.doubt):,} in doubt)" if self.doubt else ""
+        doubt = f" ({len(self.doubt):,} unresolved)" if self.doubt else ""
         again = f"{self.restarts:,} restart{'s' if self.restarts != 1 else ''}"
         return f"{len(self.transactions):,} transactions: {', '.join(words)}{doubt}; {again}"
 
@@ -208,7 +206,7 @@ def audit_logs(
         )
     if judge.lost:
         notes.append(
-            f"{judge.lost:,} messages are of transactions that their place has not on record: nobody commits on them"
+            f"{judge.lost:,} messages are of transactions that their place has not on record: none commits on them"
         )
     replayed = None
     if replay:
@@ -252,7 +250,7 @@ def _replayed(tree: Mapping[str, str | None], run: list[Row], found: Findings) -
 
 def audit(folder: str | os.PathLike[str], *, limit: int = 5, replay: bool = True) -> PlacesAudit:
     """Audit a network: the folder with its ``network.toml`` and the logs of its places.  Only reads, also while its
-    places run.  Of each kind the first ``limit`` violations are told."""
+    places run.  Of each kind the first ``limit`` violations are reported."""
 
     tree, logs, upto, stands = read_network(folder)
     return audit_logs(tree, logs, limit=limit, upto=upto, replay=replay, stands=stands)

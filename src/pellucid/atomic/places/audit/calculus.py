@@ -4,7 +4,7 @@ Every transaction becomes a process that does what its records say, in that orde
 Who is asked is `pellucid.atomic.Atomic` with the rules *crash* (CASCADE and CRASH on): it knows nothing of records,
 attempts or restarts.  A record that its machine has no step for is refused here, too.
 
-A child is written as one who took a message of its parent that nobody else can take: the same u ⇝ t, without names that
+A child is written as one who took a message of its parent that no other can take: the same u ⇝ t, without names that
 change from state to state.  A message leaves its place when its `send` is on record, so that an abort at home does not
 catch what is on its way.
 """
@@ -160,7 +160,7 @@ def _way(tree: Mapping[str, str | None], start: str, to: str) -> list[list[str]]
 
 
 def _process(out: Translated, rows: Sequence[Row]) -> str:
-    """What a transaction does, record by record.  Who has said nothing more waits at a channel that nobody uses."""
+    """What a transaction does, record by record.  Who has said nothing more waits at a channel that is not used."""
     if not rows:
         return "receive(out idle, (x) 0, 0)"
     row, rest = rows[0], rows[1:]
@@ -235,7 +235,7 @@ class Replay:
             case "take":
                 channel = self.names.of("channel", f"{row.place}.{f['channel']}")
                 if f["mid"] not in self.run.sends:
-                    return f"{f['t']} takes {f['mid']}, which nobody sent"
+                    return f"{f['t']} takes {f['mid']}, which was not sent"
                 value = repr(self.run.sends[f["mid"]].fields["value"])
                 return self._receive(row, f["t"], f["sender"], channel, value)
             case "decide":
@@ -249,7 +249,7 @@ class Replay:
 
     def _offered(self, who: str, kind: type[s.Process], place: int | None = None) -> Iterator[tuple[Step, State]]:
         """The steps of one transaction's processes of a kind: the machine is asked for these rules and no others.
-        Steps that read alike are told apart as the machine does it."""
+        Steps that read alike are distinguished as the machine does it."""
         machine, items = self.machine, self.machine.store.items
         seen: dict[Step, list[State]] = {}
         rule = {
@@ -328,7 +328,7 @@ class Replay:
             if wrong := self._step(["CRASH"], self.names.of("trans", u)):
                 return wrong
         if u and (cause := self.names.of("trans", u)) not in self.machine.view(self.at).aborted:
-            return f"there is no CASCADE {who} from {cause}"  # there may be one from somebody else
+            return f"there is no CASCADE {who} from {cause}"  # there may be one from another
         wanted = ["CASCADE"] if u else ["ABORT", "CRASH"] if why == "asked" else ["CRASH"]
         return self._step(wanted, who, row)
 
@@ -359,7 +359,7 @@ class Replay:
         by_record = Counter[Item]()
         for mid in row.fields["back"]:
             if mid not in self.run.sends:
-                return f"nobody sent {mid}"
+                return f"{mid} was not sent"
             sender = self.names.of("trans", self.run.sends[mid].fields["t"])
             if sender not in gone:
                 channel = _capability(self.run.path(mid)[-1])

@@ -1,8 +1,8 @@
 """The literal interpreter over records: what each one may do, by the rules of the extended calculus and the protocol.
 
 It goes through one run (`order`), keeps what stands in each channel and what every transaction has come to, and asks of
-each record whether its rule allows it.  It goes on after a violation as if the record were right, so that one fault is
-told once and where it is.  A set is committed when its decision is on record; the commits of its places follow.
+each record whether its rule allows it.  It continues after a violation as if the record were right, so that one fault
+is reported once and where it is.  A set is committed when its decision is on record; the commits of its places follow.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Judge:
         self.arrived: dict[str, Row] = {}  # by whose record it is known that a message has arrived
         self.hands: list[Row] = []
         self.refused = 0
-        self.lost = 0  # deposits whose sender forgot them with a tail: nobody can commit on them
+        self.lost = 0  # deposits whose sender forgot them with a tail: none can commit on them
 
     def step(self, row: Row) -> None:
         """One record."""
@@ -121,7 +121,7 @@ class Judge:
     # ---------------------------------------------------------------- a place and its transactions
 
     def on_boot(self, row: Row, f: Any) -> None:
-        """A start: whoever ran and had not asked to commit can only abort from now on (CRASH)."""
+        """A start: a transaction that ran and had not asked to commit can only abort from now on (CRASH)."""
         expected = self.boots.get(row.place, 0) + 1
         if f["n"] != expected and expected > 1:
             self._no("boot", row, other=str(expected))
@@ -251,7 +251,7 @@ class Judge:
     def _commit(self, row: Row, members: list[str]) -> None:
         """RED COMMIT: the members at once; whatever they depend on is committed, or among them."""
         if not members:
-            self._no("commit-nobody", row)
+            self._no("commit-empty", row)
         self._once(row, members, "commit-repeated")
         for t in members:
             known = self.transactions.get(t)
@@ -287,14 +287,14 @@ class Judge:
         self._once(row, list(f["members"]), "set-twice")
         mine = [t for t in f["members"] if home(t) == row.place]
         if not mine:
-            self._no("prepared-nobody", row, other=", ".join(f["members"]))
+            self._no("prepared-elsewhere", row, other=", ".join(f["members"]))
         for t in mine:
             known = self._mine(row, t)
             if known is not None and known.status != "pending":
                 self._no("prepared-not-pending", row, t, other=known.says)
 
     def on_given_up(self, row: Row, f: Any) -> None:
-        """The coordinator does not go on with an attempt: whoever prepared it waits as before."""
+        """The coordinator gives an attempt up: those that prepared it wait as before."""
         attempt = self.attempts.setdefault(f["attempt"], Attempt())
         if row.place not in attempt.prepared:
             self._no("given-up-unprepared", row, other=f["attempt"])
@@ -312,7 +312,7 @@ class Judge:
         for place, prepared in sorted(attempt.prepared.items()):
             here, there = ({t for t in one if home(t) == place} for one in (members, prepared.fields["members"]))
             if here != there:
-                these, those = (", ".join(sorted(one)) or "nobody" for one in (here, there))
+                these, those = (", ".join(sorted(one)) or "none" for one in (here, there))
                 self._no("decide-members", row, other=f"{these}, and {place} prepared {those}, {prepared.where}")
         for t in members:
             if home(t) not in f["participants"] and home(t) != row.place:
@@ -348,7 +348,7 @@ class Judge:
         attempt.done.add(row.place)
 
     def on_end(self, row: Row, f: Any) -> None:
-        """All have committed: nobody will ask any more."""
+        """All have committed: none will ask any more."""
         attempt = self.attempts.get(f["attempt"], Attempt())
         if attempt.decided is None or attempt.decided.place != row.place:
             self._no("end-undecided", row, other=f["attempt"])
@@ -390,7 +390,7 @@ class Judge:
         known.status, known.since = "aborted", row
 
     def _back(self, row: Row, t: str, known: Transaction, back: list[str]) -> None:
-        """What it put back is what it took.  Messages of who has aborted here may be left out: nobody can take them."""
+        """What it put back is what it took.  Messages of who has aborted here may be left out: none can take them."""
 
         def dead(mid: str) -> bool:
             sender = mid.rpartition("/")[0]
@@ -410,7 +410,7 @@ class Judge:
     # ---------------------------------------------------------------- by hand, refused
 
     def on_hand(self, row: Row, f: Any) -> None:
-        """Somebody has decided; whether that agrees is asked at the end."""
+        """It was decided by hand; whether that agrees is asked at the end."""
         self.hands.append(row)
 
     def on_refused(self, row: Row, f: Any) -> None:
@@ -430,19 +430,19 @@ class Judge:
         self._no("behind", row, other=f"{what}, which {f['source']} has heard of")
 
     def on_accepted(self, row: Row, f: Any) -> None:
-        """Somebody has accepted that; the place goes on, and what is lost is lost."""
+        """The loss was accepted; the place resumes, and what is lost is lost."""
 
     # ---------------------------------------------------------------- at the end
 
     def at_the_end(self) -> None:
-        """What only the whole run tells: nobody was told that a decided attempt is given up."""
+        """What only the whole run tells: no place heard that a decided attempt is given up."""
         for name, attempt in self.attempts.items():
             for row in attempt.given_up.values() if attempt.decided is not None else ():
                 assert attempt.decided is not None
                 self._no("given-up-decided", row, other=f"{name}, which was decided, {attempt.decided.where}")
 
     def doubt(self) -> dict[str, str]:
-        """Transactions in doubt: prepared, and their place has neither committed nor aborted them; by which attempt."""
+        """Transactions that are prepared and that their place has neither committed nor aborted, with their attempt."""
         out: dict[str, str] = {}
         for name, attempt in self.attempts.items():
             for place, row in attempt.prepared.items():
@@ -453,7 +453,7 @@ class Judge:
         return out
 
     def standing(self) -> dict[tuple[str, str], list[tuple[str, Any]]]:
-        """What can be taken for good: messages of committed ones that nobody has taken, by place and channel, each
+        """What can be taken for good: messages of committed ones that were not taken, by place and channel, each
         with its name."""
         out: dict[tuple[str, str], list[tuple[str, Any]]] = {}
         for mid, message in self.messages.items():
@@ -463,11 +463,9 @@ class Judge:
         return out
 
 
-# What the logs say as a whole, without any order: nothing committed and aborted, nothing committed that needs what
-# is
-# not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone.  And
-# whether a
-# log is an older copy, by what is known of it outside of all logs.
+# What the logs say as a whole, without any order: nothing committed and aborted, nothing committed that needs what is
+# not (A1, A3, C1), and whether what was decided by hand agrees.  A second look, by the definitions alone.  And whether
+# a log is an older copy, by what is known of it outside of all logs.
 
 
 class Stand(NamedTuple):
@@ -518,7 +516,7 @@ def causal(rows: Iterable[Row], found: Findings) -> None:
 
 
 def by_hand(judge: Judge, found: Findings) -> None:
-    """Whether what somebody decided is what was decided."""
+    """Whether what was decided by hand is what was decided."""
     for row in judge.hands:
         what, outcome = row.fields["what"], row.fields["outcome"]
         attempt, known = judge.attempts.get(what), judge.transactions.get(what)

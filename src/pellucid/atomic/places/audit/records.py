@@ -13,9 +13,9 @@ CHECKS = {
     "up, names that never come again",
     "messages": "a message is sent before it is there, is there once, where its path leads, with what was sent",
     "takes": "who takes a message runs here, and the message stands in the channel (RED RECV)",
-    "commits": "who commits has asked to, is not decided, and needs nobody who is not committed (RED COMMIT)",
+    "commits": "who commits has asked to, is not decided, and needs only committed ones (RED COMMIT)",
     "aborts": "who aborts is not committed, and what it took stands there again, once (RED ABORT, CASCADE, CRASH)",
-    "sets": "a set over several places is prepared by all, decided once, on record before anybody commits, and whole",
+    "sets": "a set over several places is prepared by all, decided once, on record before any commits, and whole",
     "by hand": "what was decided by hand agrees with what was decided",
     "causal": "nothing is committed and aborted, and nothing committed depends on what is not (A1, A3, C1)",
     "calculus": "the run, step by step, is one of the extended calculus",
@@ -25,7 +25,7 @@ CHECKS = {
 RULES = frozenset(
     [
         "take-nothing", "take-elsewhere", "take-twice", "take-decided", "take-aborted-sender", "commit-decided",
-        "commit-not-pending", "commit-needs", "commit-nobody", "commit-repeated",
+        "commit-not-pending", "commit-needs", "commit-empty", "commit-repeated",
         "abort-decided", "abort-keeps", "abort-twice-back", "abort-other-back",
         "cascade-nothing", "begin-orphan",
     ]
@@ -51,8 +51,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "begin-itself": ("well-formed", "{t} begins as a child of itself"),
     "send-decided": ("messages", "{t} sends, and {other}"),
     "send-twice": ("messages", "{t} has sent a message with this number before, {other}"),
-    "deposit-nothing": ("messages", "nobody has sent it: no log has {other} until then"),
-    "deposit-sender": ("messages", "it is said to be of {u}, and its name says {t}"),
+    "deposit-nothing": ("messages", "it was not sent: no log has {other} until then"),
+    "deposit-sender": ("messages", "it claims to be of {u}, and its name says {t}"),
     "deposit-twice": ("messages", "the message was deposited before, {other}"),
     "deposit-elsewhere": ("messages", "it was sent to {other}"),
     "deposit-altered": ("messages", "it is not what was sent, {other}"),
@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "commit-not-pending": ("commits", "{t} commits and has not asked to"),
     "commit-decided": ("commits", "{t} commits, and {other}"),
     "commit-needs": ("commits", "{t} commits and needs {u} ({other}), which is not committed until then"),
-    "commit-nobody": ("commits", "nobody commits: a set has at least one transaction"),
+    "commit-empty": ("commits", "an empty set commits: it has at least one transaction"),
     "commit-repeated": ("commits", "{t} commits more than once in one set"),
     "commit-undelivered": ("commits", "{t} commits, and a message that it sent to its own place is not there: {other}"),
     "abort-unknown": ("aborts", "{t} aborts, and never began"),
@@ -84,7 +84,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "set-twice": ("sets", "{t} is in the set more than once"),
     "prepared-twice": ("sets", "{other} was prepared before: attempts never come again"),
     "prepared-not-pending": ("sets", "{t} is prepared, and {other}"),
-    "prepared-nobody": ("sets", "nobody of {other} is at home here"),
+    "prepared-elsewhere": ("sets", "none of {other} is at home here"),
     "given-up-unprepared": ("sets", "it gives up {other}, which was not prepared here"),
     "given-up-decided": ("sets", "it gives up {other}"),
     "decide-twice": ("sets", "{other} was decided before: attempts never come again"),
@@ -320,7 +320,7 @@ FIELDS: dict[str, dict[str, _Field]] = {
 
 
 def rows_of(place: str, records: Iterable[tuple[int, str, Mapping[str, Any]]], found: Findings) -> list[Row]:
-    """The records of one log that make sense; what does not is told.
+    """The records of one log that make sense; what does not is reported.
 
     >>> found = Findings(9)
     >>> rows = rows_of("p", [(1, "boot", {"n": 1}), (3, "take", {"t": "p:1:1"}), (4, "tkae", {})], found)
@@ -406,11 +406,9 @@ def cascade_of(why: Any) -> str:
 
 # What a log may have lost: a place syncs when something must last; what it wrote since is a tail that dies with it.
 #
-# If a record is lost, so are all that came after it in that start of the place.  So a transaction that never asked
-# to
+# If a record is lost, so are all that came after it in that start of the place.  So a transaction that never asked to
 # commit, or one of its messages, may be missing although others have seen it: it counts as crashed.  Whatever is
-# followed
-# by something that is on record cannot have been lost.
+# followed by something that is on record cannot have been lost.
 
 
 class Tails:
@@ -484,12 +482,9 @@ class Tails:
 
 # Many logs, one run: the records of all places in an order in which causes come before effects.
 #
-# A log is a sequence; between logs nothing is known but what had to happen first: a message is deposited after it
-# was
-# sent, a set is decided after all have prepared it, whoever commits does so after those it needs.  Clocks are not
-# asked.
-# Any order that keeps this is a run as good as the real one.  Where there is none, because an effect stands before
-# its
+# A log is a sequence; between logs nothing is known but what had to happen first: a message is deposited after it was
+# sent, a set is decided after all have prepared it, a transaction commits after those it needs.  Clocks are not asked.
+# Any order that keeps this is a run as good as the real one.  Where there is none, because an effect stands before its
 # cause, a record goes ahead without its cause, and the rules say what is wrong with it.
 
 Key = tuple[str, ...]  # something that happens: ("sent", message), ("committed", transaction) …

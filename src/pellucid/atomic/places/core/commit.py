@@ -2,8 +2,8 @@
 
 - What can commit is found by `pellucid.atomic.places.core.commit`.  A component that is all of this place is one synced
   write.  Of one over several places the home of its least member is the *coordinator*.
-- The coordinator asks the others to prepare, in an *attempt* with a name of its own that is known to nobody but memory
-  until all have said yes: then ``decide`` is written, and lasts before anybody hears of it.  An attempt that the
+- The coordinator asks the others to prepare, in an *attempt* with a name of its own that is known only in memory
+  until all have said yes: then ``decide`` is written, and durable before any other hears of it.  An attempt that the
   coordinator's log does not know was given up (presumed abort).
 - Giving up an attempt undoes nothing: its members are pending as before, and are tried again under another name.  No
   transaction aborts because of a time-out.
@@ -22,20 +22,14 @@ from pellucid.atomic.places.core.state import Record, fits, in_words, order, pla
 
 # Who waits for whom: finds sets of transactions that can commit together, without going over everything each time.
 #
-# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any
-# more, so
-# a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
-# itself is
-# committed: such a component is *ready*.
+# ``t`` needs ``u`` if it took a message of it or is its child.  A pending transaction's needs do not change any more,
+# so a strongly connected component of pending ones stays as it is.  It can commit if whatever it needs outside of
+# itself is committed: such a component is *ready*.
 #
-# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It
-# ends
-# at the first one that is neither pending nor decided (or whose status nobody has told yet), or that waits in a
-# ready
-# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of
-# these
-# does not go further as long as that is still true.  A new ready component is always found from the last of its
-# members
+# A search begins at the transaction about which there is something new, and follows what is not committed yet.  It ends
+# at the first one that is neither pending nor decided (or whose status is not known yet), or that waits in a ready
+# component: everything on the way there is blocked by it and remembers so.  A later search that comes to one of these
+# does not go further as long as that is still true.  A new ready component is always found from the last of its members
 # (or of its needs) that changed: nothing else has to be looked at again.
 
 
@@ -99,7 +93,7 @@ class Graph:
             if found is not None:
                 found.readers.discard(t)
                 if found.state == "unknown" and not (found.readers or found.needs or found.asked):
-                    del self.nodes[u]  # of elsewhere, and nobody here needs it any more
+                    del self.nodes[u]  # of elsewhere, and none here needs it any more
         for r in node.readers:
             self.nodes[r].needs.discard(t)
         return node.readers
@@ -110,7 +104,7 @@ class Graph:
         at = t
         while True:
             node = nodes.get(at)
-            if node is None:  # decided meanwhile: whoever needed it is looked at, but not all on the way
+            if node is None:  # decided meanwhile: those that needed it are looked at, but not all on the way
                 end = None
                 break
             if node.state != "pending" or node.ready:
@@ -165,34 +159,29 @@ class Graph:
             self.nodes[t].blocker = blocker
 
 
-# A log that came back from an older copy: how a place is told, and what it does then.
+# A log that came back from an older copy: how a place notices, and what it does then.
 #
-# A copy lacks records that lasted, and others may rely on them.  A place cannot see that in its log; others can.
-# What a
-# place says to another carries its *stand*: its start, and how many of its records last.  Who hears it keeps the
-# highest
-# (and writes it down with what is synced anyway), and shows it in whatever it says to that place.  No crash loses
-# what
-# lasts, so a place that is shown a stand that its log lacks knows: the log is an older copy.
+# A copy lacks records that lasted, and others may rely on them.  A place cannot see that in its log; others can.  What
+# a place says to another carries its *stand*: its start, and how many of its records last.  Who hears it keeps the
+# highest (and writes it down with what is synced anyway), and shows it in whatever it says to that place.  No crash
+# loses what is durable, so a place that is shown a stand that its log lacks knows: the log is an older copy.
 #
 # From then on it does nothing that others or programs could rely on: it says what its log knows to be committed, and
-# presumes nothing.  Somebody brings back the newer log, or accepts the loss, which is written down.
+# presumes nothing.  An operator brings back the newer log, or accepts the loss, which is written down.
 #
-# A new start is believed only if its log has the last stand that was heard of the one before: who could speak
-# against a
-# copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of
-# it is
-# said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
-# starts were (``after``) to whoever has not shown that it has heard of this one; else it is asked.
+# A new start is believed only if its log has the last stand that was heard of the one before: who could speak against a
+# copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of it
+# is said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
+# starts were (``after``) to a place that has not shown that it has heard of this one; else it is asked.
 
 RELIED_ON = frozenset(  # what others do something about: it shows how far the log of who says it is
     ["deposit", "deposited", "undeliverable", "told", "pushed", "prepare", "vote", "decided", "done", "known"]
 )
 SAID_MOST = 10_000  # refusals that are remembered so as not to be said again
-EARLIER = 500  # starts before this one, of which others are told; about more they ask
+EARLIER = 500  # starts before this one, of which others hear; about more they ask
 HELD = ("begin", "send", "receive", "commit", "hand")  # operations that wait for the newer log
 WHAT_TO_DO = (
-    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` goes on without what "
+    "stop the place and bring its newer log back; if there is none, `pellucid net accept {} {}` resumes without what "
     "is lost"
 )
 
@@ -241,7 +230,7 @@ class Copies(Speaker):
     # ------------------------------------------------------------ out
 
     def _stands(self) -> None:
-        """At the end of an event: what was heard is written down, and what is said shows stands."""
+        """At the end of an event: what was heard is written down, and messages show stands."""
         out = self._out
         if out.sync:
             if not self.state.behind:
@@ -345,7 +334,7 @@ class Copies(Speaker):
     # ------------------------------------------------------------ what is not done with an older copy
 
     def _held(self, asked: Asked) -> bool:
-        """Whether an operation has to wait for the newer log; who asked is told."""
+        """Whether an operation has to wait for the newer log; the one who asked gets an error."""
         if asked.op not in HELD or not self.state.behind:
             return False
         start, (source, n) = next(iter(self.state.behind.items()))
@@ -356,7 +345,7 @@ class Copies(Speaker):
         return True
 
     def _op_accept(self, asked: Asked, args: Mapping[str, Any]) -> None:
-        """Somebody accepts that what the copy lacks is lost."""
+        """An operator accepts that what the copy lacks is lost."""
         if not isinstance(args["who"], str) or not fits("time", args["when"]):
             self._error(asked.request, "usage", "accept: who, when")
             return
@@ -368,7 +357,7 @@ class Copies(Speaker):
             if not self.state.has(stand):
                 self._lacks(stand, source)
         if not self.state.behind:
-            self._error(asked.request, "state", f"nobody has shown that the log of {self.name!r} is an older copy")
+            self._error(asked.request, "state", f"no place has shown that the log of {self.name!r} is an older copy")
         else:
             stands = [f"{start}/{n}" for start, (_, n) in self.state.behind.items()]
             self._write("accepted", sync=True, stands=stands, who=args["who"], when=args["when"])
@@ -383,7 +372,7 @@ class Copies(Speaker):
 
 
 Statuses = Iterable[tuple[str, str, list[str]]]
-SELDOM = 15.0  # seconds: what nobody answers is said at least so often
+SELDOM = 15.0  # seconds: what is not answered is repeated at least so often
 SOON = 0.1  # seconds between two of many questions
 LARGEST = 500_000  # characters of the names of a set that is asked to prepare
 
@@ -421,7 +410,7 @@ class Commits(Copies):
     # ------------------------------------------------------------ after a start
 
     def _rebuild(self) -> None:
-        """Who waits for whom, from what lasts."""
+        """Who waits for whom, from the durable state."""
         for t, own in self.state.live.items():
             node = self.graph.node(t)
             node.state = "pending" if own.pending else "active"
@@ -445,7 +434,7 @@ class Commits(Copies):
             self._ask_lying(senders[start : start + MOST], 0.0 if n == 0 else n * SOON, self.timing.ask)
 
     def _ask_lying(self, senders: list[str], wait: float, then: float) -> None:
-        """No log has that a sender of elsewhere aborted: of what lies here at a start it is asked until it is told."""
+        """No log has that a sender of elsewhere aborted: of what lies here at a start it is asked until it answers."""
         if wait:
             self._later(wait, lambda: self._ask_lying(senders, 0.0, then))
             return
@@ -455,7 +444,7 @@ class Commits(Copies):
             self._ask_lying(senders, then, min(2 * then, SELDOM))
 
     def _sweep(self) -> None:
-        """What nobody can ever take is forgotten, which changes nothing; before somebody looks, for it costs a walk."""
+        """What can never be taken is forgotten, which changes nothing; before a look at it, for it costs a walk."""
         if self._stale:
             self._stale = False
             for channel in self.state.channels.values():
@@ -530,7 +519,7 @@ class Commits(Copies):
             self._look.append(reader)
 
     def _forget(self, t: str) -> None:
-        """It is decided: whoever may want to know is told."""
+        """It is decided: those that may need it are notified."""
         self._push(t)
         self.targets.pop(t, None)
         self.watchers.pop(t, None)
@@ -546,12 +535,12 @@ class Commits(Copies):
                 self._send(peer, "pushed", statuses=[status])
 
     def _abort(self, t: str, why: str) -> None:
-        """t is undone; whoever needed it follows."""
+        """t is undone; those that needed it follow."""
         attempt = self.held.get(t)
         if attempt is not None:
             self._give_up(attempt)
         channels = {lying.channel for lying in self.state.live[t].takes.values()}
-        # A pending one must not come back to life after somebody heard that it is aborted; an active one cannot.
+        # A pending one must not come back to life after another heard that it is aborted; an active one cannot.
         own = self.state.live[t]
         self._write("abort", sync=own.pending, t=t, why=why, back=list(own.takes))
         self._ask_about({lying.sender for lying in own.takes.values()})
@@ -563,8 +552,8 @@ class Commits(Copies):
         self._undone(t, why, channels)
 
     def _ask_about(self, senders: set[str]) -> None:
-        """What lies in a channel again may be of one that has aborted elsewhere while nobody told this place: programs
-        would take it, find it of no use and put it back for ever.  Once told, it is forgotten."""
+        """What lies in a channel again may be of one that has aborted elsewhere while this place did not hear of it:
+        programs would take it, find it of no use and put it back for ever.  Once that is known, it is forgotten."""
         for u in sorted(senders):
             if place_of(u) != self.name and u not in self.foreign:
                 self._to_ask.setdefault(place_of(u), []).append(u)
@@ -587,7 +576,7 @@ class Commits(Copies):
     # ------------------------------------------------------------ what others know
 
     def _status(self, t: str) -> list[Any]:
-        """Of an own transaction, as it is told to others."""
+        """Of an own transaction, as others hear it."""
         state = self.state.status(t)
         waits = state in ("pending", "prepared")
         needs = sorted(self.graph.nodes[t].needs | ({self.doomed[t]} if t in self.doomed else set())) if waits else []
@@ -725,7 +714,7 @@ class Commits(Copies):
                 self._decide(attempt)
 
     def _decide(self, attempt: str) -> None:
-        """All have said yes.  It lasts before anybody hears of it."""
+        """All have said yes.  It is durable before any other hears of it."""
         trying = self.attempts.pop(attempt)
         participants = sorted({place_of(t) for t in trying.members} - {self.name})
         own = [t for t in trying.members if place_of(t) == self.name]
@@ -855,7 +844,7 @@ class Commits(Copies):
         by_hand = self.state.handed.pop(attempt)
         if (by_hand == "commit") != (outcome == "commit"):
             said = "committed" if outcome == "commit" else "given up"
-            self._refuse(f"{attempt} was {said} by its coordinator, but here somebody chose {by_hand} by hand", peer)
+            self._refuse(f"{attempt} was {said} by its coordinator, but here {by_hand} was chosen by hand", peer)
         if outcome == "commit":
             self._send(peer, "done", attempt=attempt)
 

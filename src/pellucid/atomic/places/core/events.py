@@ -10,7 +10,7 @@ the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``abort
 ``begin``      ``parent`` (or None)                     ``{"t": ID}``
 ``send``       ``t, path, value``                       ``{"mid": MID}``; ``path`` is ``[[MOVE, NAME, TOKEN], …]``
 ``receive``    ``t, channel, timeout`` (seconds; None   ``{"value", "mid", "sender"}``; no message until then: error
-               waits, 0 does not)                       ``timeout``, and the transaction goes on
+               waits, 0 does not)                       ``timeout``, and the transaction stays open
 ``commit``     ``t, timeout``                           ``{"status": "committed"}``; aborted: error ``aborted``; else
                                                         after the timeout ``{"status": "pending" or "prepared", …}``
 ``abort``      ``t``                                    ``{"status": "aborted"}``; of a committed or prepared one: error
@@ -40,10 +40,10 @@ the codes ``usage`` (a wrong call), ``path`` (no such way), ``timeout``, ``abort
 ``pushed``         ``statuses``                      the same without having been asked: a hint
 ``prepare``        ``attempt, members, needs``       can you commit your members, if all these do and ``needs`` are
                                                      committed?
-``vote``           ``attempt, yes, statuses``        yes: it lasts that they wait for your word alone; no: statuses say
-                                                     why
+``vote``           ``attempt, yes, statuses``        yes: it is durable that they wait for your word alone; no:
+                                                     statuses say why
 ``decided``        ``attempt, outcome``              ``commit`` or ``given up``
-``done``           ``attempt``                       the commit lasts here
+``done``           ``attempt``                       the commit is durable here
 ``outcome``        ``attempt``                       what became of this attempt of yours?
 ``started``        ``start``                         to all: a place has started; what have you heard of it?
 ``met``            (none)                            the answer: it shows what was heard of the start before
@@ -55,9 +55,9 @@ Each may show *stands* (`pellucid.atomic.places.core.commit`): ``at`` of who say
 this one, ``saw`` of who hears it.
 
 **Effects.**  The host carries them out *in order*: ``writes`` are written, and if ``sync`` everything written so far
-lasts, before any of its ``sends`` and ``replies`` go out; nothing of later effects goes out before that, either.
+is durable, before any of its ``sends`` and ``replies`` go out; nothing of later effects goes out before that, either.
 Several effects may share one write and one sync.  If writing fails the host must stop the place: what is in memory is
-ahead of what lasts.
+ahead of what is durable.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Refused:
-    """The host did not take something from somebody: to be written down."""
+    """The host did not take something: to be written down."""
 
     what: str
     source: str
@@ -198,12 +198,9 @@ def wrong(message: Any) -> str:
 
 # Where places are, and the ways of messages: ``out p . in q . in c``, each step with the token that allows it.
 #
-# A path is a list of ``[move, name, token]``.  A place checks the steps that are its own: ``out`` of it, ``in`` to
-# it,
-# ``in`` to one of its channels; the rest it passes on.  Who may leave out ``in q``?  Only who is inside of q
-# already: a
-# client of q, or a message that has just left a place inside of q.  Everybody else has to show the token at the
-# door.
+# A path is a list of ``[move, name, token]``.  A place checks the steps that are its own: ``out`` of it, ``in`` to it,
+# ``in`` to one of its channels; the rest it passes on.  Who may leave out ``in q``?  Only who is inside of q already: a
+# client of q, or a message that has just left a place inside of q.  All others have to show the token at the door.
 
 Step = Sequence[Any]
 
@@ -307,7 +304,7 @@ def walk(tree: Tree, here: str, path: Sequence[Step], *, inside: bool) -> Arrive
         if move == "in" and name in tree.channels.get(here, ()):
             _check(tree, here, rest.pop(0))
             if rest:
-                raise NoWay(f"the path goes on behind the channel {name!r} of {here!r}: {plain(rest)}")
+                raise NoWay(f"the path continues behind the channel {name!r} of {here!r}: {plain(rest)}")
             return Arrived(name)
         if move == "in" and name in tree.parents and tree.parents[name] == here:
             return Onward(name, rest)
@@ -333,7 +330,7 @@ def ends_in(tree: Tree, here: str, path: Sequence[Step]) -> tuple[str, str]:
             at = name
         elif move == "in" and at is not None and name in tree.channels.get(at, ()):
             if number + 1 < len(path):
-                raise NoWay(f"the path goes on behind the channel {name!r} of {at!r}: {plain(path[number + 1 :])}")
+                raise NoWay(f"the path continues behind the channel {name!r} of {at!r}: {plain(path[number + 1 :])}")
             return at, name
         else:
             where = f"inside of {at!r}" if at else "outside of all places"
@@ -365,7 +362,7 @@ MOST = 1000  # names in one message
 
 @dataclass(frozen=True)
 class Timing:
-    """How long to wait before something is said again, in seconds."""
+    """How long to wait before something is sent again, in seconds."""
 
     resend: float = 0.5  # what was not acknowledged
     ask: float = 0.5  # what others have not told yet

@@ -75,12 +75,16 @@ class Operators(Commits):
             if own.state == "pending"
         ]
         self._reply(
-            asked.request, doubt=doubt[:MOST], deciding=deciding[:MOST], pending=pending[:MOST], untold=self._untold()
+            asked.request,
+            doubt=doubt[:MOST],
+            deciding=deciding[:MOST],
+            pending=pending[:MOST],
+            untold=self._undecided_elsewhere(),
         )
 
-    def _untold(self) -> dict[str, list[str]]:
-        """Transactions of other places of which something is here, and which nobody has told to be decided: some of
-        each start.  Whether one is lost is for its place to say."""
+    def _undecided_elsewhere(self) -> dict[str, list[str]]:
+        """Transactions of other places that have something here, and of which it is not known that they are decided:
+        some of each start.  Whether one is lost is for its place to say."""
         out: dict[str, dict[str, None]] = {}
         lying = (one.sender for channel in self.state.channels.values() for one in channel.values())
         for u in itertools.chain(lying, (u for own in self.state.live.values() for u in own.needs)):
@@ -158,7 +162,7 @@ class Operators(Commits):
                 status = self.state.status(sender)
             else:
                 status = {True: "committed", False: "aborted", None: "unknown"}[self.foreign.get(sender)]
-            if status != "aborted":  # nobody can take it
+            if status != "aborted":  # it cannot be taken
                 seen.append([mid, sender, status, message.value])
         self._reply(asked.request, messages=seen)
 
@@ -257,7 +261,7 @@ class Core(Operators):
         return made
 
     def _finish(self) -> Effects:
-        """Decide what can be decided; who waits for messages gets them; what lasts now is acknowledged."""
+        """Decide what can be decided; who waits for messages gets them; what is durable now is acknowledged."""
         if not self.state.behind:
             self._settle()
             while self._serve:
@@ -369,7 +373,7 @@ class Core(Operators):
                 self._stuck(mid, message["why"])
 
     def _stuck(self, mid: str, why: str) -> None:
-        """Nobody will take it: its transaction aborts if it still can; else it stays where it is, and that is said."""
+        """It will not be taken: its transaction aborts if it can; else it stays where it is, and that is reported."""
         t = sender_of(mid)[0]
         own = self.state.live.get(t)
         self._unheard.pop(mid, None)
@@ -393,7 +397,7 @@ class Core(Operators):
             self._error(asked.request, "usage", f"{asked.op}: {error.args[0]!r} is missing")
 
     def _own(self, asked: Asked, t: Any, *, active: bool = True) -> bool:
-        """Whether this client may do this with the transaction now; else it is told why not."""
+        """Whether this client may do this with the transaction now; else it gets the reason."""
         request = asked.request
         if not fits("id", t) or not self.state.could_be(t):
             self._not_here(request, t)
@@ -495,7 +499,7 @@ class Core(Operators):
         while lying:
             mid, message = next(iter(lying.items()))
             if self.foreign.get(message.sender) is False:
-                del lying[mid]  # nobody can ever take it: forgotten, which changes nothing
+                del lying[mid]  # it can never be taken: forgotten, which changes nothing
                 continue
             self._write("take", t=t, channel=channel, mid=mid, sender=message.sender)
             if message.sender != t:
@@ -555,7 +559,7 @@ class Core(Operators):
                 self._not_yet(t, asked.request)
 
     def _not_yet(self, t: str, request: Any) -> None:
-        """A client waits no longer: that it is pending lasts, and it is decided some time."""
+        """A client waits no longer: that it is pending is durable, and it is decided some time."""
         if request in self.deciders.get(t, ()):
             self.deciders[t].remove(request)
             self._out.sync = True

@@ -1,5 +1,5 @@
-"""What lasts of a place: what its records say.  A running place changes it by the same `State.apply` that reads a log
-again after a crash, so that nothing can change it without a record.
+"""The durable state of a place: what its records say.  A running place changes it by the same `State.apply` that reads
+a log again after a crash, so that nothing can change it without a record.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from pellucid.errors import StateError, UsageError
 
 # What a place writes down: the only things that change its state, in the order in which they happened.
 #
-# A place's log is a sequence of records.  Its state is what they say (`pellucid.atomic.places.core.state`), a
-# restart
-# reads them again, and the audit judges them as a run of the calculus.  What has not reached the disk when a place
-# dies
+# A place's log is a sequence of records.  Its state is what they say (`pellucid.atomic.places.core.state`), a restart
+# reads them again, and the audit judges them as a run of the calculus.  What has not reached the disk when a place dies
 # is a *tail*: if a record is lost, so are all that came after it.
 #
 # ===========================================
 # ==========================================================================
-# ``boot(n, mark)``                            the place started for the n-th time; it lasts before anything else is
-# done
+# ``boot(n, mark)``                            the place started for the n-th time; durable before anything else is done
 # ``begin(t, parent)``                         a transaction of this place; a child depends on its parent (else None)
 # ``send(t, seq, path, value)``                a message of t, on its way along the path (outbox)
-# ``sent(t, seq)``                             the place at the end has it, and there it lasts
+# ``sent(t, seq)``                             the place at the end has it, and there it is durable
 # ``deposit(channel, mid, sender, value)``     a message lies in a channel of this place
 # ``take(t, channel, mid, sender)``            t took it: t depends on the sender
 # ``pending(t)``                               t wants to commit; from here it neither takes nor sends
@@ -42,22 +39,21 @@ from pellucid.errors import StateError, UsageError
 # ``abort(t, why, back)``                      t is undone; ``back``, the messages it took, lie in their channels
 # again
 # ``end(attempt)``                             every participant has the commit of this attempt
-# ``hand(what, outcome, who, when)``           somebody decided an attempt or a transaction by hand: commit or abort;
+# ``hand(what, outcome, who, when)``           an attempt or a transaction was decided by hand: commit or abort;
 #                                              also one that was lost with a log, after that was accepted
 # ``refused(what, source)``                    input that was not taken, and from whom (only so many are kept)
 # ``met(place, stand)``                        how far the log of another place was, as it said: START/RECORDS
 # ``behind(stand, source)``                    another place has heard of a record that this log lacks: it is an
 # older
 #                                              copy; nothing that others rely on is done from here
-# ``accepted(stands, who, when)``              somebody accepted that this is lost: the place goes on
+# ``accepted(stands, who, when)``              an operator accepted that this is lost: the place resumes
 # ===========================================
 # ==========================================================================
 #
 # A transaction is ``PLACE:START:N``, a message ``PLACE:START:N/SEQ``, an attempt ``PLACE:START:aN`` (of its
-# coordinator).
-# A start is its number and a mark that was drawn for it, ``3-k7q2mx``: a log that comes back from an older copy
-# counts
-# its starts once more, and still no name ever comes again.  (Starts in logs of before marks are a number alone.)
+# coordinator).  A start is its number and a mark that was drawn for it, ``3-k7q2mx``: a log that comes back from an
+# older copy counts its starts once more, and still no name ever comes again.  (Starts in logs of before marks are a
+# number alone.)
 
 try:
     import msgpack
@@ -342,7 +338,7 @@ def _boot(start: str) -> int:
 def has_record(
     stand: str, ends: Mapping[str, int], accepted: Mapping[str, int], accepted_in: Mapping[str, int]
 ) -> bool:
-    """Whether a log whose starts end so has the record that somebody has heard of, or its loss was accepted.
+    """Whether a log whose starts end so has the record that another place has heard of, or its loss was accepted.
 
     Who accepted the loss of a start accepted that of the starts before it, too: others may have heard of one of these
     last.  Only of those that cannot have come after that in this log: their number is another start's here.
@@ -425,8 +421,8 @@ class State:
         self.records = 0
         self.met: dict[str, tuple[str, int]] = {}  # of other places: a start, and how many records last
         self.behind: dict[str, tuple[str, int]] = {}  # starts of which the log lacks records: who knows, and how many
-        self.accepted: dict[str, int] = {}  # the same, after somebody accepted the loss
-        self.accepted_in: dict[str, int] = {}  # of these: the number of the start in which somebody did
+        self.accepted: dict[str, int] = {}  # the same, after the loss was accepted
+        self.accepted_in: dict[str, int] = {}  # of these: the number of the start in which it was
         self.noticed: dict[str, int] = {}  # of these: the record of the start in which it was noticed first
         self.count = 0  # transactions of this start
         self.live: dict[str, Own] = {}
@@ -436,7 +432,7 @@ class State:
         self.known: dict[str, int] = {}  # every message that ever came, and a checksum of its value
         self.outbox: dict[str, tuple[Any, Any]] = {}  # path and value of messages that may not have come
         self.prepared: dict[str, Prepared] = {}
-        self.decisions: dict[str, Decision] = {}  # that not everybody has
+        self.decisions: dict[str, Decision] = {}  # that not all have
         self.decided: set[str] = set()  # attempts, as the coordinator
         self.over: dict[str, str] = {}  # attempts, as a participant: commit, given up, by hand
         self.handed: dict[str, str] = {}  # attempts that were decided by hand, and how
@@ -463,7 +459,7 @@ class State:
             ) from None
 
     def status(self, t: str) -> str:
-        """Of a transaction of this place; one that nobody has heard of is aborted (it was lost with a tail)."""
+        """Of a transaction of this place; one that is not known is aborted (it was lost with a tail)."""
         own = self.live.get(t)
         if own is not None:
             return own.state
@@ -489,12 +485,12 @@ class State:
         return start != self.start or now
 
     def lost(self, name: str) -> bool:
-        """Whether what became of a transaction of this place is lost, which was accepted, and nobody has decided it."""
+        """Whether what became of a transaction of this place is lost, was accepted so, and not decided by hand."""
         of_earlier = place_of(name) == self.place and start_of(name) != self.start
         return bool(self.accepted) and of_earlier and not self.could_be(name)
 
     def has(self, stand: str) -> bool:
-        """Whether the record that somebody has heard of is in the log, or its loss was accepted."""
+        """Whether the record that another place has heard of is in the log, or its loss was accepted."""
         start, n = stand_of(stand)
         if start == self.start:
             return n <= max(self.records, self.accepted.get(start, 0))
@@ -586,7 +582,7 @@ class State:
             self.over[attempt] = "commit"
 
     def _abort(self, record: Record) -> None:
-        """What it took lies in the channels again, in front (unless nobody can take it); its own messages are gone."""
+        """What it took lies in the channels again, in front (unless it cannot be taken); its own messages are gone."""
         t, why = record["t"], record["why"]
         own = self.live.pop(t)
         self.outcomes[t] = why

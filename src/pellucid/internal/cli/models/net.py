@@ -16,12 +16,11 @@ import click
 
 from pellucid.errors import DataError, UsageError
 from pellucid.internal.cli.terminal import (
+    Verbs,
     bounded_is_enough,
-    by_new_names,
     count_text,
     exit_code,
     gone,
-    refuse_repetition,
     tell,
 )
 
@@ -263,7 +262,7 @@ def _warnings(c: dict[str, int], broken: list[Any]) -> Iterator[str]:
     if c["unknown"]:
         yield (
             f"{c['unknown']:,} id{' of DEPENDENCIES is' if c['unknown'] == 1 else 's of DEPENDENCIES are'} in no row "
-            "of TRANSACTIONS: neither pending nor committed, so that whoever needs one cannot commit"
+            "of TRANSACTIONS: neither pending nor committed, so that what needs one cannot commit"
         )
     if c["self-dependencies"]:
         many = "y" if c["self-dependencies"] == 1 else "ies"
@@ -322,19 +321,6 @@ _SHOWN_NET = 40  # next steps that are listed
 _ENDS = 12  # outcomes that are listed
 
 
-class _Nested(click.Group):
-    """Verbs below a verb: no option is lost to its repetition here either."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, verb, rest = super().resolve_command(ctx, args)
-        if verb is not None:
-            rest = by_new_names(verb, rest)
-            refuse_repetition(verb, ctx, rest)
-        return name, verb, rest
-
-
 def _common_net(command: Callable[..., None]) -> Callable[..., None]:
     """What all three take."""
     for option in (
@@ -365,11 +351,11 @@ def _steps(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group(cls=_Nested)
+@click.group(cls=Verbs, old={"doubt": "unresolved"})
 def net() -> None:
     """Transactions that commit as a set or are undone: designs as a text (check, run, show), logs of real ones
-    (committable, cascade, cycles), and real ones over processes (new, up, down, status, doubt, metrics, commit, abort,
-    accept; `pellucid audit DIR` audits them).
+    (committable, cascade, cycles), and real ones over processes (new, up, down, status, unresolved, metrics, commit,
+    abort, accept; `pellucid audit DIR` audits them).
 
     \b
     Examples:
@@ -380,7 +366,7 @@ def net() -> None:
       pellucid net committable transactions.parquet dependencies.parquet
       pellucid net new trips --place agent=answers --place airline=requests,seats
       pellucid net up trips                           each place as a process with a durable log
-      pellucid net doubt trips                        who waits for whom, and what would resolve it
+      pellucid net unresolved trips                   who waits for whom, and what would resolve it
 
     Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown or bounded, 4 internal error.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["net"]
 
-# ``pellucid net doubt FOLDER`` where the folder is of a group of sinks: what is decided and not everywhere.
+# ``pellucid net unresolved FOLDER`` where the folder is of a group of sinks: what is decided and not everywhere.
 
 
 def is_group(folder: str) -> bool:
@@ -32,15 +32,15 @@ def is_group(folder: str) -> bool:
 
 
 _INSTEAD = {
-    "metrics": "`pellucid net doubt {}` says what is in doubt, and since when; numbers are for networks of places",
-    "accept": "`pellucid net doubt {}` says who has less than was decided, and what to do about it",
-    "status": "`pellucid net doubt {}` says what is decided, and who has it",
+    "metrics": "`pellucid net unresolved {}` says what is in doubt, and since when; numbers are for networks of places",
+    "accept": "`pellucid net unresolved {}` says who has less than was decided, and what to do about it",
+    "status": "`pellucid net unresolved {}` says what is decided, and who has it",
 }
 _BY_HAND = (
     "nothing is decided by hand in a group: its log has the decision, and whoever has the log brings it to its end: "
     "run the same command again (`pellucid run`, the query), or sinks.together(…, log=…).recover(); "
-    "`pellucid net doubt {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is gone, and "
-    "does not come back'"
+    "`pellucid net unresolved {}` says what is in doubt. Without its log: docs/how-to-together.md, 'The driver is "
+    "gone, and does not come back'"
 )
 
 
@@ -264,7 +264,7 @@ def status_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
         click.echo("\n".join(one.lines()))
 
 
-@net.command("doubt")
+@net.command("unresolved")
 @_folder
 @_places
 @_json
@@ -278,8 +278,8 @@ def doubt_verb(folder: str, names: Sequence[str], as_json: bool) -> None:
 
     \b
     Examples:
-      pellucid net doubt trips
-      pellucid net doubt state/
+      pellucid net unresolved trips
+      pellucid net unresolved state/
     """
     from pellucid.atomic.places.operators import doubts
 
@@ -420,7 +420,7 @@ for _outcome, _help in {
     _callback: Any = _by_hand(_outcome)
     _callback.__doc__ = f"""{_help}
 
-    ID is an attempt or a transaction, as `pellucid net doubt` lists them. Also of a place that does not run.
+    ID is an attempt or a transaction, as `pellucid net unresolved` lists them. Also of a place that does not run.
 
     \b
     Example:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pellucid.internal.engine.epochs.coordinator import Report
+    from pellucid.internal.request import Request
     from pellucid.sinks.interface import Sink
 
 __all__ = ["run_epochs"]
@@ -44,8 +46,7 @@ def run_epochs(
     ``outputs`` a file, the address of a table, a folder of Parquet (it ends in ``/``) or a sink (or one
     for each output; `pellucid.sinks.together` for several that have an epoch all or none), ``state`` a folder of the
     run's own; ``members`` says that the outputs are such a group, and the output whose rows each gets; ``settings``
-    are those of `engine.epochs.job.Settings` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``,
-    …).
+    are fields of `pellucid.internal.request.Request` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, …).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline
@@ -56,13 +57,8 @@ def run_epochs(
     >>> report.epochs, (folder / "out.csv").read_text().split()
     (3, ['out', '1', '3', '6', '10', '15'])
     """
-    from pellucid.errors import UsageError, by_new_names, nearest
-    from pellucid.internal.address import from_environment
-    from pellucid.internal.engine.epochs.coordinator import Coordinator
-    from pellucid.internal.engine.epochs.group_commit import members_of
-    from pellucid.internal.engine.epochs.job import Settings, prepare
-    from pellucid.sinks.group import TogetherSink
-    from pellucid.sinks.interface import Sink
+    from pellucid.errors import by_new_names
+    from pellucid.internal.request import EPOCHS, asked
 
     kept = settings.get("keep")
     if isinstance(kept, int) and not isinstance(kept, bool):  # what snapshots= was called
@@ -70,10 +66,32 @@ def run_epochs(
     else:
         others = {name: value for name, value in settings.items() if name != "keep"}
         settings = {**by_new_names("run_epochs", RENAMED, others), "keep": kept}
-    for name in settings:
-        if name not in Settings.__dataclass_fields__:
-            known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]
-            raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
+    request = asked(EPOCHS, settings)
+    return run_request(
+        pipeline, inputs, outputs, request, state, say=say, progress=progress, idle=idle, members=members
+    )
+
+
+def run_request(
+    pipeline: Any,
+    inputs: Any,
+    outputs: Any,
+    request: Request,
+    state: str | os.PathLike[str],
+    *,
+    say: Callable[[str], None] | None = None,
+    progress: Callable[[int, float | None, int], None] | None = None,
+    idle: Callable[[], None] | None = None,
+    members: Mapping[str, str] | None = None,
+) -> Report:
+    """The same for what is asked of it as one record."""
+    from pellucid.internal.address import from_environment
+    from pellucid.internal.engine.epochs.coordinator import Coordinator
+    from pellucid.internal.engine.epochs.group_commit import members_of
+    from pellucid.internal.engine.epochs.job import prepare
+    from pellucid.sinks.group import TogetherSink
+    from pellucid.sinks.interface import Sink
+
     graph = getattr(pipeline, "graph", pipeline)
     given: dict[str | None, str | tuple[str, ...]] = (
         {k: _paths(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: _paths(inputs)}
@@ -87,14 +105,11 @@ def run_epochs(
         name: place if isinstance(place, Sink) else _target(from_environment(os.fspath(place)))
         for name, place in (outputs if isinstance(outputs, Mapping) else {names[0]: outputs}).items()
     }
-    settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
-    if isinstance(settings.get("bad"), (str, os.PathLike)):
-        settings["bad"] = _target(from_environment(os.fspath(settings["bad"])))
-    said, idle = say or (lambda text: print(text, file=sys.stderr)), idle or (lambda: None)
-    chosen = Settings(**settings)
-    job = prepare(graph, given, wanted, state, chosen, members)
-    coordinator = Coordinator(job, say=said, progress=progress or (lambda pushes, share, epoch: None), idle=idle)
-    return coordinator.run()
+    if request.aside.address is not None and not isinstance(request.bad, Sink):
+        request = replace(request, bad=_target(from_environment(os.fspath(request.bad))))
+    job = prepare(graph, given, wanted, state, request, members)
+    say, idle = say or (lambda text: print(text, file=sys.stderr)), idle or (lambda: None)
+    return Coordinator(job, say=say, progress=progress or (lambda pushes, share, epoch: None), idle=idle).run()
 
 
 def _paths(given: Any) -> str | tuple[str, ...]:

@@ -38,8 +38,7 @@ from pellucid.internal.data.files import format_of
 from pellucid.internal.data.json_files import JsonLinesReader
 from pellucid.internal.data.text import blocks
 from pellucid.internal.engine.epochs.dead_letters import BAD
-from pellucid.internal.engine.epochs.inputs import events_of
-from pellucid.internal.engine.epochs.messages import Events
+from pellucid.internal.engine.epochs.inputs import InputLane, Reading
 from pellucid.internal.engine.epochs.outputs import PartName, checksum, parts_in, seal_owner
 from pellucid.internal.engine.epochs.source import SourceTask
 from pellucid.internal.engine.epochs.store import READ, Store, running_in
@@ -49,7 +48,8 @@ from pellucid.internal.graph.model import Graph, why_cut
 from pellucid.sinks.interface import Sink
 
 if TYPE_CHECKING:
-    from pellucid.internal.engine.epochs.job import Job, Settings
+    from pellucid.internal.engine.epochs.job import Job
+    from pellucid.internal.request import Request
 
 # The upstream of a chain: what a run publishes about its outputs, and what a reader finds in its state folder.
 #
@@ -167,10 +167,6 @@ class Upstream:
         parts, until, row = _in_a_row(committed, 0, 0)
         ahead, _, _ = _in_a_row(staged, until, row)
         return View([*parts, *ahead], row, until, names, shown)
-
-    def same_run(self) -> bool:
-        """Whether it is still the run that was opened; also true while its file cannot be read."""
-        return bool(self._store.hint("run.json").get("run", self.run) == self.run)
 
     def remade(self) -> list[str]:
         """Committed parts that were set aside because they were damaged: their rows were made again."""
@@ -400,8 +396,7 @@ def digest_of(upstream: Upstream, view: View, begin: int, end: int, wanted: Mapp
 
 # The rows of an upstream as an input: what was read ahead of its commit, what of it is sure, what was given up.
 #
-# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept
-# the
+# Rows that are committed when they are read are sure: an upstream does not take them back.  Of the others are kept the
 # names of the parts that they came from (`Ahead`), and a checksum for each epoch of this run (`Segment`):
 #
 # * a part that is found among the committed ones under the same name has the rows that were read.  If it is not to
@@ -449,19 +444,14 @@ class Undone(Exception):  # noqa: N818 - no error: what going back is for
         self.epoch = epoch
 
 
-class ChainLane:
-    """What a source task needs of a `Lane`, over an output of another run; ``at`` is what a snapshot had of it."""
+class ChainLane(InputLane):
+    """An output of another run; ``at`` is what a snapshot had of it."""
 
-    def __init__(
-        self, upstream: Upstream, bound: list[Binding], *, key: Mapping[str, Type], rows: int, wide: bool,
-        limit: int | None = None, at: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
-        self.upstream, self.path, self.bound, self.key, self.wide = upstream, upstream.name, bound, key, wide
-        self.limit, self._rows, self.lenient = limit, rows, False
-        self.last: tuple[Place, Any] | None = None
-        self._wanted = wanted_columns(bound, self.key)
-        self._nulls = self._wanted if wide else self.key
-        self.row = int(at["row"]) if at else 0
+    def __init__(self, upstream: Upstream, reading: Reading, at: Mapping[str, Any] | None = None) -> None:
+        super().__init__(upstream.name, reading, at)
+        self.upstream = upstream
+        self._wanted = reading.columns()
+        self._nulls = self._wanted if reading.wide else reading.key
         self.ended = False
         self.segments = [Segment(*one) for one in at["segments"]] if at else []
         self._ahead = [Ahead(*one) for one in at["ahead"]] if at else []
@@ -500,12 +490,11 @@ class ChainLane:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more will come."""
-        return self.ended or (self.limit is not None and self.row >= self.limit)
+        return self.ended or self._at_limit()
 
     def available(self, most: int) -> int:
         """For how many pushes there is what they take, up to so many; without waiting."""
-        if self.limit is not None:
-            most = min(most, self.limit - self.row)
+        most = self.reading.at_most(most, self.row)
         if self._part is not None and not self._part.left:
             self._drop_part()
         if self._part is None and not self._find():
@@ -523,7 +512,7 @@ class ChainLane:
             return False
         first, name, _ = part
         try:
-            found = PartRows(self.upstream, part, self.row, self._wanted, nulls=self._nulls, rows=self._rows)
+            found = PartRows(self.upstream, part, self.row, self._wanted, nulls=self._nulls, rows=self.reading.rows)
         except FileNotFoundError:  # it was committed, merged or given up meanwhile
             return False
         if not self.segments and self._open is None:
@@ -547,13 +536,6 @@ class ChainLane:
         """Whether all parts are there of which rows were read that are not sure."""
         self._confirm(view := self.upstream.look())
         return all(one.name in view.names for one in self._ahead)
-
-    def take(self, count: int) -> tuple[int, dict[str, Events]]:
-        """For up to ``count`` pushes what is there: for how many, and the events of each source."""
-        first = self.row
-        have, pieces, places = self.pieces(count)
-        found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
-        return have, found
 
     def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
         """Up to ``count`` rows that are there: how many, their batches, and the places of those."""
@@ -709,7 +691,7 @@ Upstreams: TypeAlias = "dict[Any, Upstream]"
 
 
 def by_chain(
-    graph: Graph, inputs: Mapping[str | None, Any], settings: Settings, state: str | os.PathLike[str]
+    graph: Graph, inputs: Mapping[str | None, Any], settings: Request, state: str | os.PathLike[str]
 ) -> Upstreams:
     """The runs that are read, by the name of the input; refused where that cannot be."""
     found: Upstreams = {}
@@ -728,7 +710,7 @@ def by_chain(
     return found
 
 
-def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
+def _refuse_with(graph: Graph, settings: Request, place: str) -> None:
     if graph.timed:
         raise UsageError(
             f"{option('in', place)}: {graph.name} {why_cut(graph)}, and such a pipeline reads files: an epoch that is "
@@ -736,7 +718,7 @@ def _refuse_with(graph: Graph, settings: Settings, place: str) -> None:
             "given up meanwhile. Let that run write a file, and read it when it has ended"
         )
     for name, given, why in (
-        ("order", settings.orders, "rows of another run are read as they come, and cannot be sorted before"),
+        ("order", settings.order, "rows of another run are read as they come, and cannot be sorted before"),
         ("keep_columns", settings.keep, "put the fields that you want into the events of the first pipeline"),
         ("bad", settings.aside, "a row that was set aside may be given up by the other run: leave it out there"),
         ("record", settings.record, "an audit takes it that an epoch that is made again reads the same rows"),

@@ -372,7 +372,7 @@ class Generation:
 
     def _check(self, now: float, passed: float) -> None:
         """Whether a task hangs, or a disk stays full."""
-        patience = self.job.settings.patience
+        patience = self.job.settings.busy_at_most
         if passed > 10 * BEAT:  # we were stopped ourselves: what came meanwhile is not read yet
             for task in self.tasks.values():
                 task.seen = now

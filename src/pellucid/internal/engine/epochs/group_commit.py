@@ -141,7 +141,7 @@ class Rounds:
         if (task, span.last) not in self._unresolved:
             self._unresolved.add((task, span.last))
             self._say(
-                f"{span} {span.are} decided, and in doubt at {task.partition('.')[2]} ({why}): it is tried again; "
+                f"{span} {span.are} decided, and unresolved at {task.partition('.')[2]} ({why}): it is tried again; "
                 "later epochs wait"
             )
 

@@ -24,9 +24,9 @@ import contextlib
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from pellucid.errors import DataError, option
 from pellucid.internal.base.files import Draft, beside
 from pellucid.internal.data.arrow import column_at, numpy_of, source_columns
 from pellucid.internal.data.arrow_files import ArrowReader, ParquetReader, row_place
-from pellucid.internal.data.bind import Binding, Place, said_keep, together
+from pellucid.internal.data.bind import Binding, Place, together
 from pellucid.internal.data.cells import NEVER, Missing
 from pellucid.internal.data.columns import Strings
 from pellucid.internal.data.feed import Feed, looked_at, sorted_tables, wanted_columns
@@ -266,36 +266,64 @@ class _Counted:
         return next(self._blocks)
 
 
-class Lane:
-    """An input and the sources that it feeds, from some row on."""
+@dataclass(frozen=True)
+class Reading:
+    """Which columns of an input are read, and how."""
+
+    rows: int  # of a batch
+    bound: Sequence[Binding] = ()
+    key: Mapping[str, Type] = field(default_factory=dict)
+    wide: bool = False
+    limit: int | None = None
+    keep: Collection[str] = ()  # columns that are read as they are
+    typed: Mapping[str, Type] = field(default_factory=dict)  # and those that are read as a source reads them
+    lenient: bool = False  # rows that cannot be read are noted
+    missing: Missing = NEVER  # words for nothing
+    whole: bool = False  # nothing is added to a text: a last line without its end is a line
+
+    def columns(self) -> dict[str, Type]:
+        """The columns that sources read."""
+        return wanted_columns(list(self.bound), self.key)
+
+    def at_most(self, count: int, row: int) -> int:
+        """How many of so many rows may be read from a row on."""
+        return count if self.limit is None else min(count, self.limit - row)
+
+
+class InputLane:
+    """What a source task reads: rows from some row on, for the sources that they feed."""
+
+    def __init__(self, path: str, reading: Reading, at: Mapping[str, Any] | None) -> None:
+        self.path, self.reading, self.bound = path, reading, reading.bound
+        self.row = int(at["row"]) if at else 0  # the next
+        self.last: tuple[Place, Any] | None = None  # the rows that were taken last, and where they are from
+
+    def take(self, count: int) -> tuple[int, dict[str, Events]]:
+        """Up to ``count`` rows (fewer only at the end): how many, and the events of each source."""
+        first = self.row
+        have, pieces, places = self.pieces(count)
+        found, self.last = events_of(self.path, self.reading, pieces, places, first) if have else ({}, None)
+        return have, found
+
+    def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
+        """Up to ``count`` rows: how many, their batches, and the places of those."""
+        raise NotImplementedError
+
+    def _at_limit(self) -> bool:
+        return self.reading.limit is not None and self.row >= self.reading.limit
+
+
+class Lane(InputLane):
+    """A file; ``parts`` are columns that the names of its folders say."""
 
     def __init__(
-        self,
-        path: str,
-        form: str | None,
-        bound: list[Binding],
-        *,
-        key: Mapping[str, Type] | None,
-        rows: int,
-        wide: bool,
-        limit: int | None = None,
-        at: Mapping[str, Any] | None = None,
-        parts: Mapping[str, Any] = MappingProxyType({}),  # columns that the names of the folders say
-        whole: bool = False,
-        keep: Collection[str] = (),  # columns that are read as they are
-        typed: Mapping[str, Type] = MappingProxyType({}),  # and those that are read as a source reads them
-        lenient: bool = False,  # rows that cannot be read are noted
-        missing: Missing = NEVER,  # words for nothing
-    ) -> None:
-        self._missing = missing
-        self.lenient = lenient
-        self.last: tuple[Place, Any] | None = None  # the rows that were taken last, and where they are from
-        self._typed = typed
-        self.parts, self.whole = parts, whole
-        self.keep = [name for name in keep if name not in parts]
-        self.path, self.bound, self.key, self.wide, self.limit = path, bound, key or {}, wide, limit
+        self, path: str, form: str | None, reading: Reading, at: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        super().__init__(path, reading, at)
+        self.parts = parts
+        self._keep = [name for name in reading.keep if name not in parts]
         self.kind, self.packed = format_of(path, form)
-        self.row = int(at["row"]) if at else 0  # the next
         self.ended = False
         self._seek: dict[str, int] = dict(at["seek"]) if at else {"row": 0}
         self._stat = os.stat(path)
@@ -305,18 +333,18 @@ class Lane:
         self._read: ReadMark | None = None  # of what is no plain text
         self._before = at["mark"] if at else None
         self._empty = os.path.getsize(path) == 0 and self.kind != "parquet"
-        self._chunks = iter(()) if self._empty else self._open(form, rows)
+        self._chunks = iter(()) if self._empty else self._open(form, reading.rows)
         self._skip = self.row - self._seek["row"]
         self._end: dict[str, int] = {}  # of a text that was read to its end
 
     # ------------------------------------------------------------ opening
 
     def _open(self, form: str | None, rows: int) -> Iterator[Chunk]:
-        read = {**wanted_columns(self.bound, self.key), **self._typed}
+        read = {**self.reading.columns(), **self.reading.typed}
         wanted = {n: t for n, t in read.items() if n not in self.parts}
         self._reader: Any = open_reader(self.path, form)
         if isinstance(self._reader, TextReader):
-            self._reader.missing = self._missing
+            self._reader.missing = self.reading.missing
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)
@@ -327,7 +355,7 @@ class Lane:
             if isinstance(self._reader, ArrowReader) and self._reader.whole
             else "bytes"
         )
-        self._read = ReadMark(self.path, unit, [*wanted, *self.keep], self._before)
+        self._read = ReadMark(self.path, unit, [*wanted, *self._keep], self._before)
         if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
         if isinstance(self._reader, ArrowReader) and self._reader.whole:
@@ -335,20 +363,22 @@ class Lane:
         self._seek = {"row": 0}
         return self._from_the_start(self._read, wanted, rows)
 
+    def _how(self, wanted: Mapping[str, Type]) -> dict[str, Any]:
+        nulls = wanted if self.reading.wide else self.reading.key
+        return {"nulls": nulls, "keep": self._keep, "lenient": self.reading.lenient}
+
     def _from_the_start(self, read: ReadMark, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
-        nulls = wanted if self.wide else self.key
-        for chunk in self._reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep, lenient=self.lenient):
+        for chunk in self._reader.chunks(wanted, rows=rows, **self._how(wanted)):
             read.upto(chunk.done)
             yield chunk
         read.upto(self._stat.st_size)
 
     def _text(self, reader: Any, wanted: Mapping[str, Type], rows: int, base: int) -> Iterator[Chunk]:
         at, lines, crc = (self._seek.get(k, 0) for k in ("byte", "lines", "crc"))
-        self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc, whole=self.whole)
+        self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc, whole=self.reading.whole)
         reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
-        nulls = wanted if self.wide else self.key
-        for chunk in reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep, lenient=self.lenient):
+        for chunk in reader.chunks(wanted, rows=rows, **self._how(wanted)):
             if self._blocks.start != last:
                 last = self._blocks.start
                 where = {"row": base + chunk.first, "byte": last, "lines": self._blocks.lines, "crc": self._blocks.crc}
@@ -361,7 +391,7 @@ class Lane:
         assert self._read is not None
         where = {"row": self._seek["row"], "group": self._seek.get("group", 0)}
         # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
-        said: dict[str, Any] = {"keep": self.keep, "lenient": self.lenient}
+        said: dict[str, Any] = {"keep": self._keep, "lenient": self.reading.lenient}
         for group, first, batch, place in reader.groups(
             wanted, rows=_PIECES * rows, first=where["row"], group=where["group"], **said
         ):
@@ -373,7 +403,7 @@ class Lane:
     def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         assert self._read is not None
         first = self._seek["row"]
-        for number, batch in reader.batches([*wanted, *self.keep], self._seek.get("batch", 0)):
+        for number, batch in reader.batches([*wanted, *self._keep], self._seek.get("batch", 0)):
             where = {"row": first, "batch": number}
             self._read.batch(number, batch)
             for start in range(0, batch.num_rows, rows):
@@ -395,19 +425,11 @@ class Lane:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more will come."""
-        return (self.ended and not self._left) or (self.limit is not None and self.row >= self.limit)
-
-    def take(self, count: int) -> tuple[int, dict[str, Events]]:
-        """Up to ``count`` rows (fewer only at the end): how many, and the events of each source."""
-        first = self.row
-        have, pieces, places = self.pieces(count)
-        found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
-        return have, found
+        return (self.ended and not self._left) or self._at_limit()
 
     def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
         """Up to ``count`` rows: how many, their batches, and the places of those."""
-        if self.limit is not None:
-            count = min(count, self.limit - self.row)
+        count = self.reading.at_most(count, self.row)
         self._fill(count)
         have = min(count, self._left)
         pieces, places, need = [], [], have
@@ -481,22 +503,13 @@ class Lane:
             self._blocks.raw.close()
 
 
-class OfSources(Protocol):
-    """What a lane says of its rows."""
-
-    path: str
-    bound: list[Binding]
-    wide: bool
-    lenient: bool
-
-
 def events_of(
-    lane: OfSources, pieces: list[Any], places: list[tuple[int, Place]], first: int
+    path: str, reading: Reading, pieces: list[Any], places: list[tuple[int, Place]], first: int
 ) -> tuple[dict[str, Events], tuple[Place, Any]]:
     """The events of each source in some batches, of which the first row has this number; and these rows, with their
     place."""
     batch = pieces[0] if len(pieces) == 1 else _table(pieces, places)
-    place = together(lane.path, places)
+    place = together(path, places)
     here = np.flatnonzero(numpy_of(column_at(batch, THERE))) if THERE in batch.schema.names else None
     if here is not None and len(here) < batch.num_rows:
         there = here
@@ -504,8 +517,8 @@ def events_of(
     else:
         here = None
     out = {}
-    for binding in lane.bound:
-        columns, mask, keys = source_columns(binding, batch, place, silent=lane.wide)
+    for binding in reading.bound:
+        columns, mask, keys = source_columns(binding, batch, place, silent=reading.wide)
         events = Events(columns, None if here is None else here + first, keys)
         if mask is not None and not mask.all():
             rows = np.flatnonzero(mask)
@@ -548,47 +561,25 @@ def _rows(column: Any, rows: Any) -> Any:
     return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
 
 
-class ManyLane:
-    """Files that are read one after the other; what a source task needs of a `Lane`."""
+class ManyLane(InputLane):
+    """Files that are read one after the other."""
 
     def __init__(
-        self,
-        name: str,
-        files: Sequence[Found],
-        form: str | None,
-        bound: list[Binding],
-        *,
-        key: Mapping[str, Type],
-        rows: int,
-        wide: bool,
-        limit: int | None = None,
+        self, name: str, files: Sequence[Found], form: str | None, reading: Reading,
         at: Mapping[str, Any] | None = None,
-        keep: Sequence[str] = (),
-        typed: Mapping[str, Type] = MappingProxyType({}),
-        lenient: bool = False,
-        missing: Missing = NEVER,
-        whole: bool = False,
-    ) -> None:
-        self._missing, self._whole = missing, whole
-        self.lenient = lenient
-        self.last: tuple[Place, Any] | None = None
-        self._keep, self._typed = list(keep), typed
-        self.path, self._files, self._form, self.bound, self.key = name, list(files), form, bound, key
-        self._rows, self.wide, self.limit = rows, wide, limit
+    ) -> None:  # fmt: skip
+        super().__init__(name, reading, at)
+        self._files, self._form = list(files), form
         self._parts = parts_of(self._files)
         self._sizes = [os.path.getsize(one.path) for one in files]
-        self.row = int(at["row"]) if at else 0
         self._done: list[list[Any]] = [list(one) for one in at["done"]] if at else []  # paths and marks
         self._lane = self._open(at["inner"] if at else None)
 
     def _open(self, at: Mapping[str, Any] | None) -> Lane:
         one = self._files[len(self._done)]
         parts = {name: pa.scalar(part_value(one, name, kind), kind) for name, kind in self._parts.items()}
-        return Lane(
-            one.path, self._form, self.bound, key=self.key, rows=self._rows, wide=self.wide, at=at,
-            parts=parts, whole=self._whole or not self._at_last,
-            keep=self._keep, typed=self._typed, lenient=self.lenient, missing=self._missing,
-        )  # fmt: skip
+        reading = replace(self.reading, limit=None, whole=self.reading.whole or not self._at_last)
+        return Lane(one.path, self._form, reading, at, parts)
 
     @property
     def _at_last(self) -> bool:
@@ -602,19 +593,11 @@ class ManyLane:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more will come."""
-        return (self._at_last and self._lane.exhausted) or (self.limit is not None and self.row >= self.limit)
-
-    def take(self, count: int) -> tuple[int, dict[str, Events]]:
-        """Up to ``count`` rows (fewer only at the end of the last file): how many, and the events of each source."""
-        first = self.row
-        have, pieces, places = self.pieces(count)
-        found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
-        return have, found
+        return (self._at_last and self._lane.exhausted) or self._at_limit()
 
     def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
         """Up to ``count`` rows: how many, their batches, and the places of those."""
-        if self.limit is not None:
-            count = min(count, self.limit - self.row)
+        count = self.reading.at_most(count, self.row)
         pieces: list[Any] = []
         places: list[tuple[int, Place]] = []
         have = 0
@@ -728,7 +711,7 @@ def put_in_order(job: Job) -> None:
         )
     if job.is_sorted:
         # the order's columns are times there, and no texts any more
-        formats = {column: form for column, form in job.settings.formats.items() if column not in job.along.order}
+        formats = {column: form for column, form in job.settings.time_format.items() if column not in job.along.order}
         job.lanes = {
             name: (str(_copy(job, name)), [replace(one, formats=formats) for one in bound])
             for name, (_, bound) in job.lanes.items()
@@ -743,8 +726,8 @@ def _feed(job: Job, stack: contextlib.ExitStack) -> Feed:
         for source, path in job.inputs.items()
     }
     return Feed(
-        job.graph, readers, value=s.value, key=s.keys, order=s.orders, late=s.late, keep=said_keep(s.keep),
-        rows=s.chunk, formats=s.formats, nan=s.nan, nulls=s.words,
+        job.graph, readers, value=s.value, key=s.key, order=s.order, late=s.late, keep=s.keep,
+        rows=s.chunk, formats=s.time_format, nan=s.nan, nulls=s.nulls,
     )  # fmt: skip
 
 

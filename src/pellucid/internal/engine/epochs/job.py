@@ -14,22 +14,32 @@ from typing import Any, TypeAlias
 
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.internal.address import Address, alike, epochs_of
-from pellucid.internal.data.bind import SHORT, BadOption, Binding, keeps_nan, key_columns, said_bad, said_keep
+from pellucid.internal.data.bind import Binding
 from pellucid.internal.data.bind import schema as bad_schema
-from pellucid.internal.data.cells import Missing, said_formats, said_nulls
-from pellucid.internal.data.feed import Feed, check_late
+from pellucid.internal.data.cells import Missing
+from pellucid.internal.data.feed import Feed
 from pellucid.internal.data.files import Found, flows, format_of, input_files, open_reader, paths_of, said_files
-from pellucid.internal.data.outputs import Along, check_exists, refuse_no_cells, refuse_packing, refuse_same_file
+from pellucid.internal.data.outputs import Along, refuse_no_cells, refuse_packing, refuse_same_file
 from pellucid.internal.engine.epochs.chain import ChainLane, Upstreams, by_chain, fits_types
 from pellucid.internal.engine.epochs.dead_letters import BAD
-from pellucid.internal.engine.epochs.inputs import THERE, Lane, ManyLane, check_files, check_unchanged, look_at_order
+from pellucid.internal.engine.epochs.inputs import (
+    THERE,
+    InputLane,
+    Lane,
+    ManyLane,
+    Reading,
+    check_files,
+    check_unchanged,
+    look_at_order,
+)
 from pellucid.internal.engine.epochs.outputs import FileTarget, Target
 from pellucid.internal.engine.epochs.plan import Plan, make_plan
 from pellucid.internal.engine.epochs.state_identity import identity_of
 from pellucid.internal.engine.epochs.store import Store
 from pellucid.internal.engine.saved.objects import check_states
 from pellucid.internal.expr.types import Type
-from pellucid.internal.graph.model import Graph, refuse_key, why_cut
+from pellucid.internal.graph.model import Graph, refuse_key
+from pellucid.internal.request import EPOCHS, Request, by_time
 from pellucid.sinks.interface import Sink, parsed, sink_of
 from pellucid.sinks.postgres_sink import PostgresSink
 
@@ -37,108 +47,27 @@ _ANSWERS = 0.9  # of the patience: a server that says nothing is named before it
 Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The choices of a run that have defaults."""
-
-    pushes: int | None = None  # pushes
-    every: float | None = None  # seconds
-    key: str | Sequence[str] | None = None  # a column or several
-    order: str | Sequence[str] | None = None  # the columns that put rows in order
-    late: str = "fail"  # or "drop": a row that is there twice, by key and order, counts once
-    time_format: Any = None  # of columns of times in texts: their form, by name
-    nulls: Any = None  # words for nothing in CSV files
-    value: str | None = None
-    short: str = "fail"  # or "silent": an input that ends before the others
-    workers: int = 1
-    cut: tuple[str, ...] = ()
-    in_format: str | None = None
-    out_format: str | None = None
-    chunk: int = 1 << 17
-    limit: int | None = None
-    record: bool = False
-    snapshots: int = 3  # of each task, that are kept
-    patience: float = 120.0  # seconds for which a task may be busy, or a disk full
-    retries: int = 10  # recoveries without a new epoch in between
-    from_start: bool = False
-    keep: Any = None  # passthrough columns: names, True for all, or either for each source
-    nan: str = "fail"  # or "keep": NaN is a value of float
-    exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
-    changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
-    bad: Any = None  # where rows go that cannot be read, or on which a step fails: a file, a table or a sink
-    max_bad: int | None = None  # how many there may be
-
-    @property
-    def aside(self) -> BadOption:
-        """What becomes of bad rows."""
-        return said_bad(self.bad.identity if isinstance(self.bad, Sink) else self.bad, self.max_bad)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns of the key."""
-        return key_columns(self.key, who=option("key"))
-
-    @property
-    def orders(self) -> tuple[str, ...]:
-        """The columns of the order."""
-        return key_columns(self.order, who=option("order"))
-
-    @property
-    def formats(self) -> dict[str, str]:
-        """The forms of times in texts, by column."""
-        return said_formats(self.time_format, who=option("time_format"))
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words for nothing in CSV files."""
-        return said_nulls(self.nulls)
-
-    def __post_init__(self) -> None:
-        _ = self.keys, self.orders, self.formats, self.words, keeps_nan(self.nan)  # say what is wrong with them
-        if check_late(self.late) != "fail" and not self.orders:
-            raise UsageError(
-                f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first "
-                "(what is late by event time is declared at the step: its late='drop', or its stream .late)"
-            )
-        if self.aside.to == "keep":
-            raise UsageError(
-                f"{option('bad', 'keep')}: with epochs rows that are set aside go to a file or a table: say where"
-            )
-        for name, given, why in (
-            ("cut", self.cut, "a push that fails in one process has gone through others, and cannot be undone there"),
-            ("record", self.record, "a recorded trace tells nothing of rows that are set aside"),
-            (
-                "order",
-                self.orders,
-                "with epochs all rows are sorted before the first is looked at; sort the file first",
-            ),
-        ):
-            if self.aside and given:
-                raise UsageError(f"{option('bad')} does not go with {option(name)}: {why}")
-        if self.exists is not None and check_exists(self.exists) == "append":
-            raise UsageError(
-                f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
-                "which rows are added, or to another file"
-            )
-        if self.short not in SHORT:
-            raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
-        least: list[tuple[str, Any, float]] = [
-            ("pushes", self.pushes, 1), ("every", self.every, 0.001), ("workers", self.workers, 1),
-            ("chunk", self.chunk, 1), ("limit", self.limit, 0), ("snapshots", self.snapshots, 1),
-            ("patience", self.patience, 0.1), ("retries", self.retries, 0),
-        ]  # fmt: skip
-        for name, found, bound in least:
-            numbers = (int, float) if isinstance(bound, float) else (int,)
-            if found is not None and (not isinstance(found, numbers) or isinstance(found, bool)):
-                raise UsageError(
-                    f"{name}={found!r}: expected {'a number' if float in numbers else 'a whole number'}, at least "
-                    f"{bound:g}"
-                )
-            if found is not None and found < bound:
-                raise UsageError(f"{name}={found}: expected at least {bound:g}")
-        if self.pushes is None and self.every is None:
-            one, other = option("pushes", any="N"), option("every", any="SECONDS")
-            raise UsageError(f"when does an epoch end? Give {one}, or {other}")
+def _check(settings: Request) -> None:
+    """Refuse what does not go together in a run with epochs."""
+    if settings.aside.to == "keep":
+        raise UsageError(
+            f"{option('bad', 'keep')}: with epochs rows that are set aside go to a file or a table: say where"
+        )
+    for name, given, why in (
+        ("cut", settings.cut, "a push that fails in one process has gone through others, and cannot be undone there"),
+        ("record", settings.record, "a recorded trace tells nothing of rows that are set aside"),
+        ("order", settings.order, "with epochs all rows are sorted before the first is looked at; sort the file first"),
+    ):
+        if settings.aside and given:
+            raise UsageError(f"{option('bad')} does not go with {option(name)}: {why}")
+    if settings.exists == "append":
+        raise UsageError(
+            f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
+            "which rows are added, or to another file"
+        )
+    if settings.pushes is None and settings.every is None:
+        one, other = option("pushes", any="N"), option("every", any="SECONDS")
+        raise UsageError(f"when does an epoch end? Give {one}, or {other}")
 
 
 @dataclass
@@ -148,7 +77,7 @@ class Job:
     graph: Graph
     inputs: dict[str | None, Files]
     outputs: dict[str, str | Sink] = field(repr=False)  # may have a password in them
-    settings: Settings
+    settings: Request
     store: Store
     plan: Plan
     lanes: dict[str, tuple[str, list[Binding]]]  # by the input's name: the file, and what is read from it
@@ -168,78 +97,66 @@ class Job:
     )  # outputs that commit together, and the output whose rows each gets
     chained: Upstreams = field(default_factory=dict)  # by the input's name: the run whose rows are read
 
-    def open_lanes(
-        self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
-    ) -> list[Lane | ManyLane | ChainLane]:
+    def open_lanes(self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool) -> list[InputLane]:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        places = offsets if offsets is not None else [None] * len(names)
-        return [
-            self._lane(n, at, self.lanes[n][1], thorough, self._read_from(n))
-            for n, at in zip(names, places, strict=True)
-        ]
+        return self._opened({name: self._of_sources(name) for name in names}, offsets, thorough)
 
-    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane | ChainLane]:
+    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[InputLane]:
         """All inputs as the source tasks read them, for a sink that looks for their rows."""
-        places = offsets if offsets is not None else [None] * len(self.lanes)
-        return [
-            self._lane(n, at, bound, True, self._read_from(n))
-            for (n, (_, bound)), at in zip(self.lanes.items(), places, strict=True)
-        ]
+        return self._opened({name: self._of_sources(name) for name in self.lanes}, offsets, True)
 
-    def _read_from(self, name: str) -> dict[str, Any]:
-        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
-        said: dict[str, Any] = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
-        if self.is_sorted and not self.wide:
-            said["keep"] = [THERE]
-        if not self.settings.aside:
-            return said
-        # a passthrough column may be what cannot be read of a row
-        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
-        return {**kept, **said, "lenient": True}
-
-    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, list[str]]]:
-        """The inputs that have columns to keep, with these columns."""
+    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[InputLane, list[str]]]:
+        """The inputs that have passthrough columns, with these columns."""
         found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
         first = next(iter(found))
         found[first] = [*found[first], *self.along.order]
-        names = [name for name, columns in found.items() if columns]
-        places = offsets if offsets is not None else [None] * len(names)
-        return [
-            (self._lane(n, at, [], True, self._kept_from(n, found[n])), found[n])
-            for n, at in zip(names, places, strict=True)
-        ]
+        found = {name: columns for name, columns in found.items() if columns}
+        lanes = self._opened({name: self._kept_from(name, columns) for name, columns in found.items()}, offsets, True)
+        return list(zip(lanes, found.values(), strict=True))
 
-    def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
+    def _of_sources(self, name: str) -> Reading:
+        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
+        # a passthrough column may be what cannot be read of a row
+        aside = bool(self.settings.aside)
+        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name) if aside else [])
+        keep = [THERE] if self.is_sorted and not self.wide else kept.keep
+        return replace(
+            kept, bound=self.lanes[name][1], key=self.key, wide=self.wide, limit=min(most, default=None), keep=keep
+        )
+
+    def _kept_from(self, name: str, columns: Sequence[str]) -> Reading:
         typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
         typed |= {column: t for column, t in self.order_as.items() if column in columns}
-        lenient = bool(self.settings.aside)  # what cannot be read there, the source has set aside
-        keep = [c for c in columns if c not in typed]
-        return {"key": {}, "wide": False, "keep": keep, "typed": typed, "lenient": lenient}
+        return Reading(
+            self.settings.chunk, keep=[c for c in columns if c not in typed], typed=typed,
+            lenient=bool(self.settings.aside), missing=self.missing[name], whole=self.graph.timed,
+        )  # fmt: skip
 
-    def _lane(
-        self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
-    ) -> Lane | ManyLane | ChainLane:
+    def _opened(
+        self, readings: Mapping[str, Reading], offsets: Sequence[Mapping[str, Any]] | None, thorough: bool
+    ) -> list[InputLane]:
+        places = offsets if offsets is not None else [None] * len(readings)
+        return [self._lane(n, r, at, thorough) for (n, r), at in zip(readings.items(), places, strict=True)]
+
+    def _lane(self, name: str, reading: Reading, at: Mapping[str, Any] | None, thorough: bool) -> InputLane:
         if name in self.chained:
-            return ChainLane(self.chained[name], bound, rows=self.settings.chunk, at=at, **said)
-        (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
-        form = "arrow" if self.is_sorted else form
+            return ChainLane(self.chained[name], reading, at)
+        (path, _), files = self.lanes[name], self.files[name]
+        form = "arrow" if self.is_sorted else self.settings.in_format
         one = is_one(path, files)
         if at is not None and one:
             check_unchanged(path, at, thorough=thorough, form=form)
         elif at is not None:
             check_files(path, files, at, thorough=thorough, form=form)
-        rows, said = self.settings.chunk, {**said, "missing": self.missing[name], "whole": self.graph.timed}
-        if one:
-            return Lane(path, form, bound, rows=rows, at=at, **said)
-        return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
+        return Lane(path, form, reading, at) if one else ManyLane(path, files, form, reading, at)
 
     def _sink(self, output: str, path: str) -> Sink:
         """The sink at an address; dead letters that were dealt with may be taken out of their table, all of them."""
         sink = sink_of(path)
         sink.wait_at_most(
-            self.settings.patience / 2
+            self.settings.busy_at_most / 2
         )  # who is kept waiting says so before it is taken for one that hangs
         if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
             setattr(sink, "drained", True)  # noqa: B010 - only tables know it
@@ -258,7 +175,7 @@ class Job:
         sink = place if isinstance(place, Sink) else self._sink(output, place)
         sink.grouped = output in self.members
         if isinstance(sink, PostgresSink):
-            sink.answers_within = _ANSWERS * self.settings.patience
+            sink.answers_within = _ANSWERS * self.settings.busy_at_most
         return sink
 
     def target(self, output: str) -> Target:
@@ -277,15 +194,16 @@ def prepare(
     inputs: Mapping[str | None, Files],
     outputs: Mapping[str, str | Sink],
     state: str | os.PathLike[str],
-    settings: Settings,
+    settings: Request,
     members: Mapping[str, str] | None = None,
 ) -> Job:
     """Bind and check everything; nothing is written."""
+    _check(settings)
     upstreams = by_chain(graph, inputs, settings, state)
     if graph.timed:
-        settings = _by_time(graph, settings)
+        settings = by_time(graph, settings, EPOCHS)
     check_states(graph)
-    if settings.keys:
+    if settings.key:
         refuse_key(graph)
     for path in [one for given in inputs.values() for one in ([given] if isinstance(given, str) else given)]:
         if path == "-" or flows(path):
@@ -313,9 +231,9 @@ def prepare(
         }
         readers = {s: upstreams[s].reader() if s in upstreams else files_read[s] for s in inputs}
         feed = Feed(
-            graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
-            order=settings.orders, late=settings.late, formats=settings.formats, nan=settings.nan,
-            nulls=settings.words,
+            graph, readers, value=settings.value, key=settings.key, keep=settings.keep,
+            order=settings.order, late=settings.late, formats=settings.time_format, nan=settings.nan,
+            nulls=settings.nulls,
         )  # fmt: skip
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
@@ -337,7 +255,7 @@ def prepare(
         {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
     )
     plan = make_plan(
-        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys),
+        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.key),
         bad=bool(settings.aside), members=members,
     )  # fmt: skip
     schemas = {name: feed.along.schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
@@ -371,34 +289,13 @@ def prepare(
     return job
 
 
-def _by_time(graph: Graph, settings: Settings) -> Settings:
-    """What is asked of a pipeline by event time: there inputs meet by time, and need not be of one length."""
-    whole = "such a pipeline is one worker, in which the clock moves"
-    for name, given, why in (
-        ("cut", settings.cut, whole),
-        ("workers", settings.workers if settings.workers > 1 else None, whole),
-        ("keep_columns", settings.keep, "an answer is of many rows: put the fields that you want into the events"),
-        ("order", settings.orders, "rows count by their times; what came first is the order of the file: sort it"),
-        (
-            "bad",
-            settings.aside,
-            "with epochs rows are not set aside by event time yet; a run without epochs sets those aside that cannot "
-            "be read",
-        ),
-        ("changed", settings.changed, "a state by event time is of one pipeline: start anew in another folder"),
-    ):
-        if given:
-            raise UsageError(f"{option(name)} does not go with {graph.name}, which {why_cut(graph)}: {why}")
-    return replace(settings, short="silent")
-
-
 def is_one(path: str, files: Sequence[Found]) -> bool:
     """Whether an input is a single file, by its own name."""
     return [one.path for one in files] == [path] and not files[0].parts
 
 
 def _check_bad(
-    settings: Settings, known: Sequence[str], outputs: Mapping[str, str | Sink], inputs: Mapping[str | None, Files]
+    settings: Request, known: Sequence[str], outputs: Mapping[str, str | Sink], inputs: Mapping[str | None, Files]
 ) -> None:
     if BAD in known:
         raise UsageError(

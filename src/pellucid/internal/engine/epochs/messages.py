@@ -299,8 +299,8 @@ def channel() -> tuple[socket.socket, socket.socket]:
 class Outbox:
     """The sending end of a channel; it counts its messages."""
 
-    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool, sent: int = 0) -> None:
-        self.name, self.sent = name, sent
+    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool) -> None:
+        self.name, self.sent = name, 0
         self._end, self._shape, self._noted = end, shape, noted
 
     def prepare(self, message: ChannelMessage) -> list[Any]:
@@ -335,8 +335,8 @@ class Outbox:
 class Inbox:
     """The receiving end: a thread reads ahead, two messages at most."""
 
-    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool, taken: int = 0) -> None:
-        self.name, self.taken = name, taken
+    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool) -> None:
+        self.name, self.taken = name, 0
         self.head: ChannelMessage | None = None
         self._end, self._shape, self._noted = end, shape, noted
         self._queue: queue.Queue[tuple[ChannelMessage, ChannelMessage | None] | BaseException] = queue.Queue(

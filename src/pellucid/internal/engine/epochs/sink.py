@@ -136,7 +136,7 @@ class Passthrough(InputReader):
     def _value(self, piece: Any, name: str, place: Place) -> Any:
         if name not in self._along.order:
             return piece.column(name)
-        read_as, form = self._job.order_as.get(name), self._job.settings.formats.get(name)
+        read_as, form = self._job.order_as.get(name), self._job.settings.time_format.get(name)
         return order_values(column_at(piece, name), name, read_as, place, form)
 
     def _fitting(self, array: Any, name: str, lane: Any) -> Any:
@@ -198,7 +198,7 @@ class SinkTask(TaskProcess):
         self.output, self.step, self.place = task.output, task.step, task.place
         self.type, self.schema, self.key = job.plan.types[task.step], job.schemas[task.place], job.key
         self.target = target = job.target(task.place)
-        self._formats = job.settings.formats  # of times in texts, by column
+        self._formats = job.settings.time_format  # of times in texts, by column
         self._reader = self._reader_of(job)
         self._plain = self.schema if self._reader is None else output_schema(self.type, self.output, self.key)
         target.on_sign_of_life(context.alive)
@@ -528,7 +528,7 @@ class MemberSink(SinkTask):
 
     def __init__(self, context: Context, job: Job, task: TaskPlan) -> None:
         super().__init__(context, job, task)
-        self._log, self._patience = DecisionLog(job.log_folder), job.settings.patience
+        self._log, self._patience = DecisionLog(job.log_folder), job.settings.busy_at_most
         self._keeps_open = keeps_open(job, task.place)
         self._apart = True  # all members end a batch with the same epoch
         self._waits = self._patience_at(Span(0, 0))  # for a target that cannot be reached, in the round that is open
@@ -586,12 +586,12 @@ class MemberSink(SinkTask):
                     return  # another member has refused: it says why
                 raise Unreachable(
                     f"{span}: the member {self.place!r} cannot be reached, and is given up after "
-                    f"{self._patience:g} s ({option('patience')}): nobody has {span.it}: {error}. Nothing is lost: "
+                    f"{self._patience:g} s ({option('patience')}): no member has {span.it}: {error}. Nothing is lost: "
                     "when that is put right, the same command goes on"
                 ) from error
             except (DataError, StateError) as error:
                 raise type(error)(
-                    f"{span}: the member {self.place!r} does not take {span.it}, so nobody has {span.it}: {error}"
+                    f"{span}: the member {self.place!r} does not take {span.it}, so no member has {span.it}: {error}"
                 ) from error
         faults.point("together:prepared")
         self.context.link.send(prepared=epoch, until=until)
@@ -616,7 +616,7 @@ class MemberSink(SinkTask):
         def tell(error: Unreachable) -> None:
             self.context.link.send(
                 say=f"{span}: {self.place} cannot be reached ({error}): it is tried again for "
-                f"{self._patience:g} s, and until then nobody has {span.it}"
+                f"{self._patience:g} s, and until then no member has {span.it}"
             )
 
         def back() -> None:
@@ -670,7 +670,7 @@ class MemberSink(SinkTask):
                 except (PellucidError, OSError) as error:
                     if time.monotonic() >= until:
                         raise StateError(
-                            f"{span} {span.are} decided, and in doubt: {self.target.place} does not have {span.it} "
+                            f"{span} {span.are} decided, and unresolved: {self.target.place} does not have {span.it} "
                             f"after {self._patience:g} s: {error}. The other members have {span.it}, readers of "
                             f"read_together() do not see {span.it}, later epochs wait. Nothing is lost: when that is "
                             "put right, the same command goes on, and commits that first"

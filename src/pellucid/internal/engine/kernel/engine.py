@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pellucid.errors import StateError, StepError, UsageError
@@ -291,10 +291,13 @@ class Engine:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
-        self._kernels: dict[_Which, Kernel] = {}
-        self._calls: dict[_Which, Callable[..., None]] = {}
+        self._kernels: dict[_Which, Kernel]
+        self._calls: dict[_Which, Callable[..., None]]
+        self._kernels, self._calls = graph.derived.setdefault(key, ({}, {}))
         self._lookups: dict[_Which, Lookups] = {}
-        self.opens_lists = any(map(opens, _all_nodes(graph)))
+        if "opens lists" not in graph.derived:
+            graph.derived["opens lists"] = any(map(opens, _all_nodes(graph)))
+        self.opens_lists: bool = graph.derived["opens lists"]
         self._counted: tuple[Any, int] = None, 0  # the table of texts, and how many of them were looked at
         self._longest = _SHORT  # how many elements a list may have
         if mode == "numba" and self.why_plain is not None:
@@ -313,10 +316,17 @@ class Engine:
         other._enough_strings = self._enough_strings = math.inf  # the engine that has all of them forgets texts
         return other
 
-    @cached_property
+    @property
     def why_plain(self) -> str | None:
         """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it
         can."""
+        known = ("why plain", self.key)
+        if known not in self.graph.derived:
+            self.graph.derived[known] = self._why_plain()
+        found: str | None = self.graph.derived[known]
+        return found
+
+    def _why_plain(self) -> str | None:
         lines = [f"{node.describe()}: {why}" for _, node, why in plain_reasons(self.graph)]
         if lines:
             return "\n".join(lines)

@@ -215,15 +215,11 @@ def place_of(error: BaseException) -> str:
 
 # Functions that ask whether a record is ``None``, which a record never is: told when the pipeline is built.
 #
-# What an outer join did not find has ``None`` in each of its fields.  A function that asks ``both[1] is None`` runs
-# all
-# the same, and is wrong on each event that found no match; and no trace sees it, as ``is`` cannot be overloaded.  So
-# it is
-# tried: with a record that has None in each field, as events have it, and with None in the record's place.  Where
-# both
-# go well and differ, and something that is neither is taken for a record, the function asked; one that only shows
-# what
-# it gets, as ``str`` does, shows that, too.
+# What an outer join did not find has ``None`` in each of its fields.  A function that asks ``both[1] is None`` runs all
+# the same, and is wrong on each event that found no match; and no trace sees it, as ``is`` cannot be overloaded.  So it
+# is tried: with a record that has None in each field, as events have it, and with None in the record's place.  Where
+# both go well and differ, and something that is neither is taken for a record, the function asked; one that only shows
+# what it gets, as ``str`` does, shows that, too.
 
 
 def refuse_asking_a_record(

@@ -353,8 +353,7 @@ def _name(f: Any) -> str:
 
 # What a function does beside answering: watched while it is called on real events.
 #
-# A function that is called and not traced means what it answers.  That is a meaning only if it always answers the
-# same;
+# A function that is called and not traced means what it answers.  That is a meaning only if it always answers the same;
 # so every call is watched, and what was seen is one of two things:
 #
 # * it is **fickle**: it reads a clock or draws random numbers, it depends on what differs from process to process

@@ -46,12 +46,9 @@ from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, EnumType, Option
 #
 # ``is`` cannot be overloaded, so a function that asks ``e.delay is None`` must see a real ``None``.  It does:
 # *looking*
-# at an optional field makes the trace fork, into a path on which it is ``None`` and one on which it is a value;
-# looking
-# at an enum makes one path for each member.  A field that the function does not look at makes no fork, so a record
-# may
-# have many of them; that is why records with such fields are handed to the function as objects of a class of their
-# own,
+# at an optional field makes the trace fork, into a path on which it is ``None`` and one on which it is a value; looking
+# at an enum makes one path for each member.  A field that the function does not look at makes no fork, so a record may
+# have many of them; that is why records with such fields are handed to the function as objects of a class of their own,
 # whose optional fields and enums are found out when they are asked for.
 
 _UNSEEN = object()

@@ -445,14 +445,12 @@ def made_datetime(*args: Any, **named: Any) -> Any:
 
 # Times in a time zone that are not known yet: ``e.at.astimezone(ZoneInfo("America/New_York"))``.
 #
-# Such a time is an instant and what the clock on the wall says there; the two differ by the zone's offset, which
-# only
-# Python's ``zoneinfo`` knows.  An engine asks it once for each quarter of an hour (`expr.lookup`): zones change
-# their clocks at such moments, and where one did not, it is asked for the instant itself.
+# Such a time is an instant and what the clock on the wall says there; the two differ by the zone's offset, which only
+# Python's ``zoneinfo`` knows.  An engine asks it once for each quarter of an hour (`expr.lookup`): zones change their
+# clocks at such moments, and where one did not, it is asked for the instant itself.
 #
-# Python computes with two times of one zone by their walls and with times of two zones by their instants; what it
-# does by
-# neither (adding to a local time, ``==`` across zones, which is never true in a repeated hour) is left to Python.
+# Python computes with two times of one zone by their walls and with times of two zones by their instants; what it does
+# by neither (adding to a local time, ``==`` across zones, which is never true in a repeated hour) is left to Python.
 
 QUARTER = 900_000_000  # microseconds
 _NOT_STEADY, _BEYOND = 1 << 62, 1 << 60  # no offsets

@@ -235,15 +235,11 @@ def _free_inside(source: ast.AST, comprehension: ast.AST) -> bool:
 
 # Where a function makes a text of an object whose text is its address, which is another one in each process.
 #
-# ``repr`` of an object that has none of its own, of a function or of an iterator reads ``<Ob object at 0x7f…>``; so
-# do
-# ``str``, ``format``, an f-string and ``%``, and the text of a list with such an object in it.  What is shown is
-# seen by
-# how it is written: a name or an attribute that has such a value when the function is called, a local name that one
-# is
-# given to, a call of such a class.  Where the function's source is not there, any text that is made beside such a
-# value
-# is taken to show it.
+# ``repr`` of an object that has none of its own, of a function or of an iterator reads ``<Ob object at 0x7f…>``; so do
+# ``str``, ``format``, an f-string and ``%``, and the text of a list with such an object in it.  What is shown is seen
+# by how it is written: a name or an attribute that has such a value when the function is called, a local name that one
+# is given to, a call of such a class.  Where the function's source is not there, any text that is made beside such a
+# value is taken to show it.
 
 ADDRESS = "in which is an address that differs from process to process"
 _TEXTS = frozenset({"str", "repr", "ascii", "format"})

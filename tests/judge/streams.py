@@ -1,11 +1,11 @@
-"""What a pipeline means, told a second time: over whole streams, without graph, queue, state or chunk.
+"""What a pipeline means, said a second time: over whole streams, without graph, queue, state or chunk.
 
 A stream is the list of all its events, each with the push that it belongs to and its key.  Every processor is its
 definition on such lists (Model Checking of Stream Processing Pipelines, 2021, section 2), and a pipeline that is called
 on streams is its steps written there. Nothing of Pellucid's graph or engines is used here, so this judges also how a
 pipeline is *built*: a nested pipeline that loses a key or a step is wrong here, too.
 
-A `Judged` stream is a stream under construction with its telling beside it: what is done to it is done to both.
+A `Judged` stream is a stream under construction with its meant beside it: what is done to it is done to both.
 
 A function that fails ends the stream that it makes, and marks the push.  The whole fails at the first push that is
 marked anywhere in what the outputs are made of; what comes out before that push is as if nothing had failed.
@@ -34,7 +34,7 @@ from pellucid.internal.expr.types import (
     list_in,
 )
 
-__all__ = ["Judged", "Told", "told_outputs"]
+__all__ = ["Judged", "StreamMeaning", "meant_outputs"]
 
 
 class Happened(NamedTuple):
@@ -91,26 +91,28 @@ def _of(t: Type, value: Any) -> Any:
 
 
 @dataclass(eq=False)
-class Told:
-    """A stream, by what it is made of; ``tell`` gives its events."""
+class StreamMeaning:
+    """A stream, by what it is made of; ``events_in`` gives them in a world."""
 
     made: str
-    inputs: tuple[Told, ...] = ()
+    inputs: tuple[StreamMeaning, ...] = ()
     by: dict[str, Any] = field(default_factory=dict)
 
-    def tell(self, world: World) -> list[Happened]:
+    def events_in(self, world: World) -> list[Happened]:
         """All events, where the sources are as this world has them."""
         if self not in world.known:
             if self.made != "source":
-                world.known[self] = getattr(self, f"_{self.made}")(world, *(made.tell(world) for made in self.inputs))
+                world.known[self] = getattr(self, f"_{self.made}")(
+                    world, *(made.events_in(world) for made in self.inputs)
+                )
             else:
                 world.known[self] = world.sources[self]
         return world.known[self]
 
-    def over(self, given: dict[Told, Told]) -> Told:
+    def over(self, given: dict[StreamMeaning, StreamMeaning]) -> StreamMeaning:
         """The same steps over other sources: what it means to call a pipeline; ``given`` gets all that was made."""
         if self not in given:
-            given[self] = Told(self.made, tuple(made.over(given) for made in self.inputs), self.by)
+            given[self] = StreamMeaning(self.made, tuple(made.over(given) for made in self.inputs), self.by)
         return given[self]
 
     # ------------------------------------------------------------ one event after the other
@@ -186,7 +188,7 @@ class Told:
             if len(came[e.key]) < k:
                 return []
             alone = World({hole: [Happened(i, None, v) for i, v in enumerate(came[e.key][-k:])]})
-            found = inner.tell(alone)
+            found = inner.events_in(alone)
             if alone.failed:
                 raise ValueError
             return [found[-1].value] if found else []
@@ -243,8 +245,8 @@ class Told:
 class World:
     """What the sources have, what is known of the streams made of them, and at which pushes something failed."""
 
-    sources: dict[Told, list[Happened]]
-    known: dict[Told, list[Happened]] = field(default_factory=dict)
+    sources: dict[StreamMeaning, list[Happened]]
+    known: dict[StreamMeaning, list[Happened]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
 
 
@@ -258,36 +260,38 @@ def _numbered(events: Sequence[Happened]) -> list[tuple[Happened, int]]:
     return out
 
 
-def told_outputs(
-    sources: dict[str, tuple[Told, Type]], outputs: dict[str, Told], pushes: Sequence[dict[str, Any]]
+def meant_outputs(
+    sources: dict[str, tuple[StreamMeaning, Type]], outputs: dict[str, StreamMeaning], pushes: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, list[Happened]], int | None]:
     """The events of all outputs, and the push at which the pipeline fails, if it does."""
     came = {
-        told: [Happened(i, None, _of(t, push[name])) for i, push in enumerate(pushes) if name in push]
-        for name, (told, t) in sources.items()
+        source: [Happened(i, None, _of(t, push[name])) for i, push in enumerate(pushes) if name in push]
+        for name, (source, t) in sources.items()
     }
     world = World(came)
-    found = {name: told.tell(world) for name, told in outputs.items()}
+    found = {name: stream.events_in(world) for name, stream in outputs.items()}
     return found, min(world.failed, default=None)
 
 
-# ---------------------------------------------------------------- a stream and its telling
+# ---------------------------------------------------------------- a stream and its meant
 
 
 class Judged:
     """A stream, and what it means."""
 
-    def __init__(self, stream: Stream[Any], told: Told) -> None:
-        self.stream, self.told = stream, told
+    def __init__(self, stream: Stream[Any], meaning: StreamMeaning) -> None:
+        self.stream, self.meaning = stream, meaning
         self.type, self._step = stream.type, stream._step
 
     @classmethod
     def source(cls, stream: Stream[Any]) -> Judged:
         """One that comes from outside."""
-        return cls(stream, Told("source"))
+        return cls(stream, StreamMeaning("source"))
 
     def _made(self, stream: Stream[Any], made: str, *others: Judged, **by: Any) -> Judged:
-        return Judged(stream, Told(made, (self.told, *(o.told for o in others)), {"type": stream.type} | by))
+        return Judged(
+            stream, StreamMeaning(made, (self.meaning, *(o.meaning for o in others)), {"type": stream.type} | by)
+        )
 
     def map(self, f: Any, to: Any = None) -> Judged:
         return self._made(self.stream.map(f, to=to), "map", f=f)
@@ -302,8 +306,8 @@ class Judged:
         return self._made(made, "key_by", f=f, key=made._step.key)
 
     def forget(self, *, after: int) -> Judged:
-        by = {**self.told.by, "after": after}
-        return Judged(self.stream.forget(after=after), Told("forget", self.told.inputs, by))
+        by = {**self.meaning.by, "after": after}
+        return Judged(self.stream.forget(after=after), StreamMeaning("forget", self.meaning.inputs, by))
 
     def cumulate(self, f: Any, start: Any) -> Judged:
         return self._made(self.stream.cumulate(f, start), "cumulate", f=f, start=start)
@@ -336,7 +340,7 @@ class Judged:
             return made[-1].stream
 
         stream = self.stream.window(k, build)
-        return self._made(stream, "window", k=k, hole=made[0].told, inner=made[-1].told)
+        return self._made(stream, "window", k=k, hole=made[0].meaning, inner=made[-1].meaning)
 
     @staticmethod
     def apply(f: Any, *streams: Judged, to: Any = None) -> Judged:

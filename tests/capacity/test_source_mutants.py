@@ -15,31 +15,31 @@ from ast import literal_eval
 from pathlib import Path
 
 import pytest
-from tests.capacity.judges import small
 
 from pellucid import check
 from pellucid.capacity import Bolt, Spout, Topology, figure_1
 from pellucid.capacity.zones.network import Network
 from pellucid.capacity.zones.search import search
 from pellucid.internal.model import Budget
+from tests.capacity.judges import small
 
-ROOT = Path(__file__).resolve().parents[3]
-COMPILED = Path("src/pellucid/capacity/zones/compiled")
+ROOT = Path(__file__).resolve().parents[2]
+COMPILED = Path("src/pellucid/capacity/zones/compiled.py")
 
-# the module, what stands there, what comes in its place
+# what stands there, what comes in its place
 MUTANTS = {
-    "a spout emits at its gap": ("urgent", "spout + 1, -2 * numbers(c[y.GAP])[spout]", "spout + 1, -2 * numbers(c[y.GAP])[spout] + 1"),
-    "takes are forgotten": ("urgent", "taken = min(length, workers[o] - busy)", "taken = min(length, 1)  * (busy == 0)"),
-    "the rest of a ratio is lost": ("urgent", "t[at + y.DUE] = due %", "t[at + y.DUE] = 0 * due %"),
-    "time passes beyond an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o] + 3"),
-    "time stops before an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o]"),
-    "a clock forgets too much": ("matrix", "m[i * n + j] > 2 * gap[s] + 1", "m[i * n + j] > 0"),
-    "a spout does not begin again": ("urgent", "            reset(z, n, spout + 1)\n", ""),
-    "a worker takes two": ("urgent", "            t[at + y.BUSY] += taken\n", "            t[at + y.BUSY] += taken\n            t[at + y.LENGTH] = 0\n"),
-    "lower bounds of all clocks go": ("matrix", "for s in range(spouts):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf", "for s in range(n - 1):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf"),
-    "a zone is not closed": ("matrix", "                    if c < m[i * n + j]:\n                        m[i * n + j] = c\n    for i", "                    if c < m[i * n + j] - 2:\n                        m[i * n + j] = c\n    for i"),
-    "literal: a spout does not wait for takes": ("literal", "if not flags & (y.TAKES_FIRST | y.EMITS_FIRST):", "if True:"),
-    "literal: others need the flag, too": ("literal", "(b != target or flags & y.TAKES_FIRST)", "flags & y.TAKES_FIRST"),
+    "a spout emits at its gap": ("spout + 1, -2 * numbers(c[y.GAP])[spout], c[y.INF]):\n            reset(z, n, spout + 1)\n            copy(s,", "spout + 1, -2 * numbers(c[y.GAP])[spout] + 1, c[y.INF]):\n            reset(z, n, spout + 1)\n            copy(s,"),
+    "takes are forgotten": ("taken = min(length, workers[o] - busy)", "taken = min(length, 1)  * (busy == 0)"),
+    "the rest of a ratio is lost": ("t[at + y.DUE] = due % numbers(c[y.UNDER])[bolt]\n", "t[at + y.DUE] = 0 * due % numbers(c[y.UNDER])[bolt]\n"),
+    "time passes beyond an end": ("2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o] + 3"),
+    "time stops before an end": ("2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o]"),
+    "a clock forgets too much": ("m[i * n + j] > 2 * gap[s] + 1", "m[i * n + j] > 0"),
+    "a spout does not begin again": ("            reset(z, n, spout + 1)\n            copy(s,", "            copy(s,"),
+    "a worker takes two": ("            t[at + y.BUSY] += taken\n", "            t[at + y.BUSY] += taken\n            t[at + y.LENGTH] = 0\n"),
+    "lower bounds of all clocks go": ("for s in range(spouts):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf", "for s in range(n - 1):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf"),
+    "a zone is not closed": ("                    if c < m[i * n + j]:\n                        m[i * n + j] = c\n    for i", "                    if c < m[i * n + j] - 2:\n                        m[i * n + j] = c\n    for i"),
+    "literal: a spout does not wait for takes": ("if not flags & (y.TAKES_FIRST | y.EMITS_FIRST):", "if True:"),
+    "literal: others need the flag, too": ("(b != target or flags & y.TAKES_FIRST)", "flags & y.TAKES_FIRST"),
 }  # fmt: skip
 
 # One that changes nothing in any state: a spout may emit at the moment at which a tuple ends, before it ends.  Whatever
@@ -47,7 +47,7 @@ MUTANTS = {
 # than its gap had passed a little before (the condition is strict), and nothing else comes in between but what ends at
 # that moment, too, which makes no queue shorter.  The queues are as long after it, and the fewest emits are the same; the
 # least time is an infimum anyway.  But a state at that moment, before the end, would count as a settled one.
-SAME = ("urgent", "0, 2 * end, c[y.INF]", "0, 2 * end + 1, c[y.INF]")
+SAME = ("0, 2 * end, c[y.INF]", "0, 2 * end + 1, c[y.INF]")
 MUTANTS["a state is settled before an end"] = SAME
 
 CHAIN = Topology({"S": Spout(1)}, {"A": Bolt(1, "S"), "B": Bolt(1, "A")})
@@ -68,13 +68,13 @@ CASES = {
 SCRIPT = """
 import sys
 from ast import literal_eval
-from tests.capacity.zones.judges import Tally, judge, small
-from tests.capacity.zones.test_source_mutants import said_of_case
+from tests.capacity.judges import Tally, judge, small
+from tests.capacity.test_source_mutants import said_of_case
 tally, caught = Tally(), said_of_case(sys.argv[1])
 for number in range(200):
     if caught:
         break
-    for semantics in ("urgent", "literal"):
+    for semantics in ("literal"):
         try:
             judge(*small(number, semantics=semantics), tally)
         except Exception as wrong:
@@ -97,7 +97,7 @@ def said_of_case(mutant: str) -> str:
 
 
 ANSWERS = """
-from tests.capacity.zones.test_source_mutants import answers
+from tests.capacity.test_source_mutants import answers
 print(answers())
 """
 
@@ -119,10 +119,10 @@ def said_of(mutant: str, folder: Path) -> str:
     return said_by(MUTANTS[mutant], SCRIPT, mutant, folder)
 
 
-def said_by(change: tuple[str, str, str], script: str, mutant: str, folder: Path) -> str:
-    module, old, new = change
+def said_by(change: tuple[str, str], script: str, mutant: str, folder: Path) -> str:
+    old, new = change
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    file = folder / COMPILED / f"{module}.py"
+    file = folder / COMPILED
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{mutant}: the line is not there once"
     file.write_text(text.replace(old, new), encoding="utf-8")
@@ -135,8 +135,8 @@ def said_by(change: tuple[str, str, str], script: str, mutant: str, folder: Path
 
 
 def test_the_lines_are_there() -> None:
-    for mutant, (module, old, _) in {**MUTANTS, "the same": SAME}.items():
-        assert (ROOT / COMPILED / f"{module}.py").read_text(encoding="utf-8").count(old) == 1, mutant
+    for mutant, (old, _) in {**MUTANTS, "the same": SAME}.items():
+        assert (ROOT / COMPILED).read_text(encoding="utf-8").count(old) == 1, mutant
 
 
 @pytest.mark.parametrize("mutant", CASES)
