@@ -67,10 +67,11 @@ hunt: $(STAMP) $(ARCHIVE) ## the random tests with new seeds, round after round:
 test-kafka: $(STAMP) ## the tests against a real Kafka broker, which is brought from Maven Central
 	$(BIN)/python -m pytest -q -m kafka
 
-lint: $(STAMP) ## ruff (habits and form) and mypy
+lint: $(STAMP) ## ruff (habits and form), mypy, and the budget of each room
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/python -m tests.budget
 
 bench: $(STAMP) ## measure the local engine, Spark and zones beside their peers
 	$(BIN)/python bench/local.py

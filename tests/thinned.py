@@ -228,14 +228,8 @@ ONE_IN = {
         "graph/test_processors": {"it_is_the_task_that_one_would_write": 2},
         "judge/atomic/test_judge": {"random_networks": 3},
         "judge/capacity/test_capacity": {"flows": 3, "verdicts": 3},
-        "judge/loops/test_loops": {"loops_with_times": 3, "the_judge_finds_what_is_wrong": 2},
         "judge/test_rows": {"rows_that_fail_are_as_if_they_had_never_been_there": 2},
         "judge/test_verdicts": {"a_pipeline_means_what_it_does": 2},
-        "judge/time/test_time": {
-            "all_orders_of_a_few_events": 2,
-            "another_rule_is_noticed": 3,
-            "random_pipelines_are_as_the_rules_say": 2,
-        },
         "model/test_model": {"the_case_runs_and_fails_on_another_machine": 0},
         "sinks/group/test_cut_back": {
             "a_database_that_came_back_by_pg_dump": 3,

@@ -542,3 +542,16 @@ def test_random_workers_are_never_ahead() -> None:
 def test_many_random_workers_are_never_ahead() -> None:
     for seed in seeds(200):
         simulate(2 + seed % 31, seed, 400)
+
+
+def test_a_loop_is_refused_from_whichever_place_it_leads_into_the_past() -> None:
+    """From the input of ``a`` no time gets round; from that of ``b`` one comes back in another domain."""
+    clocks, plus = Domains({"gmt": Integers(), "pst": Integers()}), Shift(Integers(), Integers(), [1])
+    graph = Builder(clocks)
+    graph.add_node("a", 1, 1, [[Tagged(clocks, {"gmt": ("gmt", plus), "pst": ("gmt", plus)})]])
+    graph.add_node("b", 1, 1, [[Tagged(clocks, {"pst": ("pst", plus)})]])
+    graph.add_edge(Source("a"), Target("b"))
+    graph.add_edge(Source("b"), Target("a"))
+    assert not graph.is_acyclic()
+    with pytest.raises(PipelineError, match=r"the loop b\.in0 .* into the past.*\('pst', 0\).*Condition 2"):
+        graph.build()

@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import UsageError, check
 from pellucid.errors import StepError
-from pellucid.progress import Domains, Graph, Integers, Loop, Message, Node, buffer, why_not
+from pellucid.progress import Domains, Graph, Integers, Loop, Message, Node, Own, buffer, why_not
 from tests.progress.test_properties import asks_for_the_past, mill, past, ring
 
 
@@ -207,3 +207,11 @@ def test_a_wrong_question_is_refused(given: dict[str, Any], message: str) -> Non
     assert str(caught.value).startswith(message)
     with pytest.raises(UsageError, match=r"check.progress takes a progress.Graph, found a list"):
         check.progress([])  # type: ignore[arg-type]
+
+
+def test_a_bound_is_kept_where_one_state_has_more_steps_than_can_be_listed() -> None:
+    echo = Node(lambda s, e, m: (s, [], {"x": [Message(1 - m.time)], "o": [m]}))
+    edges = {"i": (None, "a"), "x": ("a", "a"), "o": ("a", None)}
+    graph = Graph({"a": echo}, edges, times=[0, 1], order=Own(lambda a, b: a == b, [0, 1]))
+    verdict = check.progress(graph, about=["theorem 2"], inputs={"i": [Message(0)]}, max_states=100)
+    assert verdict.status == "unknown" and "limit of 100 states" in verdict.parts["theorem 2"].notes[0]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pytest
 
-from pellucid import Stream, as_of, join, merge, pipeline
+from pellucid import Stream, as_of, join, lookup, merge, pipeline, silent
 from pellucid.errors import LateError, PellucidError, StateError, UsageError
 from pellucid.internal.data.columns import Batch, Output, Strings, columns_of
 from pellucid.internal.engine.kernel.exchange import joined
@@ -753,3 +753,50 @@ def test_a_batch_without_the_keys_of_its_events() -> None:
         engine.push_batch(Batch(1, [[[1]]]))
     with pytest.raises(UsageError, match="has no source 'y': it has x"):
         engine.idle("y")
+
+
+# What random cases against independent rules have found.
+
+
+class Keyed(NamedTuple):
+    t: int
+    k: str
+
+
+class KeyedMoment(NamedTuple):
+    t: Annotated[datetime, UTC]
+    k: str
+
+
+def counted_all(x: Any) -> Any:
+    return x.cumulate(lambda n, e: n + 1, start=0)
+
+
+def test_a_table_that_is_idle_holds_nobody_back() -> None:
+    def known(x: Any, y: Any) -> Any:
+        table = y.at("t", lateness=8, idle=timedelta(seconds=1)).key_by(lambda e: e.k)
+        return lookup(x.at("t").key_by(lambda e: e.k), table).map(lambda pair: (pair[0].t, pair[1].t))
+
+    engine = pipeline(known, x=Keyed, y=Keyed).engine()
+    assert engine.push(x=[Keyed(-3, "c"), silent], y=[silent, Keyed(1, "b")]) == []
+    engine.idle("y")
+    assert engine.push(x=[], y=[]) == []
+    assert engine.push(x=[Keyed(-1, "b")], y=[silent]) == [(-3, None)]
+
+
+def test_days_of_a_zone_without_rows() -> None:
+    p = pipeline(lambda x: x.at("t").tumbling(timedelta(days=1), counted_all, tz="America/New_York"), x=KeyedMoment)
+    engine = p.engine()
+    assert p([]) == engine.push([]) == []
+    assert engine.push([KeyedMoment(datetime(2024, 3, 10, 12, tzinfo=UTC), "a")]) == []
+    assert engine.finish() == [(datetime(2024, 3, 10, 5, tzinfo=UTC), datetime(2024, 3, 11, 4, tzinfo=UTC), 1)]
+
+
+def test_joins_at_the_ends_of_64_bits() -> None:
+    def pairs(low: int, high: int, x: list[int], y: list[int]) -> Any:
+        p = pipeline(lambda a, b: join(a.at(lambda v: v), b.at(lambda v: v), within=(low, high)), a=int, b=int)
+        return p(x, y)
+
+    assert pairs(4, MOST, [MOST], [MOST]) == []
+    assert pairs(-3, -3, [LEAST + 1], [LEAST]) == []
+    assert pairs(0, 0, [LEAST, MOST], [LEAST, MOST]) == [(LEAST, LEAST), (MOST, MOST)]

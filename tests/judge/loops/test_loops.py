@@ -24,6 +24,9 @@ from tests.seeds import HUNT, seeds
 # leave; None for the latter where the body returns one stream.  What it remembers is in its attributes.
 
 
+pytestmark = pytest.mark.long
+
+
 class TooLong(Exception):  # noqa: N818 - reads as what it is
     """More rounds than the limit."""
 

@@ -1,63 +1,26 @@
-"""A small random graph whose nodes are tables, and everything about it by the letter of the paper."""
+"""A judge of graphs with times: small random graphs whose nodes are tables, and everything about them by the letter of
+the paper: its relation path by path, the conditions, and all runs."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from pellucid.progress import Graph, Integers, Message, Node, Product
+import pytest
 
-# What a judge of times says once: orders of tuples, least times, what any path reaches, and loops that stand still.
+from pellucid import check
+from pellucid.progress import Graph, Integers, Message, Node, Product, conservative, exact, inferred, why_not
+from tests.seeds import seeds
+
+pytestmark = pytest.mark.long
 
 LessEqual = Callable[[Any, Any], bool]
-Arc = tuple[Hashable, Hashable, Callable[[Any], Any]]
 
 
 def product(a: Any, b: Any) -> bool:
     return all(x <= y for x, y in zip(a, b, strict=True))
-
-
-def loops(a: Any, b: Any) -> bool:
-    """Of loops inside loops around a number: the number, and lexicographically the counters."""
-    return a[0] <= b[0] and a[1:] <= b[1:]
-
-
-def least(times: Iterable[Any], le: LessEqual) -> set[Any]:
-    times = set(times)
-    return {t for t in times if not any(u != t and le(u, t) for u in times)}
-
-
-def flooded(stamps: Iterable[tuple[Hashable, Any]], arcs: list[Arc], cap: Callable[[Any], bool]) -> dict[Hashable, set]:
-    """Everything that is reached along any path, step by step; ``cap`` ends what has no end."""
-    todo, seen = list(stamps), set(stamps)
-    leaving: dict[Hashable, list[Arc]] = {}
-    for arc in arcs:
-        leaving.setdefault(arc[0], []).append(arc)
-    while todo:
-        at, t = todo.pop()
-        for _, to, by in leaving.get(at, ()):
-            u = by(t)
-            if u is not None and cap(u) and (to, u) not in seen:
-                seen.add((to, u))
-                todo.append((to, u))
-    found: dict[Hashable, set] = {}
-    for at, t in seen:
-        found.setdefault(at, set()).add(t)
-    return found
-
-
-def standing(places: list, times: list, arcs: list[Arc], le: LessEqual) -> list[tuple[Any, Any]]:
-    """Pointstamps that come back to their place at a time that is not after theirs."""
-    bad = []
-    for at in places:
-        for t in times:
-            first = [(to, u) for a, to, by in arcs if a == at and (u := by(t)) is not None]
-            back = flooded(first, arcs, lambda _: True).get(at, set())
-            if any(u == t or not le(t, u) for u in back):
-                bad.append((at, t))
-    return bad
 
 
 class Model:
@@ -230,3 +193,57 @@ class Model:
                                 todo2.append(to)
                     holds["liveness"] &= comes
         return holds
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(16, 7000))
+def test_a_graph_is_what_the_paper_says(seed):
+    r = random.Random(seed)
+    model = Model(r, tame=seed % 3 > 0)
+    relation, le = model.relation(), model.le
+    told = exact(model.graph)
+    summed = conservative(inferred(model.graph))
+    stamps = list(itertools.product([*model.names, *model.edges], model.times))
+    for a, b in itertools.product(stamps, stamps):
+        assert told.holds(a, b) is ((a, b) in relation), (a, b)
+        assert (a, b) not in relation or summed.holds(a, b), (a, b)
+    condition1 = all(
+        le(event[1], t)
+        for n in model.names
+        for s, asked in model.local(n)
+        for event in model.events(n)
+        for t in model.table[n, s, event][1] - asked
+    )
+    internal = [(e, b) for e, (a, b) in model.edges.items() if a and b]
+    condition2 = all(
+        le(t, u) for e, n in internal for t in model.times for u in model.times if ((n, t), (e, u)) in relation
+    )
+    transitive = all((a, c) in relation for a, b in relation for x, c in relation if x == b)
+    assert transitive is condition2  # Theorem 1
+    assert (told.not_transitive() is None) is transitive
+    start = r.choice(stamps)
+    assert set(told.close([start])) == model.closed(relation, [start])
+
+    inputs = [r.choice(model.times) for _ in range(r.randrange(3))]
+    verdict = check.progress(model.graph, inputs={"i": [Message(t) for t in inputs]}, max_states=300)
+    parts = {name: part.status for name, part in verdict.parts.items()}
+    said = {"condition 1": condition1, "condition 2": condition2}
+    if condition2:
+        said["acyclic"] = not any(((n, t), (e, t)) in relation for e, n in internal for t in model.times)
+    mine = model.runs(relation, inputs, 150)
+    for name, holds in {**said, **(mine or {})}.items():
+        assert parts[name] in (("proved", "bounded") if holds else ("refuted",)), (name, parts, holds)
+    if mine is not None and condition1:
+        assert mine["theorem 2"]  # Condition 1 alone
+
+    for _ in range(3):
+        pending = r.sample(stamps, 3)
+        location, t = r.choice(stamps)
+        ends = (
+            [(e, t) for e, (_, b) in model.edges.items() if b == location]
+            if location in model.names
+            else [(location, t)]
+        )
+        why = why_not(model.graph, location, t, pending=pending)
+        blocking = {x for x in pending if any(y in model.closed(relation, [x]) for y in ends)}
+        assert {x for x, _ in why.holds} == blocking and bool(why) is bool(blocking), (location, t, pending)
