@@ -138,7 +138,7 @@ def test_what_is_refused(df: DataFrame) -> None:
         with pytest.raises(PellucidError) as caught:
             call()
         assert str(caught.value) == message
-    with pytest.raises(UsageError, match="keep= does not go with rows that wait"):
+    with pytest.raises(UsageError, match="wait= is for streaming DataFrames, and this one is not"):
         p.spark(df, keep=["tail"], wait=3, **said)
 
 

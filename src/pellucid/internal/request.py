@@ -425,7 +425,7 @@ def asked(mode: Mode, given: Mapping[str, Any], *, command: bool = False) -> Req
             raise UsageError(
                 f"{_CALLS[mode]} has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}"
             )
-        if value is None and one.default in (None, (), {}, "fail"):
+        if value is None and (one.default in (None, (), {}) or name == "bad"):
             continue
         if type(value) is type(one.default) and value == one.default:
             continue
