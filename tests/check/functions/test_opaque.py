@@ -677,7 +677,7 @@ def test_what_answers_otherwise_when_a_run_is_made_again_refutes_nothing(monkeyp
     p = pipeline(lambda x: x.map(same), x=int)
     monkeypatch.setattr("pellucid.check.counterexample._second", lambda *how: lambda events: {"out": [99]})
     verdict = check.holds_on(p, "G out.value = 0", [5])
-    assert verdict.unknown and "puts out {'out': [5]} and then {'out': [99]}" in verdict.notes[0], verdict
+    assert verdict.unknown and "emits {'out': [5]} and then {'out': [99]}" in verdict.notes[0], verdict
 
 
 def test_a_proof_beside_a_function_that_is_not_pure_says_so() -> None:

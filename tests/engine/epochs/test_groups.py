@@ -54,7 +54,7 @@ def sink_in(folder: Path, form: str) -> SinkTask:
     target = FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r")
     job: Any = SimpleNamespace(
         plan=SimpleNamespace(types={"out": INT}), schemas={"out": SCHEMA}, key={}, target=lambda place: target,
-        settings=SimpleNamespace(formats={}), along=SimpleNamespace(names=lambda *_: []),
+        settings=SimpleNamespace(time_format={}), along=SimpleNamespace(names=lambda *_: []),
     )  # fmt: skip
     around: Any = Around(store)
     return SinkTask(around, job, TaskPlan("sink.out", "sink", output="out", place="out", step="out"))

@@ -84,7 +84,7 @@ def _short(handle: int, *args: Any, **options: Any) -> _Short:
 
 WRITER = """
 import random, sys
-from pellucid.spark.state.store import Store
+from pellucid.spark.store import Store
 store, version = Store(sys.argv[1]), int(sys.argv[2])
 last = store.load(0, version)
 state = bytearray(last.state) if last else bytearray(random.Random(0).randbytes(200_000))
