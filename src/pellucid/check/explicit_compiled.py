@@ -45,7 +45,7 @@ def overflows(op, x, y):  # type: ignore[no-untyped-def]
 def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def]
     """Run instructions; True if a 64-bit integer overflowed.
 
-    In a ``strict`` system that is a failure, of which the system says itself where it happens: the value is then 0, as
+    In a ``strict`` system that is a failure, and the system itself says where it happens: the value is then 0, as
     after a division by 0, and the run goes on.
     """
     for k in range(start, stop):
@@ -165,9 +165,9 @@ def search(  # type: ignore[no-untyped-def]
     code, first, r, inputs, choices, following, observed, word, shift, bits,
     states, table, parent, chosen, successor, seen, progress, stop_on, limit, strict, assumed,
 ):  # fmt: skip
-    """Breadth first from where ``progress`` left off; (what ended it).
+    """Breadth first from where ``progress`` left off; returns what ended it.
 
-    progress: 0 the state being expanded, 1 states found, 2 the choice that stopped it, 3 expanded in this call.
+    progress: 0 the state being expanded, 1 states found, 2 the choice that stopped it, 3 how many this call expanded.
     ``stop_on`` is a set of observations (bits) any of which ends the search at once.  A push that is not ``assumed``
     leads nowhere: -1.
     """

@@ -49,7 +49,7 @@ def buffers(
 
     A bound counts the events that wait after a push, so 0 means that the queue is never needed.
 
-    Of a pipeline by event time: how far apart what each timed step holds can be (`pellucid.check.timed.question`);
+    For an event-time pipeline: how far apart what each timed step holds can be (`pellucid.check.timed.question`);
     ``skew`` is how far one source may be ahead of another, ``rate`` how many events of a key come at one time.
 
     >>> from pellucid import check, pipeline
@@ -65,7 +65,7 @@ def buffers(
 
         return held_in_time(p, skew=skew, rate=rate)
     if skew is not None or rate is not None:
-        raise UsageError("skew= and rate= are of pipelines by event time")
+        raise UsageError("skew= and rate= are for pipelines by event time")
     started = time.perf_counter()
     options, domain = Options(**settings), domain_of(ints, assume)
     graph: Graph = p.graph
@@ -110,7 +110,7 @@ def buffers(
 
 
 def _with_few_events(graph: Graph, domain: Domain, options: Options) -> _Loop | None:
-    """A loop that grows with events that tell the pipeline's cases apart, where all of them cannot be listed: it is one
+    """A loop that grows with events that tell the pipeline's cases apart, where not all events can be listed: it is one
     whatever else may come."""
     if domain.values is not None or domain.modulus is not None or domain.assume:
         return None
@@ -314,7 +314,7 @@ def _compare(
     in_64_bits = ask(quick, strict=True)
     if in_64_bits.status == "unknown":
         return dataclasses.replace(
-            answer, notes=("of exact integers; whether it leaves 64 bits where nothing else does was not found out",)
+            answer, notes=("for exact integers; whether it leaves 64 bits where nothing else does is not known",)
         )
     return in_64_bits
 

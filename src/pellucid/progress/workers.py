@@ -7,7 +7,7 @@ never comes from the frontier of an input: that a time is still possible there d
 it, and a worker that has heard more may have let it pass already.  A `Notificator` keeps the times that were asked for,
 and returns them when no frontier is at or before them.
 
-Of several workers each has a view of its own, from what the others broadcast.  No worker sees all pointstamps.  Each
+Each of several workers has a view of its own, from what the others broadcast.  No worker sees all pointstamps.  Each
 tells the others of every step it takes: which pointstamps it used up, which it made.  A message takes its time, and
 what one worker says may come before what another one said earlier; so a view lags behind and may even count below zero.
 It is never *ahead* (it never lets a time pass that some pointstamp could still lead to) if
@@ -67,12 +67,12 @@ class Capability:
             raise UsageError(f"{self.source}: the capability for {self.time!r} was dropped")
 
     def try_delayed(self, time: Time) -> Capability | None:
-        """One more, for this time; None if it is not at or after its own."""
+        """Another one, for this time; None if this time is not at or after its own."""
         self._check()
         return Capability(self.counts, self.source, time) if self.order.less_equal(self.time, time) else None
 
     def delayed(self, time: Time) -> Capability:
-        """One more, for a time that is at or after its own."""
+        """Another one, for a time that is at or after its own."""
         later = self.try_delayed(time)
         if later is None:
             raise UsageError(
@@ -82,7 +82,7 @@ class Capability:
         return later
 
     def downgrade(self, time: Time) -> None:
-        """From now on for this time, which is at or after its own."""
+        """Move it on to this time, which must be at or after its own."""
         later = self.delayed(time)
         self.drop()
         self.time, self.held, later.held = later.time, True, False
@@ -132,7 +132,7 @@ class Operator:
         """A capability with which it begins, before it has done anything."""
         if self.started:
             raise UsageError(
-                f"node {self.node}: it has begun; a capability comes from a message or from another one now"
+                f"node {self.node}: it has begun; a capability now comes from a message or from another one"
             )
         return self._keep(Capability(self.counts, self._source(output), time))
 
@@ -197,7 +197,7 @@ class Operator:
 
 class Notificator:
     """The times that were asked for; each is handed out once, with how often it was asked for, when no frontier is at
-    or before it, and what is before comes first.
+    or before it, earlier ones first.
 
     >>> asked = Notificator()
     >>> for time in (5, 3, 3): asked.notify_at(time)
@@ -219,7 +219,7 @@ class Notificator:
         self.pending[time] = self.pending.get(time, 0) + 1
 
     def next(self, frontiers: Iterable[Antichain]) -> tuple[Time, int] | None:
-        """A time that is complete, and before which no other one that is complete was asked for; None if there is none.
+        """A complete time that was asked for, with no earlier complete one asked for; None if there is none.
 
         >>> asked = Notificator(); asked.notify_at((2, 1)); asked.notify_at((1, 2)); asked.next([Antichain([(3, 3)])])
         ((1, 2), 1)
@@ -273,7 +273,7 @@ class Worker:
         self.step.update((location, time), diff)
 
     def commit(self) -> list[Change]:
-        """The step is taken: what the others have to hear, in one piece."""
+        """Take the step; returns what the others must hear, in one piece."""
         changes = self.step.drain()
         unfounded = next(from_nothing(self.paths, changes), None)
         if unfounded is not None:
@@ -286,7 +286,7 @@ class Worker:
         return changes
 
     def hear(self, changes: Iterable[Change]) -> None:
-        """The step of another worker, all of it."""
+        """Take in the whole step of another worker."""
         self.view.update_iter(changes)
         self.view.propagate_all()
 
@@ -304,7 +304,7 @@ def from_nothing(paths: PathSummaries, changes: Iterable[Change]) -> Iterator[St
     >>> [(str(at), time) for at, time in from_nothing(PathSummaries(graph), step)]
     [('0.out0', 2)]
     """
-    known = ChangeBatch(changes).into_inner()  # changes of one pointstamp are one change: what is used is not made
+    known = ChangeBatch(changes).into_inner()  # changes of one pointstamp are one change: what is used up is not made
     used = [stamp for stamp, diff in known if diff < 0]
     for (location, time), diff in known:
         if diff > 0 and not any(paths.could_result_in(at, t, location, time) is not None for at, t in used):

@@ -1,9 +1,9 @@
-"""What is unresolved in a group of sinks, for an operator: which epoch is decided and not everywhere, since when, which
+"""What is unresolved in a group of sinks, for an operator: which epoch is decided but not everywhere, since when, which
 members lack it, and what resolves it.
 
 `doubt_of_group` takes the folder of the log, a state folder of a run with epochs (``STATE/together``) or the checkpoint
 of a query on Spark (``CHECKPOINT/pellucid-together``).  Nothing is changed, and no writer is kept waiting.  Members are
-asked by what the log says of them, which has no secret in it: a PostgreSQL as the user of the run, or the one that
+asked with what the log says about them, which holds no secret: a PostgreSQL as the user of the run, or the one that
 ``PGUSER`` names, with ``PGPASSWORD``; or by the sinks that the caller gives.  One that cannot be asked is named.
 """
 
@@ -158,7 +158,7 @@ def doubt_of_group(path: str | os.PathLike[str], members: Mapping[str, Sink] | N
     elif all(m.lacks is False for m in found):
         in_doubt = False
     else:
-        in_doubt = None  # what was written down of one that cannot be asked may be old
+        in_doubt = None  # what was recorded of one that cannot be asked may be out of date
     epochs = record.epoch > 0 or (log.folder.parent / "run.json").is_file()
     resolve = () if in_doubt is False else _resolve(record, found, epochs, whole)
     return GroupDoubt(
@@ -234,7 +234,7 @@ def _finished(state: Path) -> bool:
 
 
 def _as_whom(target: str) -> str:
-    """Where the log has no user: as whom a server is asked.
+    """Where the log names no user: as which user a server is asked.
 
     >>> _as_whom("sqlite:/shop.db#t"), _as_whom("postgresql://me@db:5432/shop#t")
     ('', '; PGPASSWORD, or a password file, says the password of me')
@@ -249,7 +249,7 @@ def _as_whom(target: str) -> str:
 
 
 def _made_since(path: Path, at: str) -> bool:
-    """Whether a file is there that is no older than that."""
+    """Whether there is a file no older than that."""
     try:
         return os.stat(path).st_mtime >= datetime.fromisoformat(at).timestamp() - 1
     except (OSError, ValueError):
@@ -257,7 +257,7 @@ def _made_since(path: Path, at: str) -> bool:
 
 
 def _lost(have: int, record: Record, whole: int) -> bool:
-    """Whether one that has less than is decided had more: no epoch is decided before the one before is everywhere."""
+    """Whether one with less than is decided once had more: an epoch is decided only when the last is everywhere."""
     return have < max(record.before, whole)
 
 
@@ -290,7 +290,7 @@ def _resolve(record: Record, members: tuple[MemberDoubt, ...], epochs: bool, who
     """What an operator does."""
     ahead = [m.name for m in members if m.ahead]
     start = f", or read all input again with {option('from_start', True)}" if epochs else ""
-    if ahead:  # by a log that does not know what was decided nothing can be said of the rest
+    if ahead:  # from a log that does not know what was decided, nothing can be said about the rest
         return (f"bring back the log that goes with {_listed(ahead)}{start}: the same command alone is refused",)
     lost = [m.name for m in members if m.lost]
     gone = [m for m in members if m.remade]
@@ -342,7 +342,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _ago(since: str) -> str:
-    """A time, and how long it is ago.
+    """A time, and how long ago it was.
 
     >>> _ago("")
     'at an unknown time'
@@ -412,7 +412,7 @@ def read_together(
         _refuse_others(sinks, record)
         try:
             found, why = _at_once(sinks, record), ""
-        except _Uncut as error:  # no matter, if every member has the epoch soon
+        except _Uncut as error:  # harmless if every member soon has the epoch
             found, why = None, str(error)
         except OSError as error:
             raise DataError(f"read_together: {from_outside(error)}") from error
@@ -474,7 +474,7 @@ def _at_once(sinks: Mapping[str, Sink], record: Record) -> dict[str, Any] | None
                 f"read_together: member {name!r} ({sink.place}): {gone}: was it emptied, dropped or renamed? Bring the "
                 "rows back"
             )
-        upto = whole if whole > record.members[name][1] else None  # of one that joined later nothing is before
+        upto = whole if whole > record.members[name][1] else None  # one that joined later has nothing before
         if upto is None and lasts[name] == NOTHING:
             found[name] = pa.table({})
             continue

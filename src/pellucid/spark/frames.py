@@ -7,8 +7,8 @@ column       what it is
 ``k0, k1…``  the key's columns, as the user has them
 ``o0, o1…``  the order's columns
 ``c0, c1…``  passthrough columns (``keep=``)
-``f``        the file that a row is from, where bad rows are told (``bad=``)
-``s``        the number of the source that a row is of, where each source has a DataFrame
+``f``        the file that a row is from, where bad rows are reported (``bad=``)
+``s``        the number of the source of a row, where each source has a DataFrame
 ``v0_0…``    the columns that feed the leaves of source 0, of source 1, …
 ===========  =========================================================================
 
@@ -45,7 +45,7 @@ class FrameSource:
     type: Type
     columns: tuple[str, ...]
     nan: bool = False  # whether NaN is a value of its floats
-    formats: tuple[tuple[str, str], ...] = ()  # of columns of times in texts: their form
+    formats: tuple[tuple[str, str], ...] = ()  # for columns of times written as text: their format
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Fields:
     sources: tuple[FrameSource, ...]
     key: tuple[tuple[str, Type], ...] = ()
     order: tuple[tuple[str, Type], ...] = ()
-    tagged: bool = False  # a row is of one source, and `s` says of which
+    tagged: bool = False  # a row belongs to one source, and `s` says which
     wide: bool = False  # a row holds all sources, and null is silence
     along: tuple[str, ...] = ()  # passthrough columns, by the user's names
     types: tuple[
@@ -338,7 +338,7 @@ def order_leaf(found: DataType, name: str, place: str) -> Type:
 
 
 def _collation(found: DataType) -> str | None:
-    """The collation of a text that Spark does not compare by its bytes."""
+    """The collation of a text column that Spark does not compare byte by byte."""
     name = getattr(found, "collation", None)
     return None if name in (None, "UTF8_BINARY") else str(name)
 
@@ -382,7 +382,7 @@ def column_at(schema: StructType, path: str) -> Column:
 
 
 def _value_at(schema: StructType, path: str) -> Column:
-    """The same of an event: a text without its collation, so that Spark's expressions compare it as the engine does."""
+    """The same for an event: text without its collation, so that Spark's expressions compare it as the engine does."""
     found = find(schema, path, "the DataFrame")
     return found.column.cast("string") if _collation(found.type) else found.column
 
@@ -420,12 +420,12 @@ class Late:
 
 
 class Met(NamedTuple):
-    """A column of the key or the order of whose name an event has a field: both must be the same."""
+    """A column of the key or the order with the name of an event's field: both must be the same."""
 
     what: str  # "key" or "order"
     name: str
     column: str  # of the frame
-    form: str | None = None  # of times in texts
+    form: str | None = None  # for times written as text
 
     @property
     def formats(self) -> dict[str, str]:
@@ -449,8 +449,8 @@ class SparkJob:
     nth: str | None = None  # the column that numbers the events of one push
     tag: str | None = None  # the column that says which output an event is of
     engine: str = "auto"  # the engine's mode
-    met: tuple[Met, ...] = ()  # columns of key and order that the event has itself: they stand once
-    bad: str = "fail"  # or rows that cannot be read, or on which a step fails, are left out ("drop"), or told ("keep")
+    met: tuple[Met, ...] = ()  # columns of key and order that the event has itself: they appear once
+    bad: str = "fail"  # or rows that cannot be read, or on which a step fails: left out ("drop"), or reported ("keep")
     asked: str = (
         ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)
     )

@@ -11,7 +11,7 @@ puts lists one behind the other.  A step whose answer depends on earlier pushes 
 >>> slots(p.graph, 2)
 [RowSlot(when=v0 + 1 > 3, leaves=(v0 + 1,), key=())]
 
-Failures keep their place.  A step that fails fails the push, also if no output reads it or a later filter drops the
+Failures keep their place.  A step that fails fails the push, even if no output reads it or a later filter drops the
 event.  Most of that happens by itself, since Spark computes the same expressions; what the outputs do not compute
 (:func:`obligations`) is evaluated in the filter, for its failure only.  As everywhere in Spark, columns and rows that a
 later query does not ask for are not computed, and do not fail.
@@ -141,7 +141,7 @@ def _function(out: Stateless, node: Node, events: list[RowSlot]) -> list[RowSlot
 
 
 def _numbered(out: Stateless, node: Node, traced: Traced) -> Traced:
-    """The trace with its raises counted on from those of the other steps."""
+    """The trace with its raises numbered on from those of the other steps."""
     if not traced.raises:
         return traced
     first = len(out.raises)
@@ -418,7 +418,7 @@ class RowFrame:
         return column(e, self.leaves, ansi=self.ansi, raises=self.found.raises)
 
     def filtered(self, df: DataFrame, when: Expr) -> DataFrame:
-        """The rows with an event; and what only fails is evaluated here, where no later step can drop it."""
+        """The rows with an event; and what can only fail is evaluated here, where no later step can drop it."""
         condition = n.after(tuple(self.due), when)
         if condition is when and not self.checks:
             for part in _conjuncts(when):  # what cannot fail comes first, so that Spark may move it
@@ -502,7 +502,7 @@ def _without(e: Expr, first: Expr) -> Expr:
 #
 # A pipeline that begins with maps and filters is cut behind them: the front becomes a filter and a projection of the
 # user's DataFrame, before the shuffle; the rest is a pipeline of its own, whose source is what the front puts out. A
-# push of which the front drops the event does nothing in the rest, so the answers are the same.
+# push whose event the front drops does nothing in the rest, so the answers are the same.
 
 stateless_frame = frame
 
@@ -603,7 +603,7 @@ stateless_frame = frame
 def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
     if not _surely_met(job, frame):
-        raise NotNative("has a field of the name of a column of the key or the order, which may be something else")
+        raise NotNative("has a field with the name of a column of the key or the order, which may be something else")
     schema = frame.raw.schema
     keys = {name for name, t in frame.fields.key if not isinstance(t, OptionalType)}
     whole = set(frame.fields.along)  # such a column is taken as it is, whatever is in its name
@@ -617,7 +617,7 @@ def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
 
 
 def _surely_met(job: SparkJob, frame: Frame) -> bool:
-    """Whether the fields that have the name of a column of the key or the order are that column, as the source reads
+    """Whether the fields named like a column of the key or the order are that column, as the source reads
     it: else rows are looked at."""
     if not job.met:
         return True

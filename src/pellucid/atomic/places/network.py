@@ -157,7 +157,7 @@ def address_of(text: str, where: str) -> tuple[str, int]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that are not used now, each another, and none that the system gives to connections: while a
+    """Ports of this machine that are not in use, all different, and none that the system gives to connections: while a
     place is down, a client that tries to reach it could otherwise be given the place's own port.
 
     >>> len(set(free_ports(3))), max(free_ports(3)) < _given_to_connections()
@@ -246,7 +246,7 @@ class Network:
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> Network:
-        """Read a network's folder; one that is none, or says something that cannot be, is refused."""
+        """Read a network's folder; one that is not a network, or says something impossible, is refused."""
         root = Path(folder)
         file = root / FILE
         try:
@@ -293,7 +293,7 @@ class Network:
     # ---------------------------------------------------------------- ways
 
     def route(self, start: str, path: str) -> Route:
-        """The way from a place along a path: ``airline.requests``, or every step of it,
+        """The route from a place along a path: ``airline.requests``, or every step of it,
         ``out agent.in airline.in requests``; a channel of one's own is its name.
 
         >>> tree = [PlaceInfo("corp", "127.0.0.1", 1), PlaceInfo("host", "127.0.0.1", 2, "corp", ("orders",)),
@@ -386,7 +386,7 @@ class Network:
         return out
 
     def capability(self, secrets: Secrets, start: str, text: str) -> Capability:
-        """The way to a channel, to be given away: with all its tokens for `in` that the place has."""
+        """The route to a channel, to be given away: with all its tokens for `in` that the place has."""
         to, channel = (route := self.route(start, text)).to, route.channel
         tokens = {}
         for name in Tree(self.tree, self.channels).outward(to):
@@ -566,7 +566,7 @@ _ALWAYS = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 
 def _certificates(names: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The certificate of a new authority, and for each name a key with a certificate, all as PEM.  They do not expire:
-    who must not take part any more is left out of a new network."""
+    a place that must no longer take part is left out of a new network."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -4,7 +4,7 @@ Spark, Flink and the local engine measure different things; each reader puts the
 what it does not know (None: not measured, never a guess).  Times are seconds, rates are events per second.
 
 The one number that plans are made of is `MeasuredStep.capacity`, the events per second that a step could take if it
-were always busy: those that it did take, divided by the part of its time that it was busy; of micro-batches, which
+were always busy: those that it did take, divided by the share of its time that it was busy; of micro-batches, which
 cost something before their first row, what is left when they are long.
 """
 
@@ -46,17 +46,17 @@ class MeasuredStep:
     name: str
     rate: float | None = None  # events that come, per second
     processed: float | None = None  # events that it gets through, per second
-    busy: float | None = None  # the part of their time that its workers work, 0 to 1
+    busy: float | None = None  # the share of their time that its workers work, 0 to 1
     able: float | None = None  # events per second that it could take, where that is known otherwise
     lag: float | None = None  # events that wait
-    growth: float | None = None  # of the lag, per second, where it never was without one
+    growth: float | None = None  # of the lag, per second, where there always was one
     out: float | None = None  # events that it emits, per second
     workers: int = 1
     partitions: int | None = None  # of its input: no more workers than that have something to do
     keys: int | None = None  # different keys, or groups of keys: likewise
     state: int | None = None  # rows that it holds
     state_bytes: int | None = None
-    skew: float | None = None  # the part of all its events that its busiest key or partition has, 0 to 1
+    skew: float | None = None  # the share of all its events that its busiest key or partition has, 0 to 1
     hears: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class MeasuredStep:
 
     @property
     def usable(self) -> float | None:
-        """What of its capacity can be used: a hot key is one worker's, and that one is done when it is.
+        """What of its capacity can be used: a hot key is one worker's, and the step is done when that worker is.
 
         >>> MeasuredStep("count", processed=400.0, busy=0.5, workers=2, skew=0.8).usable
         500.0
@@ -132,7 +132,7 @@ class MeasuredStep:
 
     @property
     def most(self) -> int | None:
-        """The most workers that have something to do: partitions, keys, and how often a hot key goes into all."""
+        """The most workers that have something to do: partitions, keys, and 1 / the share of a hot key."""
         known = [n for n in (self.partitions, self.keys) if n is not None]
         if self.skew is not None:
             known.append(-int(-1 // self.skew))  # rounded up
@@ -196,7 +196,7 @@ class Job:
         return done
 
     def with_workers(self, workers: Mapping[str, int]) -> Job:
-        """The same measurements, made with so many workers: where the measuring system does not tell."""
+        """The same measurements, made with so many workers: where the measuring system does not say."""
         steps = dict(self.steps)
         for name, count in workers.items():
             steps[name] = replace(self.step(name), workers=count)
@@ -293,7 +293,7 @@ def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
 
 # Micro-batches: what one costs, and what follows from that for the lag.
 #
-# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  If you takes
+# A batch costs something before its first row (planning, offsets, a commit) and something for each row.  What takes
 # all that waits, works on it and then looks again, as Spark does without a limit per trigger, is never done: while it
 # works, more comes.  At ``rate`` rows a second the batches settle at ``rate * (fixed + row * n) = n`` rows, if ``rate *
 # row`` is below 1; otherwise each one is longer than the one before, and the lag grows for ever.
@@ -320,7 +320,7 @@ class BatchCost:
 
     @property
     def capacity(self) -> float:
-        """Rows per second in batches as long as you like: what no rate may reach."""
+        """Rows per second in arbitrarily long batches: what no rate may reach."""
         return 1 / self.row if self.row > 0 else float("inf")
 
     def settled(self, rate: float) -> float | None:
@@ -359,7 +359,7 @@ class BatchCost:
 
 def batch_cost(samples: Iterable[Sample]) -> BatchCost | None:
     """What batches cost, by Theil and Sen: the median of the slopes between any two, so that the first batch, which
-    starts Python, does not count for more than one.  None if all batches have as many rows, or cost less for more.
+    starts Python, does not count for more than one.  None if all batches are equally long, or longer ones cost less.
 
     >>> batch_cost([Sample(0, 100, 0.6), Sample(1, 200, 0.7), Sample(2, 300, 0.8), Sample(3, 100, 9.0)])
     BatchCost(fixed=0.5, row=0.001, every=1)
@@ -371,7 +371,7 @@ def batch_cost(samples: Iterable[Sample]) -> BatchCost | None:
         return None
     row = median(slopes)
     fixed = median(seconds - row * rows for rows, seconds in points)
-    if row < 0:  # the longer ones came when less else was to be done: nothing can be said of a row
+    if row < 0:  # the longer ones came when there was less else to do: nothing can be said about a row
         return None
     if fixed < 0:  # nothing costs less than nothing
         row, fixed = median(seconds / rows for rows, seconds in points), 0.0
@@ -388,7 +388,7 @@ def _every(samples: Sequence[Sample]) -> float:
 
 
 def _thinned(points: Sequence[tuple[int, float]], most: int = 600) -> Sequence[tuple[int, float]]:
-    """All pairs of many batches would take long: every so many-th of them is enough."""
+    """All pairs of many batches would take long: every n-th of them is enough."""
     return points if len(points) <= most else points[:: -(-len(points) // most)]
 
 
@@ -399,7 +399,7 @@ def predicted(cost: BatchCost, rate: float, seconds: float, *, first: float = 0.
     [(0.0, 0), (0.5, 250), (1.25, 375), (2.125, 438)]
     """
     if rate < 0 or seconds < 0:
-        raise UsageError("a rate and a time are not below 0")
+        raise UsageError("a rate and a time must not be below 0")
     at, rows, out = 0.0, first, list[tuple[float, float]]()
     while at < seconds:
         out.append((at, rows))

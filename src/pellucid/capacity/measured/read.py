@@ -1,7 +1,7 @@
 """Files of measurements: which kind they are, and the jobs in them.
 
-A file is one JSON document, a list of them, or one on each line (a log).  Of Spark's own event logs and of what a
-listener writes the lines with progress are read and the others passed over; anything else is refused, by name.
+A file is one JSON document, a list of them, or one on each line (a log).  In Spark's own event logs and what a
+listener writes, the lines with progress are read and the others skipped; anything else is refused, by name.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # What ``pellucid run --measure FILE`` writes: how fast the steps of a local run were, and what waited.
 #
-# All steps are one loop, so they share one worker; a step's busy time is its part of the time in the loop (measured in
+# All steps are one loop, so they share one worker; a step's busy time is its share of the time in the loop (measured in
 # one push of 32) and its capacity what it could take alone.  The run as a whole is a step of its own, called as the
-# pipeline: that is the one whose queue is the input.  Of files it is not known at which rate they came.
+# pipeline: that is the one whose queue is the input.  For files it is not known at what rate their events came.
 
 KIND = "measured run"
 
@@ -129,7 +129,7 @@ def _step(given: Mapping[str, Any], where: str, per: float, *, piped: bool) -> M
 # Records a local run while it goes: ``pellucid run --measure``.
 #
 # A pipe gives what is there: what a batch finds is what came while the one before was worked on, and waited.  A file
-# has been there all the time: what waits is the rest of it, which is estimated by the part that is read.
+# has been there all the time: what waits is the rest of it, which is estimated from the share that is read.
 
 KEPT = 10_000  # batches, the last ones: a run from a pipe may go on for months
 
@@ -195,7 +195,7 @@ class Recorder:
         }
 
 
-# What a Spark query tells of itself: the `StreamingQueryProgress` of its micro-batches.
+# What a Spark query reports about itself: the `StreamingQueryProgress` of its micro-batches.
 #
 # Spark 3 and 4 write the same fields: a JSON object for each batch with ``timestamp`` (when it began),
 # ``numInputRows``, ``inputRowsPerSecond``, ``processedRowsPerSecond``, ``durationMs`` (``triggerExecution`` is the
@@ -342,7 +342,7 @@ def _growth(began: Sequence[float], left: Sequence[float | None]) -> float | Non
 def _unbroken(
     batches: Sequence[tuple[float, Mapping[str, Any]]], where: str
 ) -> tuple[list[tuple[float, Mapping[str, Any]]], list[str]]:
-    """The most batches of which none between them is missing, the last such ones: what came meanwhile is not known
+    """The longest stretch of batches with none missing, the last such one: what came meanwhile is not known
     otherwise.  One that was run again after a restart counts once."""
     numbers = [counted(batch.get("batchId"), f"{where}: batchId") for _, batch in batches]
     rows = [_rows(batch, f"{where}, batch {n:.0f}") for (_, batch), n in zip(batches, numbers, strict=True)]
@@ -371,7 +371,7 @@ def _unbroken(
 
 
 def _batches(documents: Iterable[Mapping[str, Any]], where: str) -> list[tuple[float, Mapping[str, Any]]]:
-    """Each batch once (an idle query tells of the last one again), by time."""
+    """Each batch once (an idle query reports the last one again), by time."""
     found: dict[tuple[str, float], Mapping[str, Any]] = {}
     for document in documents:
         text = str(document["timestamp"])
@@ -418,7 +418,7 @@ def _offset(offset: Any) -> float | dict[str, float] | None:
 
 
 def _left(batch: Mapping[str, Any]) -> float | None:
-    """Rows that were there when the batch was made and are not in it; None if a source does not tell."""
+    """Rows that were there when the batch was made and are not in it; None if a source does not say."""
     total = 0.0
     for source in batch["sources"]:
         end, latest = source.get("endOffset"), source.get("latestOffset")
@@ -431,7 +431,7 @@ def _left(batch: Mapping[str, Any]) -> float | None:
 
 
 def _partitions(batches: Sequence[Mapping[str, Any]]) -> tuple[list[float], int | None]:
-    """The part of all rows that each partition had, and how many partitions there are."""
+    """The share of all rows that each partition had, and how many partitions there are."""
     counts: dict[str, float] = {}
     for batch in batches:
         for i, source in enumerate(batch["sources"]):
@@ -483,11 +483,11 @@ def arrivals_of(job: Job) -> list[tuple[float, float, int]]:
 # one of ``/vertices/ID/metrics`` (``{"id": "0.busyTimeMsPerSecond", "value": "12.0"}``, with the number of the
 # subtask).
 #
-# Of the metrics are read ``busyTimeMsPerSecond`` (on average over the subtasks), ``numRecordsInPerSecond``,
+# The metrics that are read: ``busyTimeMsPerSecond`` (on average over the subtasks), ``numRecordsInPerSecond``,
 # ``numRecordsOutPerSecond`` and ``pendingRecords`` (``records-lag-max`` of Kafka) in all.  A source counts what it puts
 # out where it does not count what it takes.
 
-_SKEWED = 1.05  # a busiest subtask with less than 5 % above its share is none
+_SKEWED = 1.05  # a subtask less than 5 % above its share does not count as busiest
 
 
 def is_flink(document: Any) -> bool:
@@ -626,7 +626,7 @@ def _average(value: _Value | None) -> float | None:
 
 
 def _skew(value: _Value | None, workers: int) -> float | None:
-    """The part of all events that the busiest subtask has, if it is more than its share."""
+    """The share of all events that the busiest subtask has, if it is more than its share."""
     if not value or workers < 2:
         return None
     most, total = max([value.get("max", 0.0), *_subtasks(value)]), _all(value)
@@ -642,7 +642,7 @@ KINDS = (
 
 
 def read_jobs(path: str | Path) -> list[Job]:
-    """The jobs that a file tells of: one for each Spark query, Flink job or local run in it."""
+    """The jobs that a file describes: one for each Spark query, Flink job or local run in it."""
     found, cut = _documents(path)
     jobs = jobs_of(found, where=str(path))
     return [
@@ -657,7 +657,7 @@ def documents(path: str | Path) -> list[Any]:
 
 
 def _documents(path: str | Path) -> tuple[list[Any], bool]:
-    """And whether its last line is not whole, as of a log that is being written."""
+    """The same, and whether its last line is incomplete, as in a log still being written."""
     try:
         data = Path(path).read_bytes()
         if str(path).endswith(".gz"):
@@ -724,7 +724,7 @@ its vertices and their metrics, or what pellucid run --measure wrote
 
 
 def _unwrapped(document: Any) -> Any:
-    """What a listener or an event log puts around a progress."""
+    """A progress report without what a listener or an event log puts around it."""
     inner = document.get("progress") if isinstance(document, Mapping) else None
     if isinstance(inner, str):
         try:

@@ -9,7 +9,7 @@ explicit search, SMT solvers and exporters all read the same system, and the use
 A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
 dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
 function fails leads to ``failed`` in the same way.  A push on which a function that is called and not traced gets an
-argument on which it was not called leads **outside** in the same way: about such a run nothing is claimed.
+argument that it was never called with leads **outside** in the same way: about such a run nothing is claimed.
 
 Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for
 every engine that runs the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are
@@ -62,7 +62,7 @@ class System:
     # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys:
     # it is not judged
     partial: Expr = FALSE
-    outside: Expr = FALSE  # in this push or before, a function got an argument on which it was not called
+    outside: Expr = FALSE  # in this push or before, a function got an argument that it was never called with
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
@@ -70,12 +70,12 @@ class System:
         Mapping[str, Any], ...
     ] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
     failures: Mapping[str, Expr] = field(default_factory=dict)  # of pipelines side by side: which has failed
-    # something looks inside a string or orders strings: then a solver's strings are those of Python, and no mere names
+    # something looks inside a string or orders strings: then a solver's strings must be Python's, not mere names
     texts: bool = False
     guessed: tuple[Mapping[str, str], ...] = ()  # pushes that are guessed: for each, what stands there for which source
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
-        """The system with all its expressions changed, the variables apart."""
+        """The system with all its expressions changed, except the variables."""
         slots = [s for _, many in self.streams.values() for s in many]
         flat = [*self.next, *self.lengths.values(), *self.failures.values()]
         flat += [self.overflow, self.failed, self.wide, self.outside, self.assume, self.partial]
@@ -111,7 +111,7 @@ class System:
         return n.any_of(slot.present for slot in self.streams[stream][1])
 
     def value(self, stream: str) -> tuple[Expr, ...]:
-        """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or
+        """The leaves of its event, if it carries at most one in a push; of other streams ask for each, the first or
         the last."""
         return self.last(stream)
 
@@ -131,8 +131,8 @@ class System:
         return out
 
     def node(self, id: str) -> str:
-        """Under which name the stream of a source or step stands in ``streams``: an output of its name goes before
-        it."""
+        """Under which name the stream of a source or step stands in ``streams``: an output of that name takes
+        precedence."""
         return f"{HIDDEN}{id}" if self.outputs.get(id, id) != id else id
 
 
@@ -152,7 +152,7 @@ def _refuse_times_modulo(graph: Graph, domain: Domain) -> None:
 
 
 def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
-    """The leaves of the last of these that is there."""
+    """The leaves of the last of these that is present."""
     leaves = slots[0].leaves if slots else tuple(n.const(simplest(kind)) for _, kind in t.leaves())
     for slot in slots[1:]:
         leaves = tuple(n.ite(slot.present, a, b) for a, b in zip(slot.leaves, leaves, strict=True))
@@ -251,7 +251,7 @@ def build_system(
         step_of = {i: step for i, (step, _) in enumerate(order) if i >= len(apart) and state[i].role != "key"}
 
         def pool(i: int) -> Sequence[Any] | None:
-            if i >= 2 * _MARK:  # of an event that waits where a queue is not followed: any that could come there
+            if i >= 2 * _MARK:  # of an event that waits in a queue that is not tracked: any that could come there
                 return (False, True) if recorded.inputs[i - 2 * _MARK].type == BOOL else None
             v = inputs[i - _MARK] if i >= _MARK else state[i]
             if v.size is not None:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 # ``pellucid run --on spark``: the same pipeline as a Spark job, over files or tables, or as a never-ending query.
 #
-# What can be known to be wrong without Spark is told before Spark starts, which takes seconds.
+# What can be found wrong without Spark is reported before Spark starts, which takes seconds.
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ def trigger(text: str | None) -> dict[str, Any]:
 
 
 def _ship(p: Pipeline) -> None:
-    """Let the user's own file go along with its functions: executors do not have it."""
+    """Ship the user's own file along with its functions: executors do not have it."""
     from pyspark import cloudpickle
 
     module = sys.modules.get(p.__module__)
@@ -531,7 +531,7 @@ def _patient(sink: Any, patience: float | None) -> Any:
 
 
 class Outputs:
-    """A group, and beside it the outputs that cannot be members; what a sink is to who counts rows."""
+    """A group, and beside it the outputs that cannot be members; where rows are counted, it is a sink."""
 
     def __init__(self, group: Any, rest: list[str], work: Work, *, same: bool) -> None:
 
@@ -711,7 +711,7 @@ def stream(work: Work) -> None:
         try:
             watch.run()
         except Exception:
-            if not signals:  # else the signal went to the JVM as well, and it is gone before we could ask it to stop
+            if not signals:  # else the JVM got the signal too, and was gone before we could ask it to stop
                 raise
         finally:
             watch.clear()

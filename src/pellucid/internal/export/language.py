@@ -1,6 +1,6 @@
 """Types and expressions in NuSMV's language.
 
-NuSMV divides as C does, has no bit operations on integers, and refuses an assignment of which some value, reachable or
+NuSMV divides as C does, has no bit operations on integers, and refuses an assignment if any of its values, reachable or
 not, lies outside a variable's range.  So remainders are made non-negative, bit operations become tables, and a
 divisor that may be 0 is replaced by 1 (a definition of its own says where it fails).
 """
@@ -231,7 +231,7 @@ class SmvWriter:
         )
 
     def _divide(self, op: str, a: Expr, b: Expr) -> str:
-        """``//`` and ``%`` of Python, by ``/`` and ``mod`` of C."""
+        """Python's ``//`` and ``%``, in terms of C's ``/`` and ``mod``."""
         left, right = self._text[id(a)], self._text[id(b)]
         (low, _), (least, most) = self._range[id(a)], self._range[id(b)]
         if least <= 0 <= most:

@@ -3,7 +3,7 @@
 A **machine** has a start, steps with labels, and something that is seen of each of its states (`Machine`).  `Search`
 goes through it breadth first within a `Budget`, so that the way to a state is a shortest one; `components` and
 `shortest_cycle` look at what was found for runs that never end.  The answer is a `Verdict`; what it found is a
-`Counterexample`, of any machine a `Run`, which has a table, a picture, a JSON document, a test and a replay.
+`Counterexample` (for any machine, a `Run`), which has a table, a picture, a JSON document, a test and a replay.
 """
 
 from pellucid.internal.model.counterexample import Counterexample, Run, follow

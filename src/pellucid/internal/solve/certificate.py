@@ -20,7 +20,7 @@ from pellucid.internal.expr.types import BOOL, FLOAT, INT, EnumType
 from pellucid.internal.model.search import Budget, now, patiently
 from pellucid.internal.solve.terms import Frames, Transition, ask
 
-# A second solver: what a proof owes, asked of cvc5 where it is installed.
+# A second solver: the obligations of a proof, put to cvc5 where it is installed.
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def has_cvc5() -> bool:
 
 
 def ask_cvc5(text: str, seconds: float) -> bool | None:
-    """Whether an SMT-LIB text can be satisfied; None if the time was not enough or it cannot be read.
+    """Whether an SMT-LIB text can be satisfied; None if the time ran out or cvc5 cannot read it.
 
     >>> ask_cvc5("(set-logic ALL)(declare-const x Int)(assert (< x x))(check-sat)", 1.0) if has_cvc5() else False
     False
@@ -117,7 +117,7 @@ def check_certificate(
 ) -> bool:
     """Whether a proof proves that ``bad`` never holds, decided from scratch by a fresh solver.
 
-    False also where the solver does not know.  ``code`` is a transition system that was made for this; ``texts`` gets
+    Also False where the solver does not know.  ``code`` is a transition system that was made for this; ``texts`` gets
     what z3 was asked.
 
     >>> from pellucid.internal.expr.types import INT
@@ -160,7 +160,7 @@ def check_certificate(
 
 
 class Induction:
-    """The step of k-induction, for k = 0, 1, 2, …; the base is the bounded search's."""
+    """The step of k-induction, for k = 0, 1, 2, …; the base case is left to the bounded search."""
 
     def __init__(self, code: Transition, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> None:
         self.code, self.bad, self.clock = code, bad, clock
@@ -186,7 +186,7 @@ class Induction:
         (bad,) = self.frames.at(self.k, [self.term])
         answer = ask(self.solver, self.clock, *self.switches, bad, limit=limit)
         if answer is False:
-            core = {c.get_id() for c in self.solver.unsat_core()}  # not as texts: among them is all that is asked
+            core = {c.get_id() for c in self.solver.unsat_core()}  # by id: text would spell out all that is asked
             used = [e for s, e in zip(self.switches, self.lemmas, strict=True) if s.get_id() in core]
             return Proof(self.k, tuple(used), self.simple and self.k > 0, "induction", self.code.names)
         if answer is None:
@@ -217,7 +217,7 @@ def shrink(code: Transition, bad: Expr, proof: Proof, clock: Budget) -> Proof:
     before, after = frames.at(0, code.terms(lemmas)), frames.at(1, code.terms(lemmas))
     solver.add(*[z3.Implies(s, e) for s, e in zip(switches, before, strict=True)])
     needed = [lemmas.index(e) for e in used.lemmas]
-    for j in needed:  # grows as it is gone through
+    for j in needed:  # grows while it is iterated over
         if ask(solver, clock, *switches, z3.Not(after[j]), limit=2.0) is not False:
             return proof
         core = {c.get_id() for c in solver.unsat_core()}
@@ -236,7 +236,7 @@ def shrink(code: Transition, bad: Expr, proof: Proof, clock: Budget) -> Proof:
 # Property-directed reachability, by z3's Spacer.
 #
 # Spacer has been seen to answer "proved" wrongly, so its word counts for nothing: the invariant that it returns is
-# translated back into an expression, and `check_certificate` decides about it as about any other.
+# translated back into an expression, and `check_certificate` judges it like any other.
 
 
 def spacer(code: Transition, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> Proof | None:
@@ -300,7 +300,7 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 
 def expression_of(code: Transition, term: Any) -> Expr | None:
-    """A z3 formula over the state as an expression; None if it has parts that expressions have not."""
+    """A z3 formula over the state as an expression; None if it has parts for which there are no expressions."""
     z3 = code.z3
     variables = {c.get_id(): n.var(i, t) for i, (c, t) in enumerate(zip(code.state, code.state_types, strict=True))}
     made: dict[int, Expr] = {}
@@ -333,7 +333,7 @@ def expression_of(code: Transition, term: Any) -> Expr | None:
     }
 
     def number_of(v: Expr) -> Expr:
-        """An enum's place as an int: z3 compares places."""
+        """An enum member's position as an int: z3 compares positions."""
         assert isinstance(v.type, EnumType)
         out = n.const(0)
         for place, member in enumerate(v.type.members):
@@ -351,7 +351,7 @@ def expression_of(code: Transition, term: Any) -> Expr | None:
             return number_of(v) if isinstance(v.type, EnumType) else None  # a str has no place
         args = [made[a.get_id()] for a in t.children()]
         kind = t.decl().kind()
-        if kind in (z3.Z3_OP_IDIV, z3.Z3_OP_MOD):  # as Python's for a positive divisor only
+        if kind in (z3.Z3_OP_IDIV, z3.Z3_OP_MOD):  # like Python's only for a positive divisor
             if args[1].op != "const" or args[1].value <= 0:
                 return None
             return n.binary("mod" if kind == z3.Z3_OP_MOD else "floordiv", *args)

@@ -2,7 +2,7 @@
 
 **Interval join**: pairs of events of one key with low ≤ b.t - a.t ≤ high.  Both sides are kept in pools, and found by
 key and time.  A row whose time for a partner is over matches nothing that can still come, so it may stay until it is
-worth while to throw such rows away; only where it must come out alone if it finds no partner, it waits for the clock.
+worthwhile to drop such rows; only where it must come out alone if it finds no partner does it wait for the clock.
 
 **As-of**: for each event of one stream the latest of another that is not after it.  An event waits until nothing of the
 other stream can come any more that is not after it.  Of the other stream's events whose times are complete only one of
@@ -127,7 +127,7 @@ class Side:
 
 
 class _Sorted:
-    """New rows of one side by the number of their key and their time: the order, and both in it."""
+    """New rows of one side by the number of their key and their time: the sorting order, and both in that order."""
 
     __slots__ = ("key", "order", "row_time", "time")
 
@@ -149,7 +149,7 @@ def _partners(index: Index, rows: _Sorted, low: int, high: int) -> tuple[Any, An
         return _NONE, _NONE
     key, time = rows.key, rows.time
     if int(time.max()) + low > MOST or int(time.min()) + high < LEAST:
-        # All of an interval is beyond 64 bits, where no time is; what `later` makes of its ends would be inside.
+        # A whole interval lies beyond 64 bits, where no time is; `later` would put its ends back inside.
         key = np.where((later(time, low - 1) == MOST) | (later(time, high + 1) == LEAST), -1, key)
     asked, row = index.between(key, later(time, low), later(time, high))
     return rows.order[asked].astype(np.int64), row
@@ -443,7 +443,7 @@ class Join(TwoSides):
         return behind([out, self._alone(*alone)])
 
     def _alone(self, left: Rows, right: Rows) -> Flow:
-        """Rows without a partner, with the last time at which they could have found one, but none before their own."""
+        """Rows without a partner, with the last time at which they could have found one, but never before their own."""
         parts = []
         for number, rows, by in ((0, left, max(0, self.high)), (1, right, max(0, -self.low))):
             least, most = self.limits()

@@ -4,7 +4,7 @@ A **timed step** (`Processor.timed`) stands alone: it follows the clock.  The or
 **segments**, each an ordinary `Graph` of its own, that the interpreter or a kernel runs, knowing nothing of time.
 
 How it is cut: the *level* of a step is the greatest of the levels of the steps it reads, one more for each timed one
-among them; the ordinary steps of one level that a stream joins are a segment.  Stages go level by level, in each the
+among them; the ordinary steps of one level that streams connect form a segment.  Stages go level by level, in each the
 segments first and then its timed steps, all in the order of the graph: what a stage reads is complete when its turn
 comes.
 
@@ -33,7 +33,7 @@ What every engine that runs a plan keeps to, so that all do the same:
   segment's source has events ``(key, event)``, which are keyed again and taken apart (`Crossing.keyed`).  What a
   segment emits under a key carries it (`Output.keys` of a kernel).  A key that comes with the data (``key=`` of a
   table) is not in the plan: an engine that runs per key gives each key ordinary states of its own, and its
-  timed steps keep (that key, the stream's key) apart; the clock is of all keys together.
+  timed steps keep (that key, the stream's key) apart; one clock serves all keys together.
 
 >>> from pellucid import pipeline
 >>> def busy(x):
@@ -147,7 +147,7 @@ def levels(graph: Graph) -> list[int]:
 
 
 def _parts(graph: Graph, steps: Sequence[int]) -> list[list[int]]:
-    """The steps in parts between which no stream goes, in order."""
+    """The steps split into parts with no stream between them, in order."""
     part = {i: i for i in steps}
 
     def root(i: int) -> int:

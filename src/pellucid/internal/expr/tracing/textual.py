@@ -1,7 +1,7 @@
-"""The trace of a check: as `trace.py`, but it also looks inside text, and into constant dictionaries and
+"""The trace of a check: like `trace.py`, but it also looks inside text, and into constant dictionaries and
 sets.
 
-``==``, ``<``, ``in``, ``startswith``, ``endswith``, ``find``, ``len``, ``+`` and parts (``s[:3]``) mean what they mean;
+``==``, ``<``, ``in``, ``startswith``, ``endswith``, ``find``, ``len``, ``+`` and slices (``s[:3]``) keep their meaning;
 other methods of strings and ``int(s)``, ``float(s)``, ``str(v)`` become calls of pure functions (`expr.text`).
  A dictionary or a set that the function did not make is asked for its keys one by one.
 
@@ -24,7 +24,7 @@ from pellucid.internal.expr.tracing import running
 from pellucid.internal.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.internal.expr.types import BOOL, FLOAT, INT, STR, Type
 
-_KEYS = 200  # of a dictionary that is asked key by key
+_KEYS = 200  # the most that a dictionary asked key by key may have
 
 #: Methods that never fail on strings: the type of the result, and how many strings they take (at least, at most).
 _METHODS: dict[str, tuple[Type, int, int]] = {
@@ -41,7 +41,7 @@ _known: dict[Any, Pure] = {}
 
 
 def _pure(name: str, f: Callable[..., Any], result: Type, may_fail: bool, args: Sequence[Expr]) -> Any:
-    """The answer of a function of Python's own: one for each name and types of arguments."""
+    """The answer of one of Python's own functions: one `Pure` for each name and types of arguments."""
     key = (name, result, *(a.type for a in args))
     found = _known.setdefault(key, Pure(name, f, result, may_fail))
     return Sym.checked(text.call(found, args)) if result != BOOL else _boolean(text.call(found, args))
@@ -57,7 +57,7 @@ def _runs() -> bool:
 def _texts(values: Iterable[Any], what: str) -> list[Expr]:
     out = [lift_scalar(v) for v in values]
     if any(e is None or e.type != STR for e in out):
-        raise Untraceable(f"calls str.{what} with something else than strings")
+        raise Untraceable(f"calls str.{what} with something other than strings")
     return [e for e in out if e is not None]
 
 
@@ -104,7 +104,7 @@ def length_of(value: Any) -> Any:
 
 
 def item(s: Expr, key: Any) -> Any:
-    """``s[key]``: a place, or a part without a step."""
+    """``s[key]``: an index, or a slice without a step."""
     if _runs():
         return running.item(s, key)
     size = text.length(s)
@@ -123,7 +123,7 @@ def item(s: Expr, key: Any) -> Any:
 def _whole(value: Any) -> Expr:
     e = lift_scalar(value)
     if e is None or e.type not in (INT, BOOL):
-        raise Untraceable("takes a part of a string at something else than an int")
+        raise Untraceable("takes a part of a string at something other than an int")
     return n.int_of_bool(e) if e.type == BOOL else e
 
 
@@ -158,7 +158,7 @@ def method(s: Expr, name: str) -> Callable[..., Any]:
 
 def _edge(s: Expr, name: str, *args: Any) -> Any:
     if len(args) != 1:
-        raise Untraceable(f"calls str.{name} with a place to begin")
+        raise Untraceable(f"calls str.{name} with a start position")
     made = text.starts if name == "startswith" else text.ends
     out: Expr = n.FALSE
     for t in _texts(args[0] if isinstance(args[0], tuple) else args, name):
@@ -168,7 +168,7 @@ def _edge(s: Expr, name: str, *args: Any) -> Any:
 
 def _found(s: Expr, name: str, *args: Any) -> Any:
     if len(args) != 1:
-        raise Untraceable(f"calls str.{name} with a place to begin")
+        raise Untraceable(f"calls str.{name} with a start position")
     at = Sym(text.find(s, *_texts(args, name)))
     if name == "index" and at < 0:  # the trace forks
         raise ValueError("substring not found")
@@ -202,11 +202,11 @@ _MISSING = object()
 
 
 def _same_key(key: Sym, keys: Iterable[Any]) -> Any:
-    """The key that it is, on the path that is being traced."""
+    """The key that it equals on the path that is being traced."""
     for k in keys:
         if type(k) not in (str, int, bool, float, type(None)) or k != k:
             raise Untraceable(
-                f"looks an event's value up among keys that are no plain values, such as {type(k).__name__}"
+                f"looks an event's value up among keys that are not plain values, such as {type(k).__name__}"
             )
         if k is not None and isinstance(k, str) == (key._expr.type == STR) and key == k:
             return k
@@ -219,8 +219,8 @@ def _few(many: Any) -> None:
 
 
 class TextDict(dict[Any, Any]):
-    """A copy of a dictionary that the function did not make: it may be read with a key that is not known yet, and not
-    be changed."""
+    """A copy of a dictionary that the function did not make: it may be read with a key that is not known yet, but not
+    changed."""
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is not Sym:
@@ -260,7 +260,7 @@ class TextSet(frozenset[Any]):
 
 
 def stand_in(value: Any) -> Any:
-    """A dictionary or a set as one that may be asked for what is not known yet; anything else as it is.
+    """A dictionary or a set as one that can be looked up by a key not known yet; anything else as it is.
 
     >>> type(stand_in({"a": 1})).__name__, type(stand_in(3)).__name__
     ('TextDict', 'int')
@@ -271,7 +271,7 @@ def stand_in(value: Any) -> Any:
 
 
 def text_trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False) -> Any:
-    """Trace a function as a check sees it; raises `Untraceable` where that is not possible, too."""
+    """Trace a function as a check sees it; raises `Untraceable` where even that is not possible."""
     from pellucid.internal.expr.tracing.trace import trace
 
     return trace(f, params, task=task, truth=truth, text=True)

@@ -59,7 +59,7 @@ from pellucid.internal.expr.types import (
 
 MAX_WORK = 25_000  # how many truth tests all paths of a function may make; each path runs it again
 MAX_DECISIONS = 400  # how many truth tests one path may make
-MAX_CHECKS = 1000  # how many operations that may fail one path may do
+MAX_CHECKS = 1000  # how many operations that may fail one path may perform
 MAX_OUTPUTS = 64  # how many events a task may emit at once
 
 
@@ -68,10 +68,10 @@ class Traced:
     """A function as data.
 
     ``outputs`` are the leaves of the result, one expression each over the leaves of the parameters.
-    A task has ``emits``: for each number of events it may emit, nothing is assumed; ``count`` is an
+    A task has ``emits``, which assumes nothing about how many events it emits: ``count`` is an
     expression and ``slots[i]`` the leaves of the i-th event, meaningful only where ``i < count``.
     ``raises`` describes the places where the user's function raises, by number.  With ``many`` it is no task: it has no
-    state, and returns a list of these events.  A task that asks to be told of times has ``asked``, how many, and
+    state, and returns a list of these events.  A task that asks to be notified of times has ``asked``, how many, and
     ``times``, of which the i-th is meaningful only where ``i < asked``.
     """
 
@@ -163,14 +163,14 @@ class _Path:
                     self.learn(part, answer)
 
 
-# How two values may stand to each other, as bits; of two floats, one may be NaN.
+# How two values may compare, as bits; either of two floats may be NaN.
 _LESS, _SAME, _MORE, _UNORDERED = 1, 2, 4, 8
 _ANY = _LESS | _SAME | _MORE | _UNORDERED
 _HOLDS = {"lt": _LESS, "le": _LESS | _SAME, "eq": _SAME}
 
 
 def _relation(condition: Expr) -> tuple[tuple[Expr, Expr], int]:
-    """The two values that are compared, in a fixed order, and how they stand if the comparison holds."""
+    """The two values that are compared, in a fixed order, and how they compare if it holds."""
     a, b = condition.args
     holds = _HOLDS[condition.op]
     if id(a) <= id(b):
@@ -297,13 +297,13 @@ class _Explorer:
         return self.raises.index(said)
 
     def symbolic(self, t: Type, index: int) -> tuple[Any, int]:
-        """What a parameter is, whose leaves begin at an index, and where the next one's begin."""
+        """The parameter whose leaves begin at an index, and where the next one's begin."""
         leaves = [n.var(index + j, kind) for j, (_, kind) in enumerate(t.leaves())]
         return value_of(t, leaves), index + t.width
 
 
 def value_of(t: Type, leaves: Sequence[Expr], name: str = "", lazy: bool = False) -> Any:
-    """A value of the trace with these leaves; ``lazy`` if it is found out when it is looked at."""
+    """A value of the trace with these leaves; ``lazy`` if it is computed when it is looked at."""
     path = current_path()
     if isinstance(t, OptionalType):
         (flag, *rest), inner = leaves, t.inner

@@ -1,7 +1,7 @@
-"""A pipeline by event time as a graph of `pellucid.progress`: its steps, and what each does to the time of an event.
+"""An event-time pipeline as a graph of `pellucid.progress`: its steps, and what each does to the time of an event.
 
 Times begin at the steps `at`, which are the sources here.  From there on each step has a port for each stream that it
-reads, and one for what it emits; its summary is the least that can become of a time on the way:
+reads, and one for what it emits; its summary is the least that a time can become on the way:
 
 ==================  ===================================================================================================
 step                what comes out because of an event of time *t*, at the earliest
@@ -9,7 +9,7 @@ step                what comes out because of an event of time *t*, at the earli
 windows             the last time of the first of its windows (end - 1)
 sessions            *t* + gap
 `join`              a pair has the later of the two times; a row without a partner has *t* or later
-`as_of`, `lookup`   *t*; an event of the other side lets out what waited for its time
+`as_of`, `lookup`   *t*; an event of the other side releases what waited for it
 `timers`            *t*; what it emits when notified of later times comes later
 all others          *t*
 `late`, `early`     nothing: what they emit has no times
@@ -30,7 +30,7 @@ Of this graph `pipeline_progress` asks, for all times:
 
 * **condition 2**: no step sends into its own past; **acyclic**: no time goes round a cycle unchanged;
 * **clock**: nothing comes behind the clock.  The clock of what follows a step is that of the steps `at` before it, so
-  none may emit what is earlier than the event that it is from: then an answer would be late although no source was.
+  none may emit anything earlier than the event it comes from: an answer would be late although no source was.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def pipeline_progress(graph: Graph, about: str | Sequence[str] = ASKED) -> Progr
 
 
 def _behind_the_clock(graph: Graph, paths: PathSummaries) -> Run | None:
-    """A way from a step `at` on which a time goes back, to a step that waits for its clock."""
+    """A path from a step `at`, on which a time goes back, to a step that waits for its clock."""
     for node in graph.nodes:
         if not node.processor.timed or node.processor.keeps != "times":
             continue
