@@ -294,8 +294,6 @@ def test_a_stranger_has_written_the_epoch_to_one_member(plain: World) -> None:
     plain.sinks()["archive"].write(rows(1, 9), QUERY, 1)
     already = r"member 'archive' .* has batch 1 of query 'shop' already, which is not decided"
     with pytest.raises(StateError, match=already):
-        StateError, match=r"member 'archive' .* has batch 1 of query 'shop' already, which is not decided"
-    ):
         group.write(rows(1, 2), QUERY, 1)
     assert [plain.have()[name] for name in ("orders", "totals")] == [expected((0, 1))] * 2
     assert group.log.read().batch == 0
