@@ -147,7 +147,7 @@ def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
     said = refused(run(*TOTAL))
     assert (
         "is of 'total' as it was before a change; steps that differ: new: cut; changed: sum. Go on as before, or start "
-        "anew" in said
+        "again" in said
     )
     assert (folder / "out.csv").read_bytes() == before
 

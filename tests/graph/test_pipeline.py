@@ -299,7 +299,7 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*), max(out) FROM totals").fetchone() == (10, 45)
     with pytest.raises(UsageError, match="has no output 'totals': its outputs are out"):
         total.run_epochs(source, {"totals": tmp_path / "o.csv"}, state=tmp_path / "other", pushes=4)
-    with pytest.raises(UsageError, match="run_epochs has no option 'worker': it has pushes, every, key"):
+    with pytest.raises(UsageError, match=r"run_epochs has no option 'worker': it has .*; did you mean 'workers'"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", pushes=4, worker=2)
     with pytest.raises(UsageError, match="when does an epoch end"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
@@ -311,7 +311,7 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
     with pytest.raises(UsageError, match="pushes='4': expected a whole number, at least 1"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", pushes="4")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"every=True: expected a number, at least 0\.001"):
+    with pytest.raises(UsageError, match=r"every=True: expected a number of seconds, at least 0\.001"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", every=True)
     assert not (tmp_path / "other").exists()
 

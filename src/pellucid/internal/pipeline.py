@@ -302,7 +302,7 @@ class Pipeline(Built):
             1 window is open: 10 to 20
               source x could still send an event of 14, through both (x → x-at → both → tens)
               source y could still send an event of 10, through both (y → y-at → both → tens)
-              it comes once x has sent an event of 20 or later and y one of 20 or later; who has ended or is ...
+              it comes once x has sent an event of 20 or later and y one of 20 or later; a source that has ended ...
         """
         from pellucid.internal.engine.timed.why.answer import progress_of
 

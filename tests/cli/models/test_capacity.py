@@ -302,4 +302,4 @@ def test_progress_is_told_where_somebody_looks(monkeypatch: pytest.MonkeyPatch) 
     status.states({"states": 12345, "waiting": 7})
     assert "B1: how long its queue gets  12,345 states, 7 waiting" in seen.getvalue()
     status.clear()
-    assert seen.getvalue().endswith("\r")
+    assert seen.getvalue().endswith("\x1b[1A\x1b[2K")  # the line is erased

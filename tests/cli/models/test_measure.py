@@ -53,8 +53,11 @@ def test_a_pipe_is_measured(pellucid: Command, folder: Path) -> None:
 
 def test_what_measure_does_not_go_with(pellucid: Command, folder: Path) -> None:
     (folder / "a.csv").write_text("x\n1\n")
-    for more in (["--on", "spark"], ["--epoch-size", "1", "--state", "s"]):
+    for more, words in (
+        (["--on", "spark"], "--measure goes with the local engine: a Spark query tells of itself"),
+        (["--epoch-size", "1", "--state", "s"], "--measure goes with a run without epochs"),
+    ):
         result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "o.csv", "--measure", "m.json", *more)
-        assert result.exit_code == 2 and "--measure goes with a local run without epochs" in result.stderr
+        assert result.exit_code == 2 and words in result.stderr, result.stderr
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--measure", "a.csv")
     assert result.exit_code == 2 and "a.csv" in result.stderr and (folder / "a.csv").read_text() == "x\n1\n"
