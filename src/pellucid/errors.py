@@ -237,8 +237,8 @@ def out_of_memory(error: MemoryError) -> str:
     return f"not enough memory: {said}" if said else "not enough memory"
 
 
-def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords with the names that they have now; one by its old name is taken, with a warning.
+def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any], *, level: int = 4) -> dict[str, Any]:
+    """Keywords with the names that they have now; one by its old name is taken, with a warning at the frame ``level``.
 
     >>> by_new_names("run_epochs", {"keep": "snapshots"}, {"snapshots": 3, "keep": 2})
     Traceback (most recent call last):
@@ -250,7 +250,7 @@ def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]
             said = f"{caller}: {old}= is called {new}= now"
             if out.get(new) is not None:
                 raise UsageError(f"{said}, and both are given: leave one out")
-            warnings.warn(said, DeprecationWarning, stacklevel=4)
+            warnings.warn(said, DeprecationWarning, stacklevel=level)
             out[new] = out.pop(old)
     return out
 

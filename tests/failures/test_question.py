@@ -332,3 +332,10 @@ def test_arguments_that_contradict_each_other_are_refused() -> None:
             check.failures(inc, **settings_given)
         assert words in str(error.value), settings_given
     assert check.failures(inc, epochs=2, events=1, inputs=[[1], [2]], crashes=1).bounded
+
+
+def test_rules_by_their_earlier_name() -> None:
+    with pytest.warns(DeprecationWarning, match="variant= is called rules= now"):
+        assert check.failures(inc, epochs=1, events=1, variant=Rules()).bounded
+    with pytest.raises(UsageError, match="both are given"):
+        check.failures(inc, rules=Rules(), variant=Rules())

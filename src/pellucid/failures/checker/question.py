@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, by_new_names
 from pellucid.failures.checker.microbatch import MicroBatch
 from pellucid.failures.checker.search import (
     Explored,
@@ -477,6 +477,7 @@ def failures(
     timeout: float | None = 60.0,
     max_states: int = 2_000_000,
     progress: Callable[[dict[str, Any]], None] | None = None,
+    variant: Rules | type[MicroBatch] | None = None,
 ) -> Verdict:
     """Whether crashes cannot be told from the outside (Definition 5.10), and all output comes at last (Theorem 6.10).
 
@@ -488,8 +489,8 @@ def failures(
     ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source``
     is ``replayable`` or ``not-replayable``; ``protocol`` is ``aligned`` (the paper), ``unaligned`` or ``microbatch``
     (Spark).  ``observe`` is an observability function of one's own, from a `Configuration` to a value; it must be
-    monotone.  ``rules`` are rules of one's own (`pellucid.failures.Rules`), ``fuse`` puts steps together into one
-    task.
+    monotone.  ``rules`` are rules of one's own (`pellucid.failures.Rules`; ``variant`` is their earlier name),
+    ``fuse`` puts steps together into one task.
 
     >>> from pellucid import check, pipeline
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
@@ -506,6 +507,9 @@ def failures(
          seen: sum: 1, 1
     no failure-free execution shows this: sum: 1, 1; the nearest that one shows is: sum: 1
     """
+    if variant is not None:
+        known = {"variant": variant, "rules": rules}
+        rules = by_new_names("check.failures", {"variant": "rules"}, known, level=3)["rules"]
     given = GivenArguments(
         p,
         epochs,
