@@ -56,8 +56,9 @@ test: $(STAMP) ## everything that must hold before a change goes in
 	@$(BIN)/python -m compileall -q -j 2 src tests
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -rs
 
-test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes, and ten minutes of make hunt
+test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes, 500 signals, and ten minutes of make hunt
 	$(BIN)/python -m pytest -q -m long
+	$(BIN)/python -m tests.judge.signals --count 500
 	@$(MAKE) --no-print-directory hunt MINUTES=10
 
 MINUTES ?= 30

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import KILLED, SLOW
+from tests.thinned import ONE_IN
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "pellucid"
 
@@ -162,3 +165,13 @@ def test_the_glossary_is_kept() -> None:
         if (match := banned.search(line))
     ]
     assert found == []
+
+
+def test_the_tables_of_marks_name_tests_that_are_there() -> None:
+    """A file that was renamed would lose its mark, and a test its share, in silence."""
+    gone = [file for file in (*SLOW, *KILLED) if not (ROOT / file).exists()]
+    for test in ONE_IN:
+        file, _, name = test.partition("::")
+        if not (ROOT / file).exists() or f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8"):
+            gone.append(test)
+    assert gone == []

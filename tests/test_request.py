@@ -43,7 +43,7 @@ def test_the_signature_of_spark_is_the_record() -> None:
 def test_a_docstring_names_each_option(text: object, mode: Mode) -> None:
     said = inspect.getdoc(text) or ""
     missing = [name for name, one in FIELDS.items() if one.python & mode and f"``{name}" not in said]
-    assert missing == [] or (mode is EPOCHS and "pellucid run" in said)
+    assert missing == []
 
 
 def test_the_docs_have_the_table_of_the_record() -> None:

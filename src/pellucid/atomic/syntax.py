@@ -521,7 +521,7 @@ def _entry(n: Network) -> str:
     return network_text(n)
 
 
-# The text form of networks (``.atf``), read: a mistake is told with its line, its column and a caret.
+# The text form of networks (``.atf``), read: a mistake is reported with its line, its column and a caret.
 #
 # ``new`` and ``let`` reach as far to the right as they can; ``!`` takes the next process only; a continuation
 # ``(x: T) P`` reaches to the comma or bracket that ends it.  A place with a log is ``p[ entry; entry, N ]``.

@@ -178,9 +178,10 @@ class Pipeline(Built):
 
         ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source), ``outputs`` a file, a
         table (``sqlite:FILE#TABLE``) or a sink (`pellucid.sinks`; or one for each output), ``state`` a folder of the
-        run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: ``key``,
-        ``order``, ``keep``, ``bad``, ``max_bad``, ``nan``, ``time_format``, ``nulls``, ``workers``, ``cut``, ``every``,
-        ``record``, ….
+        run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: of
+        rows ``key``, ``order``, ``keep``, ``bad``, ``max_bad``, ``late``, ``value``, ``nan``, ``nulls``, ``short``,
+        ``time_format``, ``in_format``, ``out_format``, ``exists``, ``limit``, ``chunk``; of the run ``every``,
+        ``workers``, ``cut``, ``record``, ``snapshots``, ``patience``, ``retries``, ``from_start``, ``changed``.
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pellucid.internal.graph.model import Graph
     from pellucid.internal.request import Request
 
-# What the options of ``pellucid run`` say: which file is for which source, what is said of the rows.
+# What the options of ``pellucid run`` say: which file is for which source, and how rows are read.
 
 
 def refuse_bad_place(bad: BadOption, sinks: dict[str, str]) -> None:
@@ -520,7 +520,7 @@ def _recorder(piped: bool) -> Recorder:
 
 @contextlib.contextmanager
 def _placed(feed: Feed, fed: Fed) -> Iterator[None]:
-    """A step that fails is told with the row it failed on."""
+    """A step that fails is reported with the row it failed on."""
     try:
         yield
     except StepError as error:

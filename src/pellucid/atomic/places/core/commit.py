@@ -171,7 +171,7 @@ class Graph:
 #
 # A new start is believed only if its log has the last stand that was heard of the one before: who could speak against a
 # copy never takes the copy's word.  What comes from a start that is not believed is dropped, whatever it is: all of it
-# is said again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
+# is sent again, or asked for again.  So that a start is believed with its first word, a place says how long its earlier
 # starts were (``after``) to a place that has not shown that it has heard of this one; else it is asked.
 
 RELIED_ON = frozenset(  # what others do something about: it shows how far the log of who says it is

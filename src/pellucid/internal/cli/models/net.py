@@ -70,7 +70,7 @@ class _Asked:
     unknown: str
     out: str | None
     as_json: bool
-    nothing: str = "none"  # what is said of a way that is none
+    nothing: str = "none"  # what is printed for an empty path
 
     @classmethod
     def of(cls, verb: str, options: dict[str, Any]) -> _Asked:
@@ -206,7 +206,7 @@ def _number(text: str) -> int:
         raise UsageError(f"{text!r}: the ids of this log are whole numbers") from None
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- messages
 
 
 def _report(asked: _Asked, found: Committable | Cascade | Cycles, begin: float, more: dict[str, list[Any]]) -> None:
